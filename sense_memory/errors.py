@@ -1,0 +1,231 @@
+"""The error tree. Every error says what happened, what is safe, and what to do.
+
+    SenseMemoryError
+    ├── InvalidInput (ValueError)      what the caller passed can not become a memory
+    │   ├── InvalidAddress             a key, domain, facet or path
+    │   ├── InvalidRelayUrl            not a relay one may dial
+    │   ├── InvalidSetting             a setting's value; says where it came from
+    │   └── TooLargeError              does not fit the relays' event size
+    ├── BadKey (ValueError)            not a secret or public key; never echoes it
+    ├── KeyMissing                     no key was found anywhere
+    ├── UnsafeKeyFile                  a key or ledger that others could read
+    ├── MalformedFrame (ValueError)    bytes from a relay that are no Nostr frame
+    ├── InvalidEvent (ValueError)      an event that breaks shape, id or signature
+    ├── BadPayload (ValueError)        ciphertext that is not NIP-44, or not for this key
+    │   └── UnsupportedVersion         a NIP-44 version we do not know
+    ├── EnvelopeError                  a verified event whose inside can not be shown
+    │   ├── MisfiledError              the inside names another address
+    │   ├── NeedsNewerVersion          written by a newer schema; kept, not shown
+    │   └── SealVerificationError      what was sealed does not open again; nothing was stored
+    ├── ClockSkewError                 a version could only be stamped far in the future
+    ├── LedgerError                    the local file
+    │   ├── WrongKeyError              belongs to another key
+    │   ├── LedgerCorrupt              is damaged
+    │   ├── LedgerTooNew               was written by a newer sense-memory
+    │   └── StorageFullError           the disk is full
+    ├── RelayError                     a relay could not be used; says which
+    ├── NotSynced                      not in the ledger, and no relay could be asked yet
+    └── StoreClosed                    the store was used outside `async with`
+
+No message carries a secret, a memory's text, or a relay's raw words.
+"""
+
+from __future__ import annotations
+
+
+class SenseMemoryError(Exception):
+    """The root: catching it catches everything this package raises on purpose."""
+
+
+class InvalidInput(SenseMemoryError, ValueError):
+    """What the caller passed can not become a memory. Nothing was written."""
+
+
+class InvalidAddress(InvalidInput):
+    """A key, domain, facet or path breaks the naming rules."""
+
+
+class InvalidRelayUrl(InvalidInput):
+    """Not a URL of a relay that may be dialled."""
+
+
+class InvalidSetting(InvalidInput):
+    """A setting's value can not be used.
+
+    Attributes:
+        name: the setting.
+        origin: where its value came from, such as "environment".
+    """
+
+    def __init__(self, name: str, origin: str, problem: str) -> None:
+        self.name, self.origin = name, origin
+        super().__init__(f"{name} (from {origin}): {problem}")
+
+
+class TooLargeError(InvalidInput):
+    """A memory does not fit.
+
+    Attributes:
+        size: bytes of the sealed JSON.
+        limit: bytes that fit.
+    """
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size, self.limit = size, limit
+        super().__init__(
+            f"the memory needs {size:,} bytes and at most {limit:,} fit an event that common relays accept; "
+            "nothing was written. Split it into several memories."
+        )
+
+
+class BadKey(SenseMemoryError, ValueError):
+    """Not a usable key. The message tells its length at most, never a part of it."""
+
+
+class KeyMissing(SenseMemoryError):
+    """No secret key was found in any of the places that were looked at."""
+
+    def __init__(self, looked: tuple[str, ...]) -> None:
+        self.looked = looked
+        super().__init__(
+            f"no secret key found; looked at {', '.join(looked)}. "
+            "Make one with `sense-memory init`, or point SENSE_MEMORY_KEY_FILE to yours."
+        )
+
+
+class UnsafeKeyFile(SenseMemoryError):
+    """A file that holds a key or a ledger is not safe to use as it is."""
+
+
+class MalformedFrame(SenseMemoryError, ValueError):
+    """A message that is not a Nostr frame. Carries no part of it."""
+
+
+class InvalidEvent(SenseMemoryError, ValueError):
+    """An event that breaks the shape rules, its id, or its signature."""
+
+
+class BadPayload(SenseMemoryError, ValueError):
+    """Not a NIP-44 payload that this key can open."""
+
+
+class UnsupportedVersion(BadPayload):
+    """A NIP-44 version other than 2."""
+
+
+class EnvelopeError(SenseMemoryError):
+    """A verified event of ours whose inside can not be shown."""
+
+
+class MisfiledError(EnvelopeError):
+    """The address inside an event is not the address it lies at.
+
+    Attributes:
+        event_id: the event's id, hex.
+    """
+
+    def __init__(self, event_id: str) -> None:
+        self.event_id = event_id
+        super().__init__(
+            f"event {event_id[:16]}… holds a memory of another address; it was not applied. "
+            "Someone with this key moved it, or a writer is faulty."
+        )
+
+
+class NeedsNewerVersion(EnvelopeError):
+    """Written by a newer schema: kept as it is, neither shown nor overwritten."""
+
+    def __init__(self, event_id: str, version: int) -> None:
+        self.event_id, self.version = event_id, version
+        super().__init__(
+            f"event {event_id[:16]}… needs a newer version of sense-memory (schema {version}); "
+            "it is kept untouched. Upgrade to read it."
+        )
+
+
+class SealVerificationError(EnvelopeError):
+    """What the signer sealed does not open to what was given. Nothing was stored or sent."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the signer's ciphertext does not open to the text that was given; nothing was stored or sent, "
+            "the text is still yours. Check the signer and try again."
+        )
+
+
+class ClockSkewError(SenseMemoryError):
+    """The next version of an address could only be stamped too far ahead of this clock.
+
+    Attributes:
+        now: this machine's time, seconds since 1970.
+        mark: the newest version seen, seconds since 1970.
+    """
+
+    def __init__(self, now: int, mark: int) -> None:
+        self.now, self.mark = now, mark
+        super().__init__(
+            f"this clock reads {now} but the newest version seen is from {mark}, {mark - now} s ahead; "
+            "nothing was written. Check the clocks of this and the other devices."
+        )
+
+
+class LedgerError(SenseMemoryError):
+    """The local ledger can not be used as asked."""
+
+
+class WrongKeyError(LedgerError):
+    """The ledger belongs to another key. Nothing was written.
+
+    Attributes:
+        ledger: npub of the ledger's owner.
+        given: npub of the signer.
+    """
+
+    def __init__(self, ledger: str, given: str) -> None:
+        self.ledger, self.given = ledger, given
+        super().__init__(
+            f"this ledger belongs to {ledger}, the key given is {given}; nothing was written. "
+            "Use that key, or another ledger file."
+        )
+
+
+class LedgerCorrupt(LedgerError):
+    """The ledger file is damaged. It was left where it is."""
+
+
+class LedgerTooNew(LedgerError):
+    """The ledger was written by a newer sense-memory; it was not touched."""
+
+
+class StorageFullError(LedgerError):
+    """The disk is full; the transaction was rolled back and nothing was sent."""
+
+
+class RelayError(SenseMemoryError):
+    """A relay could not be used.
+
+    Attributes:
+        url: the relay.
+    """
+
+    def __init__(self, url: str, problem: str) -> None:
+        self.url, self.problem = url, problem
+        super().__init__(f"{url}: {problem}")
+
+
+class NotSynced(SenseMemoryError):
+    """Not in the ledger, and no relay has ever answered completely: it may well exist there."""
+
+    def __init__(self, what: str, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__(
+            f"{what} not in the local ledger, and no relay could be asked completely yet "
+            f"({'; '.join(problems) or 'none has answered'}): it may exist there. Try `sync` when a relay is reachable."
+        )
+
+
+class StoreClosed(SenseMemoryError):
+    """The store is not open."""
+
+    def __init__(self) -> None:
+        super().__init__("the store is not open; use it inside `async with MemoryStore(...) as store:`")

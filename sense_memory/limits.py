@@ -1,0 +1,66 @@
+"""Every number that bounds the program: its unit, its value, and why it is that value.
+
+Nothing here is computed and nothing here is read from settings. A name ends in its unit
+(`_BYTES`, `_SECONDS`, `_COUNT`, `_CHARS`). "rel." is the reliability page of the design.
+"""
+
+from __future__ import annotations
+
+
+# ── Memories ────────────────────────────────────────────────────────────────────────────
+MAX_PLAINTEXT_BYTES = 40_960  # largest envelope whose event fits strfry's default 65,536 bytes
+MAX_READ_PLAINTEXT_BYTES = 163_840  # what we still read when another writer was more generous
+MAX_KEY_CHARS = 256  # the published 0.3.1 package's limit; longer keys would not be readable there
+MAX_NAME_CHARS = 64  # domains and facets, as 0.3.1
+MAX_D_TAG_BYTES = 182  # LMDB-based relays truncate longer tag values; above it the path is hashed
+MAX_RECENT_COUNT = 100_000  # journal entries returned by one call
+
+# ── The version clock (design.md section 5) ─────────────────────────────────────────────
+MAX_EVENTS_PER_SECOND_COUNT = 200  # a page of 500 must always hold a whole second of ours
+STAMP_LOOKBACK_SECONDS = 3_600  # a burst may be dated back this far, inside every relay's age limit
+MAX_FUTURE_SECONDS = 300  # later than this is quarantined; the strictest relay sampled allows 300
+
+# ── Wire ────────────────────────────────────────────────────────────────────────────────
+MAX_FRAME_BYTES = 262_144  # one relay message; twice strfry's own cap of 131,072
+MAX_SUBSCRIPTION_ID_CHARS = 64  # NIP-01
+MAX_TAGS_COUNT = 2_000  # strfry's default
+MAX_SAFE_INTEGER = 2**53 - 1  # what every JSON reader agrees on
+MAX_NOTICE_CHARS = 256  # of a relay's free text, after escaping
+MAX_VERDICT_BYTES = 1_024  # a longer OK or CLOSED text is garbage
+
+# ── Relay connections ───────────────────────────────────────────────────────────────────
+OPEN_SECONDS = 10.0  # to dial, TLS and upgrade
+IDLE_SECONDS = 10.0  # silence after a REQ before the pull is called incomplete
+TOTAL_SECONDS = 120.0  # one page, whatever drips in
+NOTICE_SETTLE_SECONDS = 3.0  # old relays refuse a REQ with nothing but a NOTICE
+OK_SECONDS = 10.0  # an EVENT without OK goes back to queued
+CLOSE_SECONDS = 2.0  # to say goodbye
+PUBLISH_WINDOW_COUNT = 500  # events in flight on one connection
+PAGE_COUNT = 500  # `limit` of one REQ: the cap of strfry and the usual default elsewhere
+OVER_DELIVERY = 1.1  # a page may hold this many times its limit before it is cut
+MAX_PULL_BYTES = 64 * 1024 * 1024  # one page's bytes
+MAX_INVALID_COUNT = 50  # forged or malformed events before the connection is closed
+ADDRESS_BATCH_COUNT = 20  # filters in one REQ when a second is fetched by address
+MAX_NIP11_BYTES = 65_536  # of the relay information document
+NIP11_SECONDS = 5.0  # to fetch it
+
+# ── Retrying ────────────────────────────────────────────────────────────────────────────
+RECONNECT_FIRST_SECONDS = 1.0  # back-off of a dead relay: doubled, jittered by 20 %
+RECONNECT_MAX_SECONDS = 600.0
+RATE_LIMIT_FIRST_SECONDS = 60.0  # rel. 4.5: a rate limit pauses the connection
+RETRY_FIRST_SECONDS = 5.0  # an `error:` or a garbage answer
+RETRY_MAX_SECONDS = 3_600.0
+PARK_SECONDS = 7 * 86_400.0  # after a week of retries a row is parked, visibly
+JITTER = 0.2  # ± share of every back-off
+
+# ── Sync ────────────────────────────────────────────────────────────────────────────────
+CURSOR_OVERLAP_SECONDS = 7_200  # late arrivals and events dated back by a burst
+HEAL_SECONDS = 3_600  # a relay that is behind gets our newer version at most this often
+SWEEP_SECONDS = 7 * 86_400  # a pull without cursor, to find what arrived late or went missing
+BACKGROUND_SECONDS = 30.0  # between two background passes when nothing was written
+DEBOUNCE_SECONDS = 0.1  # writes gather this long before the background pass starts
+LOCK_SECONDS = 60.0  # to wait for another process that is publishing
+
+# ── Ledger ──────────────────────────────────────────────────────────────────────────────
+BUSY_SECONDS = 30.0  # to wait for another process's write transaction
+APPLY_BATCH_COUNT = 1_000  # events in one bulk transaction

@@ -1,0 +1,92 @@
+"""Addresses: where a memory lies. Paths of the `sense-memory/…` hierarchy, their d-tags, and the naming rules.
+
+A *path* is what follows `sense-memory/`: `user_timezone` for a flat memory, `persona/people/facts/lisa`
+for a persona memory. Its *d-tag* is `sense-memory/` and the path, or a hash of it where relays would cut
+it (design.md section 5); the true path is inside the ciphertext as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from typing import Final
+
+from sense_memory.errors import InvalidAddress
+from sense_memory.limits import MAX_D_TAG_BYTES, MAX_KEY_CHARS, MAX_NAME_CHARS
+from sense_memory.nostr.event import KIND_APP_DATA
+
+
+PREFIX: Final = "sense-memory/"
+JOURNAL_PREFIX: Final = "sense-journal/"  # where the published 0.3.1 package keeps its journal
+RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
+
+_forbidden = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
+
+
+def flat_path(key: str) -> str:
+    r"""The path of a v1 memory: its key, NFC-normalised.
+
+    Raises:
+        InvalidAddress: empty, longer than 256 characters, or with `/`, `\`, control characters, lone
+            surrogates, `..` or a leading `~`.
+    """
+    return _name("key", key, MAX_KEY_CHARS)
+
+
+def persona_path(domain: str, facet: str, key: str) -> str:
+    """The path of a v2 memory, `persona/{domain}/{facet}/{key}`.
+
+    Raises:
+        InvalidAddress: a part breaks the rules of `flat_path` (domain and facet: 64 characters), or the
+            domain is `flat`, which is reserved for v1.
+    """
+    if domain == RESERVED_DOMAIN:
+        raise InvalidAddress("the domain 'flat' is reserved for v1 memories; use remember() for those")
+    parts = _name("domain", domain, MAX_NAME_CHARS), _name("facet", facet, MAX_NAME_CHARS)
+    return "/".join(("persona", *parts, _name("key", key, MAX_KEY_CHARS)))
+
+
+def d_tag(path: str) -> str:
+    """The d-tag of a path: readable, or `sense-memory/~{32 hex}` where it would exceed 182 bytes."""
+    plain = PREFIX + path
+    if len(plain.encode()) <= MAX_D_TAG_BYTES:
+        return plain
+    return f"{PREFIX}~{hashlib.sha256(path.encode()).hexdigest()[:32]}"
+
+
+def path_of(tag: str) -> str | None:
+    """The path that a d-tag spells out, or None where it is hashed or not ours."""
+    path = tag.removeprefix(PREFIX)
+    return None if path == tag or not path or path.startswith("~") else path
+
+
+def is_ours(tag: str) -> bool:
+    """Whether a d-tag lies in our hierarchy or in the published package's journal."""
+    return tag.startswith((PREFIX, JOURNAL_PREFIX))
+
+
+def coordinate(pubkey: str, tag: str) -> str:
+    """The `a` tag of an address, `30078:{pubkey}:{d-tag}` (NIP-01)."""
+    return f"{KIND_APP_DATA}:{pubkey}:{tag}"
+
+
+def d_tag_of(coord: str, pubkey: str) -> str | None:
+    """The d-tag in an `a` tag of our kind and this author, or None. The d-tag itself may hold colons."""
+    tag = coord.removeprefix(f"{KIND_APP_DATA}:{pubkey}:")
+    return tag if tag and tag != coord else None
+
+
+def _name(what: str, value: object, limit: int) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidAddress(f"a {what} must be a non-empty string")
+    if _forbidden(value):
+        raise InvalidAddress(f"a {what} must not hold '/', '\\', control characters or lone surrogates")
+    name = unicodedata.normalize("NFC", value)
+    if len(name) > limit:
+        raise InvalidAddress(f"a {what} has at most {limit} characters, this one has {len(name)}")
+    if ".." in name:
+        raise InvalidAddress(f"a {what} must not hold '..'")
+    if name.startswith("~"):
+        raise InvalidAddress(f"a {what} must not start with '~', which marks hashed addresses")
+    return name

@@ -1,0 +1,156 @@
+"""Keys: the `Secret` that never shows itself, and NIP-19's nsec and npub.
+
+Decoders never echo what they were given, not even a part: an error tells its length at most.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from typing import TYPE_CHECKING, Final, NoReturn, Self
+
+from coincurve import PublicKeyXOnly
+from pynostr import bech32
+
+from sense_memory.errors import BadKey
+from sense_memory.nostr.event import is_hex64
+
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141  # of secp256k1
+
+
+class Secret:
+    """A secret key of 32 bytes. It has no text form, is not picklable and not JSON.
+
+    The bytes are overwritten by `close()`; Python and the signing library may hold copies, so this
+    narrows the window and does not shut it (SECURITY.md).
+
+    Raises:
+        BadKey: not a scalar between 1 and the curve's order.
+    """
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, raw: bytes) -> None:
+        self._bytes = bytearray()
+        if not isinstance(raw, bytes | bytearray) or len(raw) != 32:
+            raise BadKey("not a valid secret key: it must have 32 bytes")
+        if not 0 < int.from_bytes(raw, "big") < _ORDER:
+            raise BadKey("not a valid secret key: out of the curve's range")
+        self._bytes = bytearray(raw)
+
+    @classmethod
+    def generate(cls) -> Secret:
+        """A fresh random key from the operating system's source."""
+        while True:
+            raw = secrets.token_bytes(32)
+            if 0 < int.from_bytes(raw, "big") < _ORDER:
+                return cls(raw)
+
+    def reveal(self) -> bytes:
+        """The 32 bytes. The one door out; callers keep the result no longer than a call."""
+        if not self._bytes:
+            raise BadKey("this secret key was closed")
+        return bytes(self._bytes)
+
+    @property
+    def public_key(self) -> str:
+        """The x-only public key (BIP-340), 64 hex digits."""
+        return PublicKeyXOnly.from_secret(self.reveal()).format().hex()
+
+    def nsec(self) -> str:
+        """The key as NIP-19 text, for a key file or the eyes of its owner. Never log it."""
+        return _encode("nsec", self.reveal())
+
+    def close(self) -> None:
+        """Overwrite the bytes; every later use raises BadKey."""
+        for index in range(len(self._bytes)):
+            self._bytes[index] = 0
+        self._bytes = bytearray()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(self._bytes, other._bytes)
+
+    __hash__ = None  # type: ignore[assignment]  # a hash would be a fingerprint
+
+    def __repr__(self) -> str:
+        return f"Secret(nsec, {len(self._bytes)} bytes)"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a Secret can not be pickled or copied")
+
+
+def parse_secret(text: str) -> Secret:
+    """A secret key from an nsec or 64 hex digits; surrounding blanks and a final newline are ignored.
+
+    Raises:
+        BadKey: anything else. An npub is named as such; nothing of the text is repeated.
+    """
+    if not isinstance(text, str):
+        raise BadKey("not a valid secret key (not text)")
+    bare = text.strip()
+    if is_hex64(bare.lower()):
+        return Secret(bytes.fromhex(bare))
+    raw = _decode("nsec", bare)
+    if raw is None:
+        hint = ": this is a public key (npub)" if _decode("npub", bare) is not None else ""
+        raise BadKey(f"not a valid secret key ({len(bare)} characters given){hint}")
+    return Secret(raw)
+
+
+def parse_public(text: str) -> str:
+    """A public key from an npub or 64 hex digits, as 64 lower-case hex digits.
+
+    Raises:
+        BadKey: anything else, or not a point of the curve.
+    """
+    bare = text.strip() if isinstance(text, str) else ""
+    raw = bytes.fromhex(bare) if is_hex64(bare) else _decode("npub", bare)
+    if raw is None:
+        raise BadKey(f"not a valid public key ({len(bare)} characters given)")
+    try:
+        PublicKeyXOnly(raw)
+    except ValueError:
+        raise BadKey("not a valid public key: no point of the curve") from None
+    return raw.hex()
+
+
+def npub(public_key: str) -> str:
+    """The NIP-19 text of a public key given as 64 hex digits."""
+    return _encode("npub", bytes.fromhex(public_key))
+
+
+def _encode(prefix: str, raw: bytes) -> str:
+    words = bech32.convertbits(raw, 8, 5)
+    return str(bech32.bech32_encode(prefix, words, bech32.Encoding.BECH32))
+
+
+def _decode(prefix: str, text: str) -> bytes | None:
+    """The 32 bytes behind a bech32 text of that prefix, or None. Checks prefix, checksum kind and length."""
+    if len(text) != 63 or not text.isascii():
+        return None
+    try:
+        found, words, spec = bech32.bech32_decode(text)
+        if found != prefix or spec != bech32.Encoding.BECH32:
+            return None
+        raw = bech32.convertbits(words, 5, 8, pad=False)
+    except (ValueError, TypeError, IndexError):
+        return None
+    return bytes(raw) if raw is not None and len(raw) == 32 else None

@@ -1,0 +1,147 @@
+"""NIP-44 version 2: padded ChaCha20 with HMAC-SHA256, keyed by an unhashed ECDH.
+
+Follows the NIP with its extension of 2026-06-28: the long form (plaintexts of 65,536 bytes and more,
+six-byte prefix) is read and not written. Every check that the NIP asks for comes in its order: size,
+version, base64, MAC in constant time, padding. The MAC binds the nonce; the event's signature binds
+the author and is checked before anything here is called.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hmac
+import secrets
+import struct
+from typing import Final
+
+from coincurve import PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+from sense_memory.errors import BadKey, BadPayload, TooLargeError, UnsupportedVersion
+from sense_memory.limits import MAX_READ_PLAINTEXT_BYTES
+
+
+MAX_SHORT_BYTES: Final = 65_535  # what a two-byte length can say; longer is the extension's form
+_SALT: Final = b"nip44-v2"
+_MIN_PAYLOAD_CHARS: Final = 132
+_MIN_DECODED_BYTES: Final = 99
+
+
+def conversation_key(secret: bytes, public_key: str) -> bytes:
+    """The 32-byte key of a pair of people, the same from both sides. Compute it once and keep it.
+
+    The ECDH result is the bare x coordinate: coincurve's `ecdh()` hashes it and must not be used.
+
+    Raises:
+        BadKey: the public key is no point of secp256k1, or the secret is out of range.
+    """
+    try:
+        point = PublicKey(b"\x02" + bytes.fromhex(public_key)).multiply(secret)
+    except ValueError:
+        raise BadKey("no conversation key: one of the two keys is not valid on secp256k1") from None
+    return hmac.digest(_SALT, point.format()[1:33], "sha256")
+
+
+def padded_length(length: int) -> int:
+    """Bytes that a plaintext of `length` bytes (at least 1) is padded to, without the length prefix."""
+    if length < 1:
+        raise ValueError("a plaintext has at least one byte")
+    if length <= 32:
+        return 32
+    power = 1 << (length - 1).bit_length()
+    chunk = 32 if power <= 256 else power // 8
+    return chunk * ((length - 1) // chunk + 1)
+
+
+def encrypt(plaintext: bytes, key: bytes, *, nonce: bytes | None = None) -> str:
+    """Seal bytes under a conversation key; returns the base64 payload.
+
+    Args:
+        plaintext: 1 … 65,535 bytes of UTF-8.
+        key: from `conversation_key`.
+        nonce: 32 bytes, for test vectors only; fresh from the operating system by default.
+
+    Raises:
+        TooLargeError: longer than 65,535 bytes: the long form is not written.
+        BadPayload: empty.
+    """
+    if not plaintext:
+        raise BadPayload("an empty text can not be sealed")
+    if len(plaintext) > MAX_SHORT_BYTES:
+        raise TooLargeError(len(plaintext), MAX_SHORT_BYTES)
+    nonce = secrets.token_bytes(32) if nonce is None else nonce
+    chacha_key, chacha_nonce, mac_key = message_keys(key, nonce)
+    padded = struct.pack(">H", len(plaintext)) + plaintext.ljust(padded_length(len(plaintext)), b"\x00")
+    sealed = _chacha20(chacha_key, chacha_nonce, padded)
+    mac = hmac.digest(mac_key, nonce + sealed, "sha256")
+    return binascii.b2a_base64(b"\x02" + nonce + sealed + mac, newline=False).decode("ascii")
+
+
+def decrypt(payload: str, key: bytes, *, max_bytes: int = MAX_READ_PLAINTEXT_BYTES) -> bytes:
+    """Open a payload under a conversation key; returns the plaintext bytes.
+
+    Args:
+        payload: base64 text.
+        key: from `conversation_key`.
+        max_bytes: the longest plaintext to accept; longer payloads are refused before base64.
+
+    Raises:
+        UnsupportedVersion: another version than 2, or a future encoding (`#`).
+        BadPayload: too short, too long, not canonical base64, wrong MAC, wrong padding.
+    """
+    data = _decode(payload, max_bytes)
+    nonce, sealed, mac = data[1:33], data[33:-32], data[-32:]
+    chacha_key, chacha_nonce, mac_key = message_keys(key, nonce)
+    if not hmac.compare_digest(hmac.digest(mac_key, nonce + sealed, "sha256"), mac):
+        raise BadPayload("the payload was altered, or sealed for another key")
+    return _unpad(_chacha20(chacha_key, chacha_nonce, sealed), max_bytes)
+
+
+def message_keys(key: bytes, nonce: bytes) -> tuple[bytes, bytes, bytes]:
+    """ChaCha20 key (32), ChaCha20 nonce (12) and MAC key (32) of one message: HKDF-expand of 76 bytes.
+
+    Raises:
+        BadPayload: key or nonce are not 32 bytes.
+    """
+    if len(key) != 32 or len(nonce) != 32:
+        raise BadPayload("conversation key and nonce have 32 bytes each")
+    first = hmac.digest(key, nonce + b"\x01", "sha256")
+    second = hmac.digest(key, first + nonce + b"\x02", "sha256")
+    third = hmac.digest(key, second + nonce + b"\x03", "sha256")
+    stream = first + second + third
+    return stream[:32], stream[32:44], stream[44:76]
+
+
+def _chacha20(key: bytes, nonce: bytes, data: bytes) -> bytes:
+    """RFC 8439 ChaCha20 from block 0; `cryptography` wants the 4-byte counter before the nonce."""
+    return Cipher(algorithms.ChaCha20(key, bytes(4) + nonce), mode=None).encryptor().update(data)
+
+
+def _decode(payload: str, max_bytes: int) -> bytes:
+    if not payload or payload[0] == "#":
+        raise UnsupportedVersion("the payload is empty or uses a future encoding")
+    longest = 4 * ((1 + 32 + 6 + padded_length(max_bytes) + 32 + 2) // 3)
+    if not _MIN_PAYLOAD_CHARS <= len(payload) <= longest:
+        raise BadPayload(f"a payload of {len(payload):,} characters is not between 132 and {longest:,}")
+    try:
+        data = binascii.a2b_base64(payload, strict_mode=True)
+    except (binascii.Error, ValueError):
+        raise BadPayload("the payload is not base64") from None
+    if binascii.b2a_base64(data[-((len(data) - 1) % 3 + 1) :], newline=False) != payload[-4:].encode():
+        raise BadPayload("the payload is not canonical base64")
+    if len(data) < _MIN_DECODED_BYTES:
+        raise BadPayload("the payload is too short")
+    if data[0] != 2:
+        raise UnsupportedVersion(f"NIP-44 version {data[0]} is not known here")
+    return data
+
+
+def _unpad(padded: bytes, max_bytes: int) -> bytes:
+    length, start = int.from_bytes(padded[:2], "big"), 2
+    if length == 0:
+        length, start = int.from_bytes(padded[2:6], "big"), 6
+        if length <= MAX_SHORT_BYTES:
+            raise BadPayload("the padding is wrong")
+    if length > max_bytes or len(padded) != start + padded_length(length):
+        raise BadPayload("the padding is wrong or the text too long")
+    return padded[start : start + length]

@@ -1,0 +1,107 @@
+"""What a relay's OK or CLOSED means: one table, total over arbitrary text (NIP-01, NIP-42).
+
+Real relays add words of their own, so an unknown prefix means "try again later", never "drop".
+The reason kept is always one of our own words: a relay's text does not travel on.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from sense_memory.limits import MAX_NOTICE_CHARS, MAX_VERDICT_BYTES
+
+
+class Outcome(StrEnum):
+    """The six things that can become of an event or a subscription at a relay."""
+
+    ACCEPTED = "accepted"  # stored, or already there
+    RETRY = "retry"  # not now: wait and send the same bytes again
+    RATE_LIMITED = "rate-limited"  # as retry, and the whole connection pauses
+    NEEDS_AUTH = "needs-auth"  # authenticate once, then send again; a second time it is refused
+    SUPERSEDED = "superseded"  # the relay holds a newer version: pull that address
+    DELETED = "deleted"  # the relay says the author deleted it
+    REFUSED = "refused"  # this relay will not take it; the memory stays here
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An outcome and why, in our words.
+
+    Attributes:
+        outcome: what to do.
+        reason: a word of the table, such as "blocked"; empty where accepted.
+    """
+
+    outcome: Outcome
+    reason: str = ""
+
+
+_ACCEPTED: Final = Verdict(Outcome.ACCEPTED)
+_BY_PREFIX: Final = {
+    "duplicate": _ACCEPTED,
+    "rate-limited": Verdict(Outcome.RATE_LIMITED, "rate-limited"),
+    "auth-required": Verdict(Outcome.NEEDS_AUTH, "auth-required"),
+    "pow": Verdict(Outcome.REFUSED, "proof of work asked"),
+    "blocked": Verdict(Outcome.REFUSED, "blocked"),
+    "restricted": Verdict(Outcome.REFUSED, "restricted"),
+    "mute": Verdict(Outcome.REFUSED, "muted"),
+    "unsupported": Verdict(Outcome.REFUSED, "unsupported"),
+    "replaced": Verdict(Outcome.SUPERSEDED, "has a newer version"),
+    "deleted": Verdict(Outcome.DELETED, "deleted"),
+    "error": Verdict(Outcome.RETRY, "relay error"),
+}
+_GARBAGE: Final = Verdict(Outcome.RETRY, "unreadable answer")
+
+_prefix = re.compile(r"([a-z-]{1,32}):").match
+_newer = re.compile(r"have newer|newer event|newer version").search
+_deleted = re.compile(r"(has been|was|user requested) delet").search
+_created_at = re.compile(r"created_at|timestamp|future|too (?:far|late|early|old)").search
+_too_old = re.compile(r"too early|too old|past|older").search
+_too_large = re.compile(r"too (?:large|big|long)|size|exceed").search
+
+
+def classify(accepted: bool, text: str) -> Verdict:
+    """The verdict on an OK frame: its boolean and its text.
+
+    A true OK is accepted whatever the text says: relays greet, warn and advertise there.
+    """
+    return _ACCEPTED if accepted else classify_closed(text)
+
+
+def classify_closed(text: str) -> Verdict:
+    """The verdict on a CLOSED frame's text, or on the text of a false OK."""
+    if len(text) > MAX_VERDICT_BYTES:
+        return _GARBAGE
+    lower = text.lower().strip()
+    if _newer(lower):
+        return _BY_PREFIX["replaced"]
+    if _deleted(lower):
+        return _BY_PREFIX["deleted"]
+    found = _prefix(lower)
+    if found is None:
+        return _GARBAGE
+    if found[1] == "invalid":
+        return _invalid(lower)
+    return _BY_PREFIX.get(found[1], Verdict(Outcome.RETRY, "unknown answer"))
+
+
+def _invalid(lower: str) -> Verdict:
+    """`invalid:` is final except where only our clock has to catch up."""
+    if _created_at(lower):
+        if _too_old(lower):
+            return Verdict(Outcome.REFUSED, "too old for this relay")
+        return Verdict(Outcome.RETRY, "too far in the future for this relay")
+    if _too_large(lower):
+        return Verdict(Outcome.REFUSED, "too large for this relay")
+    return Verdict(Outcome.REFUSED, "called invalid")
+
+
+_control = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def printable(text: str, limit: int = MAX_NOTICE_CHARS) -> str:
+    """Untrusted text for a terminal: cut to `limit` characters, then control and bidi characters escaped."""
+    return _control.sub(lambda found: f"\\u{ord(found[0]):04x}", text[:limit])

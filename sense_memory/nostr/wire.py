@@ -1,0 +1,190 @@
+"""Frames (NIP-01, NIP-42): bytes in, typed frames out, and back. Both directions, no I/O.
+
+`orjson` refuses NaN, lone surrogates, and nesting deeper than 1,024 without recursion, and reads an
+integer beyond 64 bits as a float, which the shape rules of events and filters then refuse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import orjson
+
+from sense_memory.errors import InvalidEvent, MalformedFrame
+from sense_memory.limits import MAX_FRAME_BYTES, MAX_SUBSCRIPTION_ID_CHARS
+from sense_memory.nostr.event import RawEvent, is_hex64
+from sense_memory.nostr.filters import Filter
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class EventFrame:
+    """`["EVENT", sub, event]`: an event for a subscription, its JSON not yet looked at."""
+
+    subscription: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class OkFrame:
+    """`["OK", id, accepted, text]`: the relay's word on an event we sent."""
+
+    id: str
+    accepted: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EoseFrame:
+    """`["EOSE", sub]`: all stored events were sent."""
+
+    subscription: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedFrame:
+    """`["CLOSED", sub, text]`: the relay ended a subscription."""
+
+    subscription: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeFrame:
+    """`["NOTICE", text]`: words for a human; never more than data here."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuthFrame:
+    """`["AUTH", challenge]` (NIP-42)."""
+
+    challenge: str
+
+
+RelayFrame: TypeAlias = EventFrame | OkFrame | EoseFrame | ClosedFrame | NoticeFrame | AuthFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """`["EVENT", event]` from a client."""
+
+    event: RawEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`["REQ", sub, filter, …]` from a client."""
+
+    subscription: str
+    filters: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """`["CLOSE", sub]` from a client."""
+
+    subscription: str
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticate:
+    """`["AUTH", event]` from a client (NIP-42)."""
+
+    event: RawEvent
+
+
+ClientFrame: TypeAlias = Publish | Request | Close | Authenticate
+
+
+def parse_relay_frame(data: str | bytes) -> RelayFrame:
+    """Read one message of a relay.
+
+    Raises:
+        MalformedFrame: too long, not JSON, or none of the six frames above; holds no part of the text.
+    """
+    match _array(data):
+        case ["EVENT", str(sub), value]:
+            return EventFrame(sub, value)
+        case ["OK", str(ident), bool(accepted), str(text)] if is_hex64(ident):
+            return OkFrame(ident, accepted, text)
+        case ["OK", str(ident), bool(accepted)] if is_hex64(ident):
+            return OkFrame(ident, accepted, "")
+        case ["EOSE", str(sub)]:
+            return EoseFrame(sub)
+        case ["CLOSED", str(sub), str(text)]:
+            return ClosedFrame(sub, text)
+        case ["CLOSED", str(sub)]:
+            return ClosedFrame(sub, "")
+        case ["NOTICE", str(text)]:
+            return NoticeFrame(text)
+        case ["AUTH", str(challenge)]:
+            return AuthFrame(challenge)
+    raise MalformedFrame("not a frame that a relay sends")
+
+
+def parse_client_frame(data: str | bytes) -> ClientFrame:
+    """Read one message of a client, for the embedded relay.
+
+    Raises:
+        MalformedFrame: not one of the four frames above, or a bad filter.
+        InvalidEvent: an EVENT or AUTH whose event has the wrong shape.
+    """
+    match _array(data):
+        case ["EVENT", value]:
+            return Publish(RawEvent.parse(value))
+        case ["REQ", str(sub), *filters] if filters and _is_subscription(sub):
+            return Request(sub, tuple(map(Filter.parse, filters)))
+        case ["CLOSE", str(sub)]:
+            return Close(sub)
+        case ["AUTH", value]:
+            return Authenticate(RawEvent.parse(value))
+    raise MalformedFrame("not a frame that a client sends")
+
+
+def publish(body: bytes) -> str:
+    """The client frame that publishes an event given as its canonical JSON bytes."""
+    return '["EVENT",' + body.decode() + "]"
+
+
+def request(subscription: str, filters: Iterable[Filter]) -> str:
+    """The client frame that opens a subscription."""
+    return frame("REQ", subscription, *(item.as_json() for item in filters))
+
+
+def close(subscription: str) -> str:
+    """The client frame that ends a subscription."""
+    return frame("CLOSE", subscription)
+
+
+def frame(*parts: Any) -> str:
+    """Any frame as its JSON text.
+
+    Raises:
+        InvalidEvent: a string is not valid Unicode.
+    """
+    try:
+        return orjson.dumps(parts).decode()
+    except orjson.JSONEncodeError:
+        raise InvalidEvent("a string in the frame is not valid Unicode") from None
+
+
+def _array(data: str | bytes) -> list[Any]:
+    if len(data) > MAX_FRAME_BYTES:
+        raise MalformedFrame(f"a frame of {len(data):,} bytes is too long")
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise MalformedFrame("not JSON") from None
+    if not isinstance(value, list):
+        raise MalformedFrame("not a JSON array")
+    return value
+
+
+def _is_subscription(text: str) -> bool:
+    return 0 < len(text) <= MAX_SUBSCRIPTION_ID_CHARS
