@@ -34,6 +34,8 @@ IDLE_SECONDS = 10.0  # silence after a REQ before the pull is called incomplete
 TOTAL_SECONDS = 120.0  # one page, whatever drips in
 NOTICE_SETTLE_SECONDS = 3.0  # old relays refuse a REQ with nothing but a NOTICE
 OK_SECONDS = 10.0  # an EVENT without OK goes back to queued
+SEND_SECONDS = 10.0  # for a relay to read what was written, before it counts as dead
+SIGN_SECONDS = 60.0  # for a signer, perhaps remote, to sign a NIP-42 challenge
 CLOSE_SECONDS = 2.0  # to say goodbye
 PUBLISH_WINDOW_COUNT = 500  # events in flight on one connection
 PAGE_COUNT = 500  # `limit` of one REQ: the cap of strfry and the usual default elsewhere
@@ -41,6 +43,10 @@ OVER_DELIVERY = 1.1  # a page may hold this many times its limit before it is cu
 MAX_PULL_BYTES = 64 * 1024 * 1024  # one page's bytes
 MAX_INVALID_COUNT = 50  # forged or malformed events before the connection is closed
 ADDRESS_BATCH_COUNT = 20  # filters in one REQ when a second is fetched by address
+MAX_NOISE_COUNT = 20_000  # frames that answer nothing, in a row, before the connection is closed
+MAX_CHALLENGE_CHARS = 1_024  # of NIP-42; real ones have some 36
+MAX_SIGNATURES_COUNT = 3  # NIP-42 signatures per connection, each for another challenge
+MAX_NOTICES_COUNT = 5  # NOTICE texts kept for `status`
 MAX_NIP11_BYTES = 65_536  # of the relay information document
 NIP11_SECONDS = 5.0  # to fetch it
 
@@ -56,8 +62,9 @@ JITTER = 0.2  # ± share of every back-off
 # ── Sync ────────────────────────────────────────────────────────────────────────────────
 CURSOR_OVERLAP_SECONDS = 7_200  # late arrivals and events dated back by a burst
 HEAL_SECONDS = 3_600  # a relay that is behind gets our newer version at most this often
-SWEEP_SECONDS = 7 * 86_400  # a pull without cursor, to find what arrived late or went missing
+SWEEP_SECONDS = 86_400  # a pull without cursor, to find what another device sent days late, or went missing
 BACKGROUND_SECONDS = 30.0  # between two background passes when nothing was written
+POLL_SECONDS = 2.0  # to notice what another process wrote to the shared ledger
 DEBOUNCE_SECONDS = 0.1  # writes gather this long before the background pass starts
 LOCK_SECONDS = 60.0  # to wait for another process that is publishing
 

@@ -55,6 +55,19 @@ def d_tag(path: str) -> str:
     return f"{PREFIX}~{hashlib.sha256(path.encode()).hexdigest()[:32]}"
 
 
+def lookup_paths(key: str) -> tuple[str, ...]:
+    """The paths under which a flat memory may lie, in order: as we write it, and as it was given.
+
+    Names are normalised when written and never when read, because other writers do not normalise.
+
+    Raises:
+        InvalidAddress: empty, or with `/` or a backslash.
+    """
+    if not isinstance(key, str) or not key or "/" in key or "\\" in key:
+        raise InvalidAddress("a key must be a non-empty string without '/' or '\\'")
+    return tuple(dict.fromkeys((unicodedata.normalize("NFC", key), key)))
+
+
 def path_of(tag: str) -> str | None:
     """The path that a d-tag spells out, or None where it is hashed or not ours."""
     path = tag.removeprefix(PREFIX)

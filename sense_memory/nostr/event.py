@@ -138,8 +138,15 @@ class RawEvent:
         }
 
     def body(self) -> bytes:
-        """The event as canonical JSON bytes: what the ledger stores and relays receive."""
-        return orjson.dumps(self.as_json())
+        """The event as canonical JSON bytes: what the ledger stores and relays receive.
+
+        Raises:
+            InvalidEvent: a string holds what UTF-8 can not carry.
+        """
+        try:
+            return orjson.dumps(self.as_json())
+        except orjson.JSONEncodeError:
+            raise InvalidEvent("a string in the event is not valid Unicode") from None
 
     def tag_values(self, name: str) -> list[str]:
         """The first value of every tag of that name, in order; tags without a value are left out."""
@@ -174,18 +181,25 @@ class Event(RawEvent):
 
     @classmethod
     def restored(cls, body: bytes) -> Event:
-        """An event from bytes that this program stored after verifying them. For the ledger only."""
-        value = orjson.loads(body)
-        return cls(
-            value["id"],
-            value["pubkey"],
-            value["created_at"],
-            value["kind"],
-            tuple(map(tuple, value["tags"])),
-            value["content"],
-            value["sig"],
-            _PROOF,
-        )
+        """An event from bytes that this program stored after verifying them. For the ledger only.
+
+        Raises:
+            InvalidEvent: the bytes are no such event; what was stored is damaged.
+        """
+        try:
+            value = orjson.loads(body)
+            return cls(
+                value["id"],
+                value["pubkey"],
+                value["created_at"],
+                value["kind"],
+                tuple(map(tuple, value["tags"])),
+                value["content"],
+                value["sig"],
+                _PROOF,
+            )
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise InvalidEvent("the stored event is damaged") from None
 
 
 def verify(raw: RawEvent) -> Event:
@@ -197,7 +211,7 @@ def verify(raw: RawEvent) -> Event:
     """
     if event_id(raw.pubkey, raw.created_at, raw.kind, raw.tags, raw.content) != raw.id:
         raise InvalidEvent("the id does not match the event")
-    if 30_000 <= raw.kind < 40_000 and (raw.d_tag is None or sum(t[:1] == ("d",) for t in raw.tags) != 1):
+    if 30_000 <= raw.kind < 40_000 and not _has_one_d_tag(raw.tags):
         raise InvalidEvent("an addressable event needs exactly one d tag")
     try:
         good = _verifier(raw.pubkey).verify(bytes.fromhex(raw.sig), bytes.fromhex(raw.id))
@@ -217,6 +231,11 @@ def wins_over(created_at: int, ident: str, other_created_at: int, other_ident: s
 def _verifier(pubkey: str) -> PublicKeyXOnly:
     """A parsed public key; parsing costs as much as a third of a verification."""
     return PublicKeyXOnly(bytes.fromhex(pubkey))
+
+
+def _has_one_d_tag(tags: Tags) -> bool:
+    found = [tag for tag in tags if tag and tag[0] == "d"]
+    return len(found) == 1 and len(found[0]) > 1 and found[0][1] != ""
 
 
 def _tags(value: object) -> Tags:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sense_memory.nostr.event import RawEvent
+
+
+_tag_field = re.compile(r"#[a-zA-Z]").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class Filter:
         tags = {
             name[1:]: _strings(values)
             for name, values in value.items()
-            if isinstance(name, str) and len(name) == 2 and name[0] == "#" and name[1].isalpha()
+            if isinstance(name, str) and _tag_field(name)
         }
         return cls(
             ids=_hexes(value.get("ids")),
@@ -100,14 +104,16 @@ def _integer(value: object) -> int | None:
 def _integers(value: object) -> tuple[int, ...] | None:
     if value is None:
         return None
-    if not isinstance(value, list) or not all(type(item) is int for item in value):
-        raise MalformedFrame("kinds must be a list of integers")
+    if not isinstance(value, list | tuple) or not all(
+        type(item) is int and 0 <= item <= 65_535 for item in value
+    ):
+        raise MalformedFrame("kinds must be a list of integers of 0 to 65535")
     return tuple(value)
 
 
 def _strings(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise MalformedFrame("a tag filter must be a list of strings")
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise MalformedFrame("ids, authors and tag values must be lists of strings")
     return tuple(value)
 
 

@@ -133,7 +133,9 @@ def parse_public(text: str) -> str:
 
 
 def npub(public_key: str) -> str:
-    """The NIP-19 text of a public key given as 64 hex digits."""
+    """The NIP-19 text of a public key given as 64 hex digits; raises BadKey for anything else."""
+    if not is_hex64(public_key):
+        raise BadKey("not a public key of 64 lower-case hex digits")
     return _encode("npub", bytes.fromhex(public_key))
 
 

@@ -16,6 +16,8 @@ from typing import Final
 
 from coincurve import PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from sense_memory.errors import BadKey, BadPayload, TooLargeError, UnsupportedVersion
 from sense_memory.limits import MAX_READ_PLAINTEXT_BYTES
@@ -23,6 +25,7 @@ from sense_memory.limits import MAX_READ_PLAINTEXT_BYTES
 
 MAX_SHORT_BYTES: Final = 65_535  # what a two-byte length can say; longer is the extension's form
 _SALT: Final = b"nip44-v2"
+_HASH: Final = SHA256()
 _MIN_PAYLOAD_CHARS: Final = 132
 _MIN_DECODED_BYTES: Final = 99
 
@@ -90,11 +93,10 @@ def decrypt(payload: str, key: bytes, *, max_bytes: int = MAX_READ_PLAINTEXT_BYT
         BadPayload: too short, too long, not canonical base64, wrong MAC, wrong padding.
     """
     data = _decode(payload, max_bytes)
-    nonce, sealed, mac = data[1:33], data[33:-32], data[-32:]
-    chacha_key, chacha_nonce, mac_key = message_keys(key, nonce)
-    if not hmac.compare_digest(hmac.digest(mac_key, nonce + sealed, "sha256"), mac):
+    chacha_key, chacha_nonce, mac_key = message_keys(key, data[1:33])
+    if not hmac.compare_digest(hmac.digest(mac_key, data[1:-32], "sha256"), data[-32:]):
         raise BadPayload("the payload was altered, or sealed for another key")
-    return _unpad(_chacha20(chacha_key, chacha_nonce, sealed), max_bytes)
+    return _unpad(_chacha20(chacha_key, chacha_nonce, data[33:-32]), max_bytes)
 
 
 def message_keys(key: bytes, nonce: bytes) -> tuple[bytes, bytes, bytes]:
@@ -105,11 +107,8 @@ def message_keys(key: bytes, nonce: bytes) -> tuple[bytes, bytes, bytes]:
     """
     if len(key) != 32 or len(nonce) != 32:
         raise BadPayload("conversation key and nonce have 32 bytes each")
-    first = hmac.digest(key, nonce + b"\x01", "sha256")
-    second = hmac.digest(key, first + nonce + b"\x02", "sha256")
-    third = hmac.digest(key, second + nonce + b"\x03", "sha256")
-    stream = first + second + third
-    return stream[:32], stream[32:44], stream[44:76]
+    stream = HKDFExpand(_HASH, 76, nonce).derive(key)
+    return stream[:32], stream[32:44], stream[44:]
 
 
 def _chacha20(key: bytes, nonce: bytes, data: bytes) -> bytes:

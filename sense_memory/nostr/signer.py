@@ -47,6 +47,8 @@ class LocalSigner:
         secret: the key; the signer owns it from now on and closes it with `close()`.
     """
 
+    __slots__ = ("_conversations", "_keypair", "_public_key", "_secret")  # no __dict__ for vars() to show
+
     def __init__(self, secret: Secret) -> None:
         self._secret = secret
         self._conversations: dict[str, bytes] = {}
@@ -63,14 +65,14 @@ class LocalSigner:
     @classmethod
     def from_nsec(cls, text: str) -> LocalSigner:
         """A signer from NIP-19 text; raises BadKey without echoing it."""
-        if not text.strip().startswith("nsec"):
-            raise BadKey(f"not an nsec ({len(text.strip())} characters given)")
+        if not _looks_like_nsec(text):
+            raise BadKey(f"not an nsec ({len(str(text).strip())} characters given)")
         return cls(parse_secret(text))
 
     @classmethod
     def from_hex(cls, text: str) -> LocalSigner:
         """A signer from 64 hex digits; raises BadKey without echoing them."""
-        if text.strip().startswith("nsec"):
+        if _looks_like_nsec(text):
             raise BadKey("not hex: this looks like an nsec, use from_nsec")
         return cls(parse_secret(text))
 
@@ -143,8 +145,12 @@ def as_signer(key: Any) -> Signer:
     Raises:
         BadKey: neither.
     """
-    if isinstance(key, Signer):
+    if isinstance(key, Signer) and not isinstance(key, type):
         return key
     if type(key).__module__.startswith("pynostr.") and hasattr(key, "raw_secret"):
         return LocalSigner.from_pynostr(key)
     raise BadKey("give a Signer (LocalSigner.from_nsec, .from_hex, .generate) or a pynostr PrivateKey")
+
+
+def _looks_like_nsec(text: object) -> bool:
+    return isinstance(text, str) and text.strip().lower().startswith("nsec")

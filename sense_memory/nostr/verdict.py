@@ -15,7 +15,7 @@ from sense_memory.limits import MAX_NOTICE_CHARS, MAX_VERDICT_BYTES
 
 
 class Outcome(StrEnum):
-    """The six things that can become of an event or a subscription at a relay."""
+    """The seven things that can become of an event or a subscription at a relay."""
 
     ACCEPTED = "accepted"  # stored, or already there
     RETRY = "retry"  # not now: wait and send the same bytes again
@@ -53,13 +53,15 @@ _BY_PREFIX: Final = {
     "deleted": Verdict(Outcome.DELETED, "deleted"),
     "error": Verdict(Outcome.RETRY, "relay error"),
 }
+_FIRST: Final = ("rate-limited", "auth-required", "pow")  # whatever the words behind them mention
 _GARBAGE: Final = Verdict(Outcome.RETRY, "unreadable answer")
+_UNKNOWN: Final = Verdict(Outcome.RETRY, "unknown answer")
 
 _prefix = re.compile(r"([a-z-]{1,32}):").match
-_newer = re.compile(r"have newer|newer event|newer version").search
+_newer = re.compile(r"have (?:a )?newer|newer (?:event|version) (?:already )?exists").search
 _deleted = re.compile(r"(has been|was|user requested) delet").search
 _created_at = re.compile(r"created_at|timestamp|future|too (?:far|late|early|old)").search
-_too_old = re.compile(r"too early|too old|past|older").search
+_too_old = re.compile(r"too early|too old|past|older|ago\b").search
 _too_large = re.compile(r"too (?:large|big|long)|size|exceed").search
 
 
@@ -73,25 +75,26 @@ def classify(accepted: bool, text: str) -> Verdict:
 
 def classify_closed(text: str) -> Verdict:
     """The verdict on a CLOSED frame's text, or on the text of a false OK."""
-    if len(text) > MAX_VERDICT_BYTES:
+    if len(text.encode(errors="replace")) > MAX_VERDICT_BYTES:
         return _GARBAGE
     lower = text.lower().strip()
+    found = _prefix(lower)
+    prefix = found[1] if found else ""
+    if prefix in _FIRST:
+        return _BY_PREFIX[prefix]
     if _newer(lower):
         return _BY_PREFIX["replaced"]
     if _deleted(lower):
         return _BY_PREFIX["deleted"]
-    found = _prefix(lower)
-    if found is None:
-        return _GARBAGE
-    if found[1] == "invalid":
+    if prefix == "invalid":
         return _invalid(lower)
-    return _BY_PREFIX.get(found[1], Verdict(Outcome.RETRY, "unknown answer"))
+    return _BY_PREFIX.get(prefix, _UNKNOWN if prefix else _GARBAGE)
 
 
 def _invalid(lower: str) -> Verdict:
     """`invalid:` is final except where only our clock has to catch up."""
     if _created_at(lower):
-        if _too_old(lower):
+        if _too_old(lower) and "future" not in lower:
             return Verdict(Outcome.REFUSED, "too old for this relay")
         return Verdict(Outcome.RETRY, "too far in the future for this relay")
     if _too_large(lower):
@@ -99,9 +102,17 @@ def _invalid(lower: str) -> Verdict:
     return Verdict(Outcome.REFUSED, "called invalid")
 
 
-_control = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-
-
 def printable(text: str, limit: int = MAX_NOTICE_CHARS) -> str:
-    """Untrusted text for a terminal: cut to `limit` characters, then control and bidi characters escaped."""
-    return _control.sub(lambda found: f"\\u{ord(found[0]):04x}", text[:limit])
+    """Untrusted text for a terminal: cut to `limit` characters, then what is not printable escaped.
+
+    That is every control, bidi, zero-width and tag character, lone surrogates, line separators, unusual
+    spaces and unassigned code points (`str.isprintable`).
+    """
+    cut = text[:limit]
+    return cut if cut.isprintable() else "".join(map(_shown, cut))
+
+
+def _shown(char: str) -> str:
+    if char.isprintable():
+        return char
+    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"

@@ -1,12 +1,13 @@
 """Frames (NIP-01, NIP-42): bytes in, typed frames out, and back. Both directions, no I/O.
 
 `orjson` refuses NaN, lone surrogates, and nesting deeper than 1,024 without recursion, and reads an
-integer beyond 64 bits as a float, which the shape rules of events and filters then refuse.
+integer beyond 64 bits as a float, which the shape rules of events and filters then refuse. A frame's
+repr shows none of the text that its sender chose.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 class EventFrame:
     """`["EVENT", sub, event]`: an event for a subscription, its JSON not yet looked at."""
 
-    subscription: str
-    value: object
+    subscription: str = field(repr=False)
+    value: object = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,36 +36,36 @@ class OkFrame:
 
     id: str
     accepted: bool
-    text: str
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class EoseFrame:
     """`["EOSE", sub]`: all stored events were sent."""
 
-    subscription: str
+    subscription: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedFrame:
     """`["CLOSED", sub, text]`: the relay ended a subscription."""
 
-    subscription: str
-    text: str
+    subscription: str = field(repr=False)
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeFrame:
     """`["NOTICE", text]`: words for a human; never more than data here."""
 
-    text: str
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class AuthFrame:
     """`["AUTH", challenge]` (NIP-42)."""
 
-    challenge: str
+    challenge: str = field(repr=False)
 
 
 RelayFrame: TypeAlias = EventFrame | OkFrame | EoseFrame | ClosedFrame | NoticeFrame | AuthFrame

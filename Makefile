@@ -1,0 +1,55 @@
+# Everything here needs make and a Python from 3.11 to 3.13, nothing else. `make` alone lists the targets.
+# Another Python: make PYTHON=/path/to/python3.12 test
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint types clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+IN_RANGE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+CANDIDATES := python3.13 python3.12 python3.11 python3
+PYTHON ?= $(shell for python in $(CANDIDATES); do \
+	"$$python" -c '$(IN_RANGE)' >/dev/null 2>&1 && echo "$$python" && break; done)
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+
+demo: $(VENV)/.installed  ## a memory on a relay of this machine, from first note to recovery; needs no account
+	@$(BIN)/python scripts/demo/demo.py
+
+test: lint types  ## lint, types and the whole test suite, as CI runs them
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-test  ## ruff: rules and format
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+
+types: $(VENV)/.installed-test  ## mypy --strict
+	@$(BIN)/mypy
+
+clean:  ## remove .venv, caches and builds; memories live elsewhere and are not touched
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: pyproject.toml $(VENV)/pyvenv.cfg
+	@echo "Installing sense-memory into $(VENV) (once)"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml $(VENV)/pyvenv.cfg
+	@echo "Installing sense-memory and what its tests need into $(VENV) (once)"
+	@$(PIP) install --editable '.[test]'
+	@$(BIN)/python -m venv $(VENV)/published  # the earlier package, for the tests of living together
+	@$(VENV)/published/bin/python -m pip --quiet --disable-pip-version-check install sense-memory==0.3.1
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/pyvenv.cfg:
+	@if ! "$(PYTHON)" -c '$(IN_RANGE)' >/dev/null 2>&1; then \
+	  echo "sense-memory needs Python 3.11, 3.12 or 3.13 with venv; '$(PYTHON)' is none, or none was found." >&2; \
+	  echo "Install one (Debian and Ubuntu: apt install python3 python3-venv), or name yours:" >&2; \
+	  echo "  make PYTHON=/path/to/python3.12 demo" >&2; \
+	  exit 1; \
+	fi
+	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

@@ -1,0 +1,143 @@
+"""The main job, end to end, on this machine: remember, lose the machine, bring the key, remember again.
+
+Uses only the public API. Starts the embedded relay on loopback, writes into a temporary folder, and
+removes everything at the end. Exits 1 if anything came back different.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+
+
+if TYPE_CHECKING:
+    from sense_memory import JournalEntry, Memory
+
+NOTES = Path(__file__).parent / "notes"
+console = Console(highlight=False)
+
+
+def read_notes() -> tuple[list[tuple[str, str]], list[str]]:
+    """The notes as (key, text) pairs, and the journal's entries in order."""
+    memories: list[tuple[str, str]] = []
+    entries: list[str] = []
+    for file in sorted(NOTES.glob("*.md")):
+        sections = re.split(r"^## (.+)\n", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+        for heading, text in zip(sections[::2], sections[1::2], strict=True):
+            if file.stem == "journal":
+                entries.append(f"{heading.strip()}: {text.strip()}")
+            else:
+                memories.append((heading.strip(), text.strip()))
+    return memories, entries
+
+
+def step(number: int, text: str) -> None:
+    """One numbered line of the story."""
+    console.print(f"\n[bold cyan]{number}[/]  [bold]{text}[/]")
+
+
+def say(text: str) -> None:
+    """One line under a step."""
+    console.print(Padding(text, (0, 0, 0, 3)))
+
+
+async def live(
+    signer: LocalSigner, relay: str, ledger: Path, notes: list[tuple[str, str]], entries: list[str]
+) -> None:
+    """The agent's first life: everything is written down and copied to the relay."""
+    async with MemoryStore(signer, [relay], ledger=ledger, background=False) as store:
+        step(3, "The agent remembers")
+        begun = time.perf_counter()
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task("   remembering", total=len(notes) + len(entries))
+            await store.remember_many(notes, progress=lambda done: progress.update(task, completed=done))
+            for entry in entries:
+                await store.journal(entry)
+                progress.advance(task)
+        took = (time.perf_counter() - begun) * 1000
+        say(
+            f"{len(notes)} notes and {len(entries)} journal entries are safe in the ledger, a file on this "
+            f"machine, after {took:.0f} ms."
+        )
+        say("Each is signed and encrypted with the key. The file holds no readable text.")
+
+        step(4, "They are copied to the relay")
+        (report,) = (await store.sync()).relays
+        say(f"The relay took {report.sent.get('accepted', 0)} of them in {report.seconds * 1000:.0f} ms.")
+        say("It sees who writes, when, how much, and the names of the notes. It can not read a word of them.")
+
+
+async def live_again(signer: LocalSigner, relay: str, ledger: Path) -> tuple[list[Memory], list[JournalEntry]]:
+    """The agent's second life: an empty ledger, the same key."""
+    async with MemoryStore(signer, [relay], ledger=ledger, background=False) as store:
+        (report,) = (await store.sync()).relays
+        found, entries = await store.recall_all(), await store.recent(1_000)
+        say(
+            f"The relay gave back {report.pulled.received} signed and encrypted events in "
+            f"{report.seconds * 1000:.0f} ms; every one was verified and opened with the key."
+        )
+        return found, entries
+
+
+def show(found: list[Memory], entries: list[JournalEntry]) -> None:
+    """A few of the memories that came back."""
+    table = Table(box=None, padding=(0, 2, 0, 3), show_header=False)
+    table.add_column(style="green", no_wrap=True)
+    table.add_column()
+    for memory in found[:: max(1, len(found) // 5)][:5]:
+        table.add_row(memory.key, Text(memory.value.replace("\n", " "), overflow="ellipsis", no_wrap=True))
+    for entry in entries[:2]:
+        table.add_row("journal", Text(entry.content.replace("\n", " "), overflow="ellipsis", no_wrap=True))
+    console.print(table)
+
+
+async def main() -> int:
+    """Run the story; returns the exit code."""
+    notes, texts = read_notes()
+    with tempfile.TemporaryDirectory(prefix="sense-memory-demo-") as folder:
+        step(1, "An agent gets a key")
+        signer = LocalSigner.generate()
+        say(f"Its public name is {signer.npub[:20]}… (an npub, 63 characters).")
+        say("The secret half is the only thing that has to be kept. It stays with the agent.")
+
+        async with EmbeddedRelay(Path(folder) / "relay.db") as relay:
+            step(2, "A relay is started")
+            say(f"{relay.url}, on this machine. A relay keeps copies and needs no account.")
+            ledger = Path(folder) / "ledger.db"
+            await live(signer, relay.url, ledger, notes, texts)
+
+            step(5, "The machine is lost")
+            lost = sorted(Path(folder).glob("ledger.db*"))
+            for file in lost:
+                file.unlink()
+            say(f"The ledger is deleted ({', '.join(file.name for file in lost)}). What is left: the key.")
+
+            step(6, "Another machine, the same key")
+            found, entries = await live_again(signer, relay.url, ledger)
+            show(found, entries)
+
+    good = sum(dict(notes).get(memory.key) == memory.value for memory in found)
+    same = sum(entry.content == text for entry, text in zip(reversed(entries), texts, strict=False))
+    whole = good == len(notes) == len(found) and same == len(texts) == len(entries)
+    verdict = "[bold green]Everything came back.[/]" if whole else "[bold red]Something is missing.[/]"
+    console.print(
+        f"\n{verdict} {good} of {len(notes)} notes and {same} of {len(texts)} journal entries, word for word.\n"
+    )
+    return 0 if whole else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,203 @@
+"""The envelope: a record of plain fields in, a signed and encrypted event out, and back.
+
+`seal` opens what it sealed before it lets go of the text. `open_event` re-derives the address from the
+inside and compares it with the outside: a ciphertext moved elsewhere is misfiled, not believed.
+Nothing here reads a clock, a ledger or a relay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from sense_memory.errors import (
+    BadPayload,
+    InvalidInput,
+    MisfiledError,
+    NeedsNewerVersion,
+    SealVerificationError,
+    TooLargeError,
+)
+from sense_memory.limits import MAX_PLAINTEXT_BYTES
+from sense_memory.nostr import address
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, Unsigned
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sense_memory.nostr.event import Event, Tags
+    from sense_memory.nostr.signer import Signer
+
+SCHEMA_VERSION: Final = 1  # a record with a larger `v` is kept and not shown
+
+
+class RecordType(StrEnum):
+    """The `type` field of a record: what the ciphertext holds."""
+
+    FLAT = "sense-memory:kv"
+    JOURNAL = "sense-memory:journal"
+    PERSONA = "sense-memory:persona"
+    TOMBSTONE = "sense-memory:tombstone"
+
+
+_KNOWN_TYPES: Final = frozenset(kind.value for kind in RecordType)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The inside of an event.
+
+    Attributes:
+        type: one of the types above.
+        path: where it lies (`nostr.address`); empty for a journal entry.
+        fields: the JSON fields, without `type`; those we do not know survive.
+    """
+
+    type: RecordType
+    path: str
+    fields: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Ciphertext that was opened and compared, waiting for its time and signature."""
+
+    kind: int
+    tags: Tags
+    content: str = field(repr=False)
+
+    def at(self, created_at: int) -> Unsigned:
+        """What to sign, at a second since 1970."""
+        return Unsigned(created_at, self.kind, self.tags, self.content)
+
+
+def flat(key: str, value: str, ts: float, extra: Mapping[str, Any] | None = None) -> Record:
+    """A v1 memory; `extra` carries the unknown fields of an earlier version over.
+
+    Raises:
+        InvalidInput: the key breaks the naming rules, or the value is no text.
+    """
+    if not isinstance(value, str):
+        raise InvalidInput(f"a memory's value must be text, not {type(value).__name__}; nothing was written")
+    path = address.flat_path(key)
+    return Record(RecordType.FLAT, path, {**(extra or {}), "key": path, "value": value, "ts": ts})
+
+
+def journal(content: str, ts: float) -> Record:
+    """A journal entry.
+
+    Raises:
+        InvalidInput: empty, or no text.
+    """
+    if not isinstance(content, str) or not content:
+        raise InvalidInput("a journal entry must be a non-empty text; nothing was written")
+    return Record(RecordType.JOURNAL, "", {"content": content, "ts": ts})
+
+
+def tombstone(path: str) -> Record:
+    """The record that takes a memory's place when it is forgotten; readable by 0.3.1 as an empty value."""
+    key = path.rpartition("/")[2]
+    fields = {"key": key, "value": ""} | ({} if key == path else {"path": path})
+    return Record(RecordType.TOMBSTONE, path, fields)
+
+
+async def seal(signer: Signer, record: Record) -> Sealed:
+    """Encrypt a record to oneself and check that it opens again.
+
+    Raises:
+        TooLargeError: above 40,960 bytes of JSON.
+        InvalidInput: the text holds lone surrogates.
+        SealVerificationError: the signer's ciphertext does not open to the text.
+    """
+    try:
+        plaintext = orjson.dumps({"type": record.type.value, **record.fields})
+    except orjson.JSONEncodeError:
+        raise InvalidInput("the text is not valid Unicode (lone surrogates); nothing was written") from None
+    if len(plaintext) > MAX_PLAINTEXT_BYTES:
+        raise TooLargeError(len(plaintext), MAX_PLAINTEXT_BYTES)
+    me = signer.public_key
+    content = await signer.encrypt(plaintext, me)
+    try:
+        opened = await signer.decrypt(content, me)
+    except BadPayload:
+        raise SealVerificationError from None
+    if opened != plaintext:
+        raise SealVerificationError
+    if record.type is RecordType.JOURNAL:
+        return Sealed(KIND_DIRECT_MESSAGE, (("p", me),), content)
+    return Sealed(KIND_APP_DATA, (("d", address.d_tag(record.path)),), content)
+
+
+def deletion(public_key: str, tag: str, event_ids: tuple[str, ...], created_at: int) -> Unsigned:
+    """The NIP-09 request that deletes an address and the named events, at the tombstone's own second."""
+    tags = (
+        ("a", address.coordinate(public_key, tag)),
+        *(("e", ident) for ident in event_ids),
+        ("k", str(KIND_APP_DATA)),
+    )
+    return Unsigned(created_at, KIND_DELETION, tags, "")
+
+
+async def open_event(signer: Signer, event: Event) -> Record:
+    """Decrypt an event of ours and check that it lies where its inside says.
+
+    Raises:
+        BadPayload: not NIP-44 for this key, or no record of ours inside.
+        MisfiledError: the inside names another address.
+        NeedsNewerVersion: a newer schema, or a type that is not known here.
+    """
+    if event.kind == KIND_DIRECT_MESSAGE and event.tag_values("p") != [signer.public_key]:
+        raise BadPayload("a direct message that is not to oneself")
+    fields = _fields(await signer.decrypt(event.content, signer.public_key))
+    version = fields.get("v", SCHEMA_VERSION)
+    name = fields.pop("type", None)
+    if not isinstance(name, str) or not name.startswith("sense-memory:"):
+        raise BadPayload("not a record of sense-memory")
+    if type(version) is not int or version > SCHEMA_VERSION or name not in _KNOWN_TYPES:
+        raise NeedsNewerVersion(event.id, version if type(version) is int else 0)
+    kind = RecordType(name)
+    path = _path(kind, fields)
+    if not _lies_there(event, kind, path, fields):
+        raise MisfiledError(event.id)
+    return Record(kind, path, fields)
+
+
+def _fields(plaintext: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(plaintext)
+    except orjson.JSONDecodeError:
+        raise BadPayload("no JSON inside") from None
+    if not isinstance(value, dict):
+        raise BadPayload("no JSON object inside")
+    return value
+
+
+def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
+    """The path that the inside claims; never normalised, because other writers did not."""
+    needed = {
+        RecordType.FLAT: ("key", "value"),
+        RecordType.JOURNAL: ("content",),
+        RecordType.PERSONA: ("domain", "facet", "key", "value"),
+        RecordType.TOMBSTONE: ("key",),
+    }[kind]
+    if not all(isinstance(fields.get(name), str) for name in needed):
+        raise BadPayload("a field of the record is missing or no text")
+    if kind is RecordType.JOURNAL:
+        return ""
+    if kind is RecordType.PERSONA:
+        return f"persona/{fields['domain']}/{fields['facet']}/{fields['key']}"
+    path = fields.get("path", fields["key"]) if kind is RecordType.TOMBSTONE else fields["key"]
+    return path if isinstance(path, str) else ""
+
+
+def _lies_there(event: Event, kind: RecordType, path: str, fields: Mapping[str, Any]) -> bool:
+    if kind is not RecordType.JOURNAL:
+        return event.kind == KIND_APP_DATA and event.d_tag == address.d_tag(path)
+    if event.kind == KIND_DIRECT_MESSAGE:
+        return True
+    # 0.3.1 keeps its journal as kind 30078 under `sense-journal/{ts}`, ts as Python prints a float.
+    return event.d_tag == f"{address.JOURNAL_PREFIX}{fields.get('ts')}"

@@ -1,0 +1,145 @@
+"""Key files: one secret key in one file that only its owner can read.
+
+A key is written once (mode 0600, folder 0700, on disk before the call returns) and never overwritten.
+A file that others could read, replace or redirect is refused with the command that mends it; permissions
+are never changed silently, because a key that was readable may already be copied. No temporary file ever
+holds a key, and no error repeats a part of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shlex
+import stat
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import BadKey, KeyMissing, UnsafeKeyFile
+from sense_memory.nostr.keys import parse_secret
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sense_memory.nostr.keys import Secret
+
+_MAX_KEY_FILE_BYTES: Final = 1_024  # an nsec has 63; a longer file is something else
+
+
+def read_secret(path: Path) -> Secret:
+    """The secret key in a file: an nsec or 64 hex digits, blanks around it are ignored.
+
+    Raises:
+        KeyMissing: there is no such file.
+        UnsafeKeyFile: others could read or replace it, or it is no plain file; says what to do.
+        BadKey: the file holds something else. Nothing of it is repeated.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # no link, no waiting for a pipe
+    try:
+        _refuse_unsafe_folder(path)
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        raise KeyMissing((f"the key file {path}",)) from None
+    except OSError as error:
+        raise UnsafeKeyFile(f"the key file {path} can not be opened ({error.strerror})") from None
+    try:
+        _refuse_unsafe_file(path, os.fstat(descriptor))
+        raw = os.read(descriptor, _MAX_KEY_FILE_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(raw) > _MAX_KEY_FILE_BYTES:
+        raise BadKey(f"the key file {path} is longer than {_MAX_KEY_FILE_BYTES:,} bytes: not a key file")
+    try:
+        # "replace", because a UnicodeDecodeError would carry the bytes along
+        return parse_secret(raw.decode("utf-8-sig", errors="replace"))
+    except BadKey as error:
+        raise BadKey(f"the key file {path}: {error}") from None
+
+
+def write_secret(path: Path, secret: Secret) -> None:
+    """Write a secret key as nsec into a new file, mode 0600, and its folder, mode 0700 where it is new.
+
+    The file and its name are on disk when this returns. If writing fails, nothing is left behind.
+
+    Raises:
+        UnsafeKeyFile: the file exists (it was not touched), or its folder is open to others.
+        OSError: the folder can not be written, or the disk is full.
+    """
+    private_folder(path.parent)
+    _refuse_unsafe_folder(path)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise UnsafeKeyFile(
+            f"{path} exists already and a key is never overwritten; it was not touched. "
+            "Choose another agent name, or move that file away first."
+        ) from None
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+            os.fchmod(descriptor, 0o600)  # whatever the umask took away
+            file.write(f"{secret.nsec()}\n".encode())
+            file.flush()
+            os.fsync(descriptor)
+        sync_folder(path.parent)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def private_folder(path: Path) -> None:
+    """Create a folder and its missing parents with mode 0700; one that exists stays as it is."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        # another process may create the same folder at this moment
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+
+
+def sync_folder(path: Path) -> None:
+    """Put a folder's entries on disk, so that a new or renamed file survives a power loss."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # some network file systems can not do it
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_unsafe_folder(path: Path) -> None:
+    """Whoever can write a folder, or redirect it, can put another key in place of ours."""
+    folder = path.parent
+    if path.is_symlink() or folder.is_symlink():
+        what = "the key file" if path.is_symlink() else "the folder of the key file"
+        raise UnsafeKeyFile(
+            f"{what} {path} is a symbolic link, which could be turned to another key; it was not followed. "
+            f"Use the real file: SENSE_MEMORY_KEY_FILE={_quoted(path.resolve())}"
+        )
+    mode = folder.stat().st_mode if folder.exists() else 0
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:  # sticky, as /tmp: nobody replaces another's file
+        raise UnsafeKeyFile(
+            f"everyone on this machine can write the folder of the key file {path}; the key was not used. "
+            f"Run: chmod go-w {_quoted(folder)}"
+        )
+
+
+def _refuse_unsafe_file(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsafeKeyFile(f"the key file {path} is not a plain file; the key was not used")
+    if status.st_uid not in {os.getuid(), 0}:
+        raise UnsafeKeyFile(
+            f"the key file {path} belongs to another user of this machine; the key was not used. "
+            f"If it is yours, run: chown $(id -u) {_quoted(path)}"
+        )
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o077:
+        raise UnsafeKeyFile(
+            f"the key file {path} has mode {mode:04o}, others could read it; the key was not used. "
+            f"Run: chmod 600 {_quoted(path)}"
+        )
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -1,0 +1,301 @@
+"""The outbox: which relay was given which event, and how far each relay was pulled.
+
+A row per (relay, event): `queued` until an OK with its id, then `acked`; `confirmed` once the relay served
+it back; `refused` or `parked` with a reason. The bytes never change between tries, so sending twice is
+harmless. Times are seconds since 1970 and come from the caller.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.ledger.versions import Role
+from sense_memory.limits import (
+    HEAL_SECONDS,
+    JITTER,
+    PARK_SECONDS,
+    RATE_LIMIT_FIRST_SECONDS,
+    RETRY_FIRST_SECONDS,
+    RETRY_MAX_SECONDS,
+)
+from sense_memory.nostr.verdict import Outcome, Verdict
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sense_memory.ledger.database import Database
+
+
+NOT_OUR_DELETION: Final = "deleted there, though never forgotten here"
+
+
+@dataclass(frozen=True, slots=True)
+class RelayState:
+    """What is remembered of a relay.
+
+    Attributes:
+        url: as configured.
+        cursor: where the next pull begins (`since`), or None before the first complete one.
+        completed_at: when a pull was last complete, or None.
+        swept_at: when a pull without cursor was last complete, or None.
+    """
+
+    url: str
+    cursor: int | None
+    completed_at: float | None
+    swept_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """One event that waits for a relay: its seq, id (hex), slot and canonical JSON."""
+
+    seq: int
+    id: str
+    slot: str
+    body: bytes
+
+
+class Outbox:
+    """The outbox and the cursors of a ledger.
+
+    Args:
+        db: the open ledger file.
+        seed: of the jitter; None draws from the system.
+    """
+
+    def __init__(self, db: Database, seed: int | None = None) -> None:
+        self._db = db
+        self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
+
+    # ── Relays ──────────────────────────────────────────────────────────────────────────
+
+    def ensure(self, urls: Iterable[str]) -> None:
+        """Know these relays; those known stay as they are."""
+        unknown = [url for url in urls if not self._db.row("SELECT 1 FROM relays WHERE url = ?", url)]
+        if unknown:
+            with self._db.transaction():
+                for url in unknown:
+                    self._db.execute("INSERT OR IGNORE INTO relays (url) VALUES (?)", url)
+
+    def forget_relay(self, url: str) -> int:
+        """Cancel everything queued for a relay and forget its cursor; returns the rows cancelled."""
+        with self._db.transaction():
+            found = self._db.row(
+                "SELECT count(*) FROM outbox JOIN relays USING (relay) WHERE url = ? AND state = 'queued'",
+                url,
+            )
+            self._db.execute("DELETE FROM relays WHERE url = ?", url)
+        return int(found[0]) if found else 0
+
+    def state(self, url: str) -> RelayState:
+        """What is remembered of a relay; blank for an unknown one."""
+        found = self._db.row("SELECT cursor, completed_at, swept_at FROM relays WHERE url = ?", url)
+        return RelayState(url, *(found or (None, None, None)))
+
+    def completed(self, url: str, cursor: int | None, now: float, *, swept: bool) -> None:
+        """Record a complete pull: the cursor moves, never on an incomplete one."""
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE relays SET cursor = ?, completed_at = ?, swept_at = iif(?, ?, swept_at) WHERE url = ?",
+                cursor,
+                now,
+                swept,
+                now,
+                url,
+            )
+
+    # ── Queueing ────────────────────────────────────────────────────────────────────────
+
+    def queue(self, seqs: Iterable[int], urls: Sequence[str], now: float) -> None:
+        """Queue events for relays, inside the caller's transaction; rows that exist stay."""
+        for seq in seqs:
+            for url in urls:
+                self._db.execute(
+                    "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) "
+                    "SELECT relay, ?, 'queued', ? FROM relays WHERE url = ?",
+                    seq,
+                    now,
+                    url,
+                )
+
+    def backfill(self, url: str, now: float) -> int:
+        """Queue the heads and deletions that came since the last time and that this relay lacks."""
+        found = self._db.row("SELECT relay, filled_to FROM relays WHERE url = ?", url)
+        newest = self._db.row("SELECT max(seq) FROM events")
+        if found is None or newest is None or newest[0] is None or newest[0] <= found[1]:
+            return 0
+        with self._db.transaction():
+            cursor = self._db.execute(
+                "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) "
+                "SELECT ?, e.seq, 'queued', ? FROM events e JOIN slots s ON s.slot = e.slot AND s.head = e.seq "
+                "WHERE e.seq > ? AND e.seq <= ?",
+                found[0],
+                now,
+                found[1],
+                newest[0],
+            )
+            self._db.execute("UPDATE relays SET filled_to = ? WHERE relay = ?", newest[0], found[0])
+        return cursor.rowcount
+
+    def heal(self, url: str, slots: Iterable[str], now: float) -> int:
+        """Queue the heads of slots at which a relay served an older version: each at most once an hour."""
+        healed = 0
+        with self._db.transaction():
+            for slot in slots:
+                for (seq,) in self._db.rows(_CURRENT_OF_SLOT, slot, slot):
+                    healed += self._requeue(url, seq, now)
+        return healed
+
+    def missing(self, url: str, since: float, now: float) -> int:
+        """Queue again what a relay accepted and did not serve in a complete sweep begun at `since`.
+
+        A tombstone whose deletion the relay accepted is final there and left out.
+        """
+        lost = self._db.rows(
+            "SELECT o.event FROM outbox o JOIN relays r USING (relay) JOIN events e ON e.seq = o.event "
+            "JOIN slots s ON s.head = e.seq WHERE r.url = ? AND o.state IN ('acked', 'confirmed') "
+            "AND coalesce(o.seen_at, 0) < ? AND o.due_at < ? AND NOT (e.role = 1 AND EXISTS "
+            "(SELECT 1 FROM deletions d WHERE d.target = e.slot AND d.until >= e.created_at))",
+            url,
+            since,
+            since,
+        )
+        with self._db.transaction():
+            return sum(self._requeue(url, seq, now) for (seq,) in lost)
+
+    def _requeue(self, url: str, seq: int, now: float) -> int:
+        return self._db.execute(
+            "INSERT INTO outbox (relay, event, state, due_at) "
+            "SELECT relay, ?, 'queued', ? FROM relays WHERE url = ? "
+            "ON CONFLICT DO UPDATE SET state = 'queued', due_at = excluded.due_at, tries = 0, first_try_at = NULL "
+            "WHERE state IN ('acked', 'confirmed', 'superseded') AND due_at <= excluded.due_at - ?",
+            seq,
+            now,
+            url,
+            HEAL_SECONDS,
+        ).rowcount
+
+    # ── Sending ─────────────────────────────────────────────────────────────────────────
+
+    def due(self, url: str, now: float, limit: int) -> list[Parcel]:
+        """The next events to send to a relay, in the order they were written."""
+        rows = self._db.rows(
+            "SELECT e.seq, e.id, e.slot, e.body FROM outbox o JOIN relays r USING (relay) "
+            "JOIN events e ON e.seq = o.event "
+            "WHERE r.url = ? AND o.state = 'queued' AND o.due_at <= ? ORDER BY o.event LIMIT ?",
+            url,
+            now,
+            limit,
+        )
+        return [Parcel(seq, ident.hex(), slot, body) for seq, ident, slot, body in rows]
+
+    def record(self, url: str, verdicts: Mapping[int, Verdict], now: float) -> None:
+        """Record a relay's words on events, by seq."""
+        with self._db.transaction():
+            for seq, verdict in verdicts.items():
+                self._record(url, seq, verdict, now)
+
+    def seen(self, url: str, seqs: Iterable[int], now: float) -> None:
+        """Record, inside the caller's transaction, that a relay served these events: the fact behind an OK."""
+        for seq in seqs:
+            self._db.execute(
+                "INSERT INTO outbox (relay, event, state, due_at, seen_at) "
+                "SELECT relay, ?, 'confirmed', 0, ? FROM relays WHERE url = ? "
+                "ON CONFLICT DO UPDATE SET state = 'confirmed', reason = '', seen_at = excluded.seen_at",
+                seq,
+                now,
+                url,
+            )
+
+    def counts(self, url: str) -> dict[str, int]:
+        """How many events are in each state for a relay."""
+        return dict(
+            self._db.rows(
+                "SELECT state, count(*) FROM outbox JOIN relays USING (relay) WHERE url = ? GROUP BY state",
+                url,
+            )
+        )
+
+    def reasons(self, url: str) -> dict[str, int]:
+        """Why events wait or were refused at a relay: our words, with counts."""
+        return dict(
+            self._db.rows(
+                "SELECT reason, count(*) FROM outbox JOIN relays USING (relay) "
+                "WHERE url = ? AND reason <> '' AND state <> 'confirmed' GROUP BY reason ORDER BY 2 DESC",
+                url,
+            )
+        )
+
+    def next_due(self, urls: Sequence[str]) -> float | None:
+        """When the next queued event becomes due for any of these relays, or None."""
+        times = [
+            found[0]
+            for url in urls
+            if (
+                found := self._db.row(
+                    "SELECT min(due_at) FROM outbox WHERE state = 'queued' "
+                    "AND relay = (SELECT relay FROM relays WHERE url = ?)",
+                    url,
+                )
+            )
+            and found[0] is not None
+        ]
+        return min(times, default=None)
+
+    def holders(self, seq: int) -> dict[str, str]:
+        """The state of one event at each relay that was given it."""
+        return dict(
+            self._db.rows("SELECT url, state FROM outbox JOIN relays USING (relay) WHERE event = ?", seq)
+        )
+
+    def _record(self, url: str, seq: int, verdict: Verdict, now: float) -> None:
+        row = self._db.row(
+            "SELECT o.relay, o.tries, o.first_try_at, e.role FROM outbox o JOIN relays r USING (relay) "
+            "JOIN events e ON e.seq = o.event WHERE r.url = ? AND o.event = ? AND o.state = 'queued'",
+            url,
+            seq,
+        )
+        if row is None:
+            return
+        relay, tries, first = row[0], row[1] + 1, row[2] or now
+        if verdict.outcome is Outcome.DELETED:
+            # The relay says the author deleted it. True of a tombstone; of a memory it is an alarm.
+            forgotten = row[3] != Role.MEMORY
+            verdict = Verdict(Outcome.ACCEPTED) if forgotten else Verdict(Outcome.REFUSED, NOT_OUR_DELETION)
+        state, due = self._next(verdict.outcome, tries, first, now)
+        self._db.execute(
+            "UPDATE outbox SET state = ?, reason = ?, tries = ?, first_try_at = ?, due_at = ? "
+            "WHERE relay = ? AND event = ?",
+            state,
+            verdict.reason,
+            tries,
+            first,
+            due,
+            relay,
+            seq,
+        )
+
+    def _next(self, outcome: Outcome, tries: int, first: float, now: float) -> tuple[str, float]:
+        """State and due time after a verdict. Nothing is ever dropped: a week of retries is parked."""
+        if outcome is Outcome.ACCEPTED:
+            return "acked", now
+        if outcome is Outcome.SUPERSEDED:
+            return "superseded", now
+        if outcome in {Outcome.REFUSED, Outcome.NEEDS_AUTH}:
+            return "refused", now
+        if now - first > PARK_SECONDS:
+            return "parked", now
+        start = RATE_LIMIT_FIRST_SECONDS if outcome is Outcome.RATE_LIMITED else RETRY_FIRST_SECONDS
+        wait = min(start * 2 ** min(tries - 1, 20), RETRY_MAX_SECONDS)
+        return "queued", now + wait * self._random.uniform(1 - JITTER, 1 + JITTER)
+
+
+_CURRENT_OF_SLOT = (
+    "SELECT head FROM slots WHERE slot = ? AND head IS NOT NULL UNION "
+    f"SELECT e.seq FROM deletions d JOIN events e ON e.id = d.by_event AND e.role = {int(Role.DELETION)} "
+    "WHERE d.target = ?"
+)

@@ -1,0 +1,51 @@
+"""What a session asks its driver to do. It decides; the driver acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+
+if TYPE_CHECKING:
+    from sense_memory.nostr.verdict import Verdict
+    from sense_memory.relay.page import Page
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Write this text message."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageDone:
+    """A subscription has ended; this is its page."""
+
+    subscription: str
+    page: Page
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An event that was being published has its verdict."""
+
+    event_id: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SignAuth:
+    """Sign `auth_event` for this challenge, then call `authenticated` or `signing_failed`."""
+
+    challenge: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hangup:
+    """Close the connection: the relay misbehaves. The reason is in our words."""
+
+    reason: str
+
+
+Action: TypeAlias = Send | PageDone | Judged | SignAuth | Hangup

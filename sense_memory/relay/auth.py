@@ -1,0 +1,136 @@
+"""NIP-42 on one connection: when to sign which challenge, and what the relay's answer means.
+
+Signs only when something needs it, never a challenge twice, and a few times per connection at most,
+however many challenges a relay sends. No I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from sense_memory import limits
+from sense_memory.nostr.event import KIND_AUTH, Unsigned
+from sense_memory.nostr.verdict import Outcome, Verdict
+
+
+if TYPE_CHECKING:
+    from sense_memory.nostr.event import Event
+
+
+class Phase(Enum):
+    """How far the authentication of a connection is."""
+
+    IDLE = auto()  # nothing needed it yet
+    UNCHALLENGED = auto()  # something needs it, and the relay has not sent a challenge
+    SIGNING = auto()
+    SENT = auto()
+    ACCEPTED = auto()
+    REFUSED = auto()
+
+
+_NOT_ABLE = Verdict(Outcome.REFUSED, "auth-required")
+_REFUSED = Verdict(Outcome.REFUSED, "authentication refused")
+_TOO_OFTEN = Verdict(Outcome.RETRY, "asks for authentication too often")
+_OVERDUE = {
+    Phase.UNCHALLENGED: _NOT_ABLE,
+    Phase.SIGNING: Verdict(Outcome.RETRY, "the signer did not answer"),
+    Phase.SENT: Verdict(Outcome.RETRY, "authentication not answered"),
+}
+
+
+def auth_event(url: str, challenge: str, created_at: int) -> Unsigned:
+    """What to sign for a challenge (NIP-42): the relay named is the URL that *we* dialled.
+
+    Args:
+        url: the relay, canonical.
+        challenge: the relay's newest.
+        created_at: seconds since 1970.
+    """
+    return Unsigned(created_at, KIND_AUTH, (("relay", url), ("challenge", challenge)), "")
+
+
+class Authentication:
+    """The authentication of one connection.
+
+    Args:
+        able: whether there is anybody to sign.
+        sign_seconds: patience with the signer.
+        ok_seconds: patience with the relay, for a challenge and for its OK.
+    """
+
+    def __init__(self, *, able: bool, sign_seconds: float, ok_seconds: float) -> None:
+        self.phase = Phase.IDLE
+        self.due: float | None = None
+        self._able = able
+        self._sign_seconds, self._ok_seconds = sign_seconds, ok_seconds
+        self._challenge: str | None = None
+        self._used: str | None = None  # the challenge that was signed last
+        self._event_id: str | None = None
+        self._signatures = 0
+        self._failure = _REFUSED  # what became of the challenge that was signed last
+
+    @property
+    def settled(self) -> bool:
+        """Whether the relay accepted us and has asked for nothing newer since."""
+        return self.phase is Phase.ACCEPTED and self._used == self._challenge
+
+    def challenged(self, challenge: str, now: float) -> str | None:
+        """Remember the newest challenge; returns it if it has to be signed at once."""
+        self._challenge = challenge
+        return self._sign(now) if self.phase is Phase.UNCHALLENGED else None
+
+    def demand(self, now: float) -> str | Verdict | None:
+        """Something needs us authenticated.
+
+        Returns:
+            The challenge to sign; None if it is under way; a verdict if it can not be had.
+        """
+        if not self._able:
+            return _NOT_ABLE
+        if self.phase in {Phase.UNCHALLENGED, Phase.SIGNING, Phase.SENT}:
+            return None
+        if self._challenge is None:
+            self.phase, self.due = Phase.UNCHALLENGED, now + self._ok_seconds
+            return None
+        if self._challenge == self._used:
+            return self._failure
+        return self._sign(now) if self._signatures < limits.MAX_SIGNATURES_COUNT else _TOO_OFTEN
+
+    def signed(self, event: Event, now: float) -> bool:
+        """The signer answered; returns whether the relay should get it."""
+        if self.phase is not Phase.SIGNING:
+            return False
+        self.phase, self.due, self._event_id = Phase.SENT, now + self._ok_seconds, event.id
+        return True
+
+    def is_answer(self, event_id: str) -> bool:
+        """Whether an OK for that id is the one we wait for."""
+        return self.phase is Phase.SENT and event_id == self._event_id
+
+    def answered(self, *, accepted: bool, now: float) -> str | Verdict | None:
+        """The relay's OK came.
+
+        Returns:
+            None if it accepted; a newer challenge to sign instead; or the verdict for all that waited.
+        """
+        self.phase, self.due = (Phase.ACCEPTED if accepted else Phase.REFUSED), None
+        self._failure = _REFUSED
+        return None if accepted else self.demand(now)
+
+    def overdue(self, now: float) -> Verdict | None:
+        """The verdict for all that waited, if patience is over."""
+        return self.give_up() if self.due is not None and self.due <= now else None
+
+    def give_up(self) -> Verdict:
+        """The signer or the relay does not answer: the verdict for all that waited."""
+        self._failure = _OVERDUE.get(self.phase, _REFUSED)
+        self.phase = Phase.IDLE if self.phase is Phase.UNCHALLENGED else Phase.REFUSED
+        self.due = None
+        return self._failure
+
+    def _sign(self, now: float) -> str | None:
+        self.phase, self.due = Phase.SIGNING, now + self._sign_seconds
+        self._used = self._challenge
+        self._signatures += 1
+        return self._challenge

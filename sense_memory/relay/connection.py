@@ -1,0 +1,326 @@
+"""The driver of one relay connection: carries bytes and time between a websocket and a `Session`.
+
+It decides nothing about frames. Any number of `fetch` and `publish` calls may run at once on one
+connection. Whatever goes wrong becomes a `RelayError`, an incomplete page or a verdict, in our words:
+no text of the relay travels on. Redirects are never followed and compression is never offered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Self
+
+from sense_memory import limits
+from sense_memory.errors import RelayError
+from sense_memory.relay.actions import Action, Hangup, Judged, PageDone, Send, SignAuth
+from sense_memory.relay.auth import auth_event
+from sense_memory.relay.batch import Batch, each
+from sense_memory.relay.conduct import Lost, Timeouts
+from sense_memory.relay.session import Session
+
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        Awaitable,
+        Callable,
+        Coroutine,
+        Iterable,
+        Sequence,
+    )
+    from types import TracebackType
+
+    from sense_memory.nostr.event import Event, Unsigned
+    from sense_memory.nostr.filters import Filter
+    from sense_memory.nostr.verdict import Verdict
+    from sense_memory.relay.conduct import Counts
+    from sense_memory.relay.page import Page
+    from sense_memory.relay.websocket import RelaySocket
+
+
+class RelayConnection:
+    """A connection to a relay: `async with RelayConnection(url, public_key=…) as relay: …`.
+
+    Args:
+        url: the relay, as `relay_url` spells it; NIP-42 events name it.
+        public_key: the only author whose events are wanted, 64 hex digits.
+        sign: signs NIP-42 challenges when the relay insists; None refuses to authenticate.
+        timeouts: patience.
+        clock: seconds that never go back, for timeouts.
+        now: seconds since 1970, for the date of NIP-42 events.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        public_key: str,
+        sign: Callable[[Unsigned], Awaitable[Event]] | None = None,
+        timeouts: Timeouts | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.url = url
+        self._sign, self._clock, self._now = sign, clock, now
+        self._timeouts = timeouts or Timeouts()
+        self._session = Session(public_key, can_sign=sign is not None, timeouts=self._timeouts)
+        self._socket: RelaySocket | None = None
+        self._problem: str | None = "not connected"
+        self._replies: asyncio.Queue[str] = asyncio.Queue()  # what the session itself wants sent
+        self._pages: dict[str, asyncio.Future[Page]] = {}
+        self._batches: dict[str, Batch] = {}  # by the id of an event in flight
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._goodbye: asyncio.Task[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
+        self._broken = False
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        public_key: str,
+        sign: Callable[[Unsigned], Awaitable[Event]] | None = None,
+        timeouts: Timeouts | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> Self:
+        """An open connection, to be closed with `close`; the arguments are those of the class.
+
+        Raises:
+            RelayError: it could not be opened.
+        """
+        relay = cls(url, public_key=public_key, sign=sign, timeouts=timeouts, clock=clock, now=now)
+        return await relay.__aenter__()
+
+    async def __aenter__(self) -> Self:
+        from sense_memory.relay.websocket import open_socket
+
+        self._socket = await open_socket(self.url, self._timeouts.open, self._timeouts.close)
+        self._problem = None
+        self._spawn(self._read(self._socket))
+        self._spawn(self._reply())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Hang up and end every task. Open pages end incomplete, events in flight go back; may be repeated."""
+        self._end("closed by us")
+        try:
+            if self._goodbye is not None:
+                await self._goodbye
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            for result in await asyncio.gather(*self._tasks, return_exceptions=True):
+                if isinstance(result, Exception):
+                    raise result
+
+    # ── What is known of the relay ──────────────────────────────────────────────────────
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `fetch` and `publish` can be called."""
+        return self._problem is None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the connection is not open, in our words; None while it is."""
+        return self._problem
+
+    @property
+    def misbehaving(self) -> bool:
+        """Whether the relay broke the protocol, or sent so much rubbish that it was hung up on."""
+        return self._broken or self._session.misbehaving
+
+    @property
+    def counts(self) -> Counts:
+        """What the relay sent that was of no use."""
+        return self._session.counts
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The relay's last few notices, escaped and cut: data for a status, never instructions."""
+        return self._session.notices
+
+    # ── What one does with it ───────────────────────────────────────────────────────────
+
+    async def fetch(self, filters: Sequence[Filter]) -> Page:
+        """Ask for stored events, in one REQ.
+
+        Args:
+            filters: any of which may match. A filter without `limit` and `ids` is answered with as many
+                events as the relay likes, up to `limits.MAX_PULL_BYTES`.
+
+        Returns:
+            The verified answer. Whatever goes wrong after the REQ makes it incomplete, with a reason.
+
+        Raises:
+            RelayError: the connection was not open any more.
+        """
+        self._check_open()
+        subscription, actions = self._session.request(filters, self._clock())
+        answer = self._pages[subscription] = asyncio.get_running_loop().create_future()
+        self._set_alarm()
+        try:
+            await self._write(actions)
+            return await answer
+        finally:
+            if self._pages.pop(subscription, None) is not None:  # nobody waits for it any more
+                self._act(self._session.abandon(subscription))
+
+    async def publish(
+        self,
+        items: Iterable[tuple[str, bytes]] | AsyncIterable[tuple[str, bytes]],
+        *,
+        window: int = limits.PUBLISH_WINDOW_COUNT,
+    ) -> AsyncGenerator[tuple[str, Verdict], None]:
+        """Send events and yield the relay's verdict on each, in the order of its answers.
+
+        Nothing more is sent after a RATE_LIMITED verdict or when the connection ends: what was in flight
+        is still judged, and what was not sent gets no verdict. An id that is in flight already is
+        skipped. Sending goes on while the caller handles a verdict.
+
+        Args:
+            items: event ids (64 hex digits) and bodies (canonical JSON bytes); read as there is room.
+            window: most events in flight, and most verdicts kept for a caller who is slow.
+
+        Raises:
+            RelayError: the connection was not open any more.
+        """
+        self._check_open()
+        batch = Batch(window)
+        feeder = asyncio.create_task(self._feed(items, batch))
+        feeder.add_done_callback(lambda _: batch.news.set())
+        try:
+            while True:
+                while batch.verdicts:
+                    batch.room.set()
+                    yield batch.verdicts.popleft()
+                if not batch.waiting and (feeder.done() or batch.stopped):
+                    break
+                batch.news.clear()
+                await batch.news.wait()
+            if feeder.done():
+                feeder.result()  # raises what reading the items raised
+        finally:
+            feeder.cancel()
+            await asyncio.gather(feeder, return_exceptions=True)
+            for event_id in batch.waiting:
+                self._batches.pop(event_id, None)
+
+    async def _feed(
+        self, items: Iterable[tuple[str, bytes]] | AsyncIterable[tuple[str, bytes]], batch: Batch
+    ) -> None:
+        async for event_id, body in each(items):
+            await batch.has_room()
+            if batch.stopped or self._problem is not None:
+                return
+            if event_id in self._batches:
+                continue
+            self._batches[event_id] = batch
+            batch.waiting.add(event_id)
+            actions = self._session.publish(event_id, body, self._clock())
+            self._set_alarm()
+            await self._write(actions)
+
+    # ── Carrying ────────────────────────────────────────────────────────────────────────
+
+    async def _read(self, socket: RelaySocket) -> None:
+        """Feed the session until the connection ends."""
+        try:
+            while self._problem is None:
+                data = await socket.take()
+                self._act(self._session.received(data, self._clock()))
+        except Lost as lost:
+            self._broken = lost.misbehaving
+            self._end(lost.problem)
+        finally:
+            self._end("connection lost")  # a fault in here must not leave anybody waiting
+
+    async def _reply(self) -> None:
+        """Write what the session wants sent by itself; the reader never waits for the relay to read."""
+        while True:
+            await self._write([Send(await self._replies.get())])
+
+    async def _write(self, actions: Iterable[Action]) -> None:
+        """Write what is to be sent, waiting as long as a relay may take to read it."""
+        for action in actions:
+            if isinstance(action, Send) and self._socket is not None and self._problem is None:
+                try:
+                    await self._socket.put(action.text, self._timeouts.send)
+                except Lost as lost:
+                    self._end(lost.problem)
+
+    def _act(self, actions: Iterable[Action]) -> None:
+        """Carry out what the session decided."""
+        for action in actions:
+            match action:
+                case Send(text):
+                    self._replies.put_nowait(text)
+                case PageDone(subscription, page):
+                    answer = self._pages.pop(subscription, None)
+                    if answer is not None and not answer.done():
+                        answer.set_result(page)
+                case Judged(event_id, verdict):
+                    batch = self._batches.pop(event_id, None)
+                    if batch is not None:
+                        batch.judge(event_id, verdict)
+                case SignAuth(challenge):
+                    self._spawn(self._authenticate(challenge))
+                case Hangup(reason):
+                    self._end(reason)
+        self._set_alarm()
+
+    async def _authenticate(self, challenge: str) -> None:
+        """Have a challenge signed, however long the signer takes."""
+        try:
+            event = await self._sign(auth_event(self.url, challenge, int(self._now())))
+        except Exception:  # a signer is anybody's code; its failure is one answer among others
+            self._act(self._session.signing_failed())
+        else:
+            self._act(self._session.authenticated(event, self._clock()))
+
+    # ── Time and ends ───────────────────────────────────────────────────────────────────
+
+    def _set_alarm(self) -> None:
+        """Have `_ring` called when the session's patience ends; one that rings early is harmless."""
+        due = self._session.deadline()
+        if due is None or (self._alarm is not None and self._alarm_at <= due):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = due
+        delay = max(0.0, due - self._clock())
+        self._alarm = asyncio.get_running_loop().call_later(delay, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._act(self._session.tick(self._clock()))
+
+    def _end(self, problem: str) -> None:
+        """The connection is of no use any more: settle everything that waits, and hang up."""
+        if self._problem is not None or self._socket is None:
+            return
+        self._problem = problem
+        self._act(self._session.disconnected(problem))
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self._goodbye = asyncio.create_task(self._socket.hang_up(self._timeouts.close))
+
+    def _check_open(self) -> None:
+        if self._problem is not None:
+            raise RelayError(self.url, self._problem)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,182 @@
+"""The embedded relay: a small honest Nostr relay for this machine, inside this process.
+
+NIPs 01, 09, 11, 40, 42 and 70 over SQLite. It listens on 127.0.0.1 and nowhere else, so that the first
+command works offline, fast, and keeps its data. Beyond one machine, run strfry (see `relays/`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from websockets.asyncio.server import serve
+
+from sense_memory.errors import RelayError
+from sense_memory.limits import MAX_FRAME_BYTES
+from sense_memory.relay.desk import Desk
+from sense_memory.relay.gate import answer
+from sense_memory.relay.guest import BATCH_COUNT, Guest
+from sense_memory.relay.shelf import Shelf
+from sense_memory.relay.terms import (
+    MAX_AHEAD_SECONDS,
+    MAX_BACKLOG_BYTES,
+    MAX_LIMIT_COUNT,
+    MAX_SUBSCRIPTIONS_COUNT,
+    Terms,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from websockets.asyncio.server import Server, ServerConnection
+
+    from sense_memory.nostr.event import Event
+
+
+HOST: Final = "127.0.0.1"
+GOODBYE_SECONDS: Final = 2.0  # for connections to close; after it they are cut
+
+# websockets logs frames at DEBUG and handshakes at INFO and ERROR: words of strangers stay out of the logs
+_silent = logging.getLogger(f"{__name__}.websockets")
+_silent.setLevel(logging.CRITICAL)
+
+
+class EmbeddedRelay:
+    """A relay on the loopback interface: `async with EmbeddedRelay() as relay: … relay.url …`.
+
+    It may be left and entered again: it comes back at the same URL, with its data. Storing blocks the
+    event loop for as long as the disk needs to make a batch durable.
+
+    Args:
+        path: the data file (0600, made with its folder where missing); None keeps the data for as long
+            as this object lives.
+        port: TCP port; 0 takes a free one.
+        require_auth: whether clients have to authenticate before anything else (NIP-42).
+        clock: seconds since 1970.
+        max_message_bytes: largest message; a longer one closes the connection with code 1009.
+        max_limit: most stored events that one filter is answered with, and its default.
+        max_subscriptions: open subscriptions of one connection.
+        max_future_seconds: how far ahead an event may be dated.
+        max_backlog_bytes: what may wait for a client that does not read before it is cut off.
+
+    Raises:
+        InvalidSetting: a limit that can not be.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        port: int = 0,
+        *,
+        require_auth: bool = False,
+        clock: Callable[[], float] = time.time,
+        # Limits
+        max_message_bytes: int = MAX_FRAME_BYTES,
+        max_limit: int = MAX_LIMIT_COUNT,
+        max_subscriptions: int = MAX_SUBSCRIPTIONS_COUNT,
+        max_future_seconds: int = MAX_AHEAD_SECONDS,
+        max_backlog_bytes: int = MAX_BACKLOG_BYTES,
+    ) -> None:
+        self._terms = Terms(
+            require_auth=require_auth,
+            max_message_bytes=max_message_bytes,
+            max_limit=max_limit,
+            max_subscriptions=max_subscriptions,
+            max_future_seconds=max_future_seconds,
+            max_backlog_bytes=max_backlog_bytes,
+        )
+        self._path = None if path is None else Path(path)
+        self._port, self._clock = port, clock
+        self._shelf: Shelf | None = None
+        self._server: Server | None = None
+        self._guests: set[Guest] = set()
+
+    @property
+    def url(self) -> str:
+        """Where to dial, such as `ws://127.0.0.1:7447`; known once the relay has been entered, or has a port.
+
+        Raises:
+            RelayError: the port is not known yet.
+        """
+        if not self._port:
+            raise RelayError(f"ws://{HOST}", "has no port before it runs; use it inside `async with`")
+        return f"ws://{HOST}:{self._port}"
+
+    async def serve_forever(self) -> None:
+        """Serve until this task is cancelled; call it inside `async with`."""
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def __aenter__(self) -> Self:
+        if self._server is not None:
+            raise RelayError(self.url, "is running already")
+        if self._shelf is None:
+            self._shelf = Shelf(self._path)
+        try:
+            self._server = await self._listen(self._shelf)
+        except OSError as problem:
+            self._put_away()
+            raise RelayError(f"ws://{HOST}:{self._port}", f"can not listen ({problem.strerror})") from problem
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        try:
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                await server.wait_closed()
+        except TimeoutError:
+            for guest in self._guests:
+                guest.cut()
+            await server.wait_closed()
+        finally:
+            self._put_away()
+
+    def __repr__(self) -> str:
+        state = "running" if self._server is not None else "stopped"
+        return f"EmbeddedRelay(ws://{HOST}:{self._port}, {state})"
+
+    async def _listen(self, shelf: Shelf) -> Server:
+        return await serve(
+            partial(self._welcome, shelf),
+            HOST,
+            self._port,
+            compression=None,  # ciphertext does not shrink
+            process_request=lambda _, request: answer(request, self._terms),
+            server_header=None,
+            close_timeout=GOODBYE_SECONDS,
+            max_size=self._terms.max_message_bytes,
+            max_queue=BATCH_COUNT,
+            logger=_silent,
+        )
+
+    async def _welcome(self, shelf: Shelf, connection: ServerConnection) -> None:
+        desk = Desk(self._terms, (self.url, f"ws://localhost:{self._port}"), secrets.token_hex(16))
+        guest = Guest(connection, desk, shelf, terms=self._terms, clock=self._clock, announce=self._announce)
+        self._guests.add(guest)
+        try:
+            await guest.serve()
+        finally:
+            self._guests.discard(guest)
+
+    def _announce(self, events: Sequence[Event]) -> None:
+        for guest in tuple(self._guests):
+            guest.offer(events)
+
+    def _put_away(self) -> None:
+        """Close the file; memory stays for the next `async with`."""
+        if self._path is not None and self._shelf is not None:
+            self._shelf.close()
+            self._shelf = None

@@ -1,0 +1,246 @@
+"""All relays of a store: connections kept while they live, rounds of synchronisation, the background.
+
+Each relay has its own pace: one that is dead or slow never holds up the others. A background round
+pulls every half minute and sends as soon as something was written, by this process or another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sense_memory.errors import RelayError, SenseMemoryError
+from sense_memory.limits import (
+    BACKGROUND_SECONDS,
+    DEBOUNCE_SECONDS,
+    JITTER,
+    POLL_SECONDS,
+    RECONNECT_FIRST_SECONDS,
+    RECONNECT_MAX_SECONDS,
+)
+from sense_memory.relay.connection import RelayConnection
+from sense_memory.relay.report import RelayReport, SyncReport
+from sense_memory.relay.session import Timeouts
+from sense_memory.relay.sync import Plan, RelaySync
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.nostr.signer import Signer
+    from sense_memory.relay.sync import Intake
+
+
+class Pool:
+    """The relays of one store.
+
+    Args:
+        urls: the relays, checked already.
+        ledger: what they are brought in step with.
+        signer: whose key they serve; it signs NIP-42 challenges.
+        intake: where pulled events go.
+        clock: seconds since 1970.
+        timeouts: of every connection.
+        offline_first: push to relays that never completed a pull.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        ledger: Ledger,
+        signer: Signer,
+        intake: Intake,
+        *,
+        clock: Callable[[], float],
+        timeouts: Timeouts,
+        offline_first: bool = False,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._offline_first = offline_first
+        self._links = [_Link(url, ledger, signer, intake, clock, timeouts) for url in urls]
+        self._wake = asyncio.Event()
+        self._asked = asyncio.Event()
+        self._background: asyncio.Task[None] | None = None
+        ledger.outbox.ensure(urls)
+
+    async def sync(self, plan: Plan) -> SyncReport:
+        """One round over all relays at once, and a second sending for what the first brought from others."""
+        plan = replace(plan, offline_first=plan.offline_first or self._offline_first)
+        self._ledger.release(self._clock())
+        reports = await asyncio.gather(*(link.run(plan) for link in self._links))
+        followed = await asyncio.gather(
+            *(self._follow_up(link, report) for link, report in zip(self._links, reports, strict=True))
+        )
+        self._asked.set()
+        return SyncReport(tuple(followed))
+
+    async def _follow_up(self, link: _Link, report: RelayReport) -> RelayReport:
+        """Send a relay what came in from the others meanwhile."""
+        if report.problem or report.held_back or not link.is_behind():
+            return report
+        later = await link.run(Plan(pull=False, offline_first=True))
+        sent = {
+            name: report.sent.get(name, 0) + later.sent.get(name, 0)
+            for name in {*report.sent, *later.sent}
+        }
+        return replace(
+            report,
+            problem=later.problem,
+            sent=sent,
+            served={**later.served, **report.served},
+            reasons=later.reasons,
+            waiting=later.waiting,
+            seconds=report.seconds + later.seconds,
+        )
+
+    def start(self) -> None:
+        """Begin the background rounds; the first starts at once."""
+        self._background = asyncio.create_task(self._run(), name="sense-memory relays")
+
+    def wake(self) -> None:
+        """Something was written: send it soon."""
+        self._wake.set()
+
+    async def asked(self) -> None:
+        """Wait until every relay was asked once, successfully or not."""
+        if self._background is None and not self._asked.is_set():
+            await self.sync(Plan())
+        await self._asked.wait()
+
+    async def close(self) -> None:
+        """End the background and the connections. What is queued stays queued in the ledger."""
+        if self._background is not None:
+            self._background.cancel()
+            await asyncio.gather(self._background, return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in self._links))
+
+    @property
+    def reports(self) -> dict[str, RelayReport]:
+        """The last report of each relay that was tried."""
+        return {link.url: link.report for link in self._links if link.report is not None}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each relay whose last round was not complete."""
+        return SyncReport(tuple(self.reports.values())).problems
+
+    @property
+    def notices(self) -> dict[str, tuple[str, ...]]:
+        """The last words of each relay in this connection, escaped: data, never instructions."""
+        return {link.url: link.notices for link in self._links}
+
+    async def _run(self) -> None:
+        """The background: one task a relay, each at its own pace."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(link.follow(self._offline_first)) for link in self._links]
+            group.create_task(self._spread_wakes())
+            await asyncio.gather(*(link.first_round.wait() for link in self._links))
+            self._asked.set()
+            await asyncio.gather(*tasks)
+
+    async def _spread_wakes(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await asyncio.sleep(DEBOUNCE_SECONDS)
+            for link in self._links:
+                link.wake.set()
+
+
+class _Link:
+    """One relay: its connection while it lives, its back-off, its last report."""
+
+    def __init__(
+        self,
+        url: str,
+        ledger: Ledger,
+        signer: Signer,
+        intake: Intake,
+        clock: Callable[[], float],
+        timeouts: Timeouts,
+    ) -> None:
+        self.url = url
+        self.report: RelayReport | None = None
+        self.wake = asyncio.Event()
+        self.first_round = asyncio.Event()
+        self._ledger, self._signer, self._clock, self._timeouts = ledger, signer, clock, timeouts
+        self._sync = RelaySync(url, ledger, signer.public_key, intake, clock)
+        self._connection: RelayConnection | None = None
+        self._turn = asyncio.Lock()
+        self._failures = 0
+        self._jitter = random.Random()  # noqa: S311 - jitter, not a secret
+
+    async def run(self, plan: Plan) -> RelayReport:
+        """One run over a live connection; a failure becomes the report's `problem`."""
+        async with self._turn:
+            begun = asyncio.get_running_loop().time()
+            try:
+                report = await self._sync.run(await self._connected(), plan)
+                self._failures = 0
+            except SenseMemoryError as error:
+                self._failures += 1
+                await self.close()
+                problem = error.problem if isinstance(error, RelayError) else str(error)
+                waiting = self._ledger.outbox.counts(self.url).get("queued", 0)
+                report = RelayReport(self.url, problem=problem, asked=plan.pull, waiting=waiting)
+            self.report = replace(report, seconds=asyncio.get_running_loop().time() - begun)
+            self.first_round.set()
+            return self.report
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The relay's last words, escaped."""
+        return tuple(self._connection.notices) if self._connection is not None else ()
+
+    def is_behind(self) -> bool:
+        """Whether something is queued for this relay, or came in that it was never given."""
+        self._ledger.outbox.backfill(self.url, self._clock())
+        due = self._ledger.outbox.next_due([self.url])
+        return due is not None and due <= self._clock()
+
+    async def follow(self, offline_first: bool) -> None:
+        """Stay in step for good: pull every half minute, send when woken, back off when the relay fails."""
+        loop = asyncio.get_running_loop()
+        next_pull = loop.time()
+        while True:
+            pulls = loop.time() >= next_pull
+            if pulls or self.is_behind():
+                await self.run(Plan(pull=pulls, offline_first=offline_first))
+                if pulls:
+                    next_pull = loop.time() + BACKGROUND_SECONDS
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Until the next look: at once when woken, later the more often the relay failed."""
+        if self._failures:
+            wait = min(RECONNECT_FIRST_SECONDS * 2 ** min(self._failures - 1, 20), RECONNECT_MAX_SECONDS)
+            await asyncio.sleep(wait * self._jitter.uniform(1 - JITTER, 1 + JITTER))
+            return
+        try:
+            async with asyncio.timeout(POLL_SECONDS):
+                await self.wake.wait()
+        except TimeoutError:
+            return
+        self.wake.clear()
+
+    async def close(self) -> None:
+        """End the connection, if there is one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _connected(self) -> RelayConnection:
+        if self._connection is None or not self._connection.is_open:
+            await self.close()
+            self._connection = await RelayConnection.open(
+                self.url,
+                public_key=self._signer.public_key,
+                sign=self._signer.sign,
+                timeouts=self._timeouts,
+                now=self._clock,
+            )
+        return self._connection

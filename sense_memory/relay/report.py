@@ -1,0 +1,77 @@
+"""What became of a synchronisation, relay by relay: never a bool. Plain data for people and for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sense_memory.relay.pull import Pulled
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class RelayReport:
+    """One relay's part.
+
+    Attributes:
+        url: the relay.
+        problem: why it could not be used, or empty.
+        pulled: what it served, and why that may not be everything.
+        served: how its events were filed: new, known, stale, deleted, quarantined, foreign, misfiled, …
+        sent: its word on our events: accepted, refused, retry, rate-limited, superseded, …
+        reasons: why events were refused or wait, with counts; our words.
+        waiting: events that are still queued for it.
+        asked: whether this relay was pulled in this run.
+        held_back: whether sending waits for a first complete pull.
+        seconds: how long it took.
+    """
+
+    url: str
+    problem: str = ""
+    pulled: Pulled = field(default_factory=Pulled)
+    served: Mapping[str, int] = field(default_factory=dict)
+    sent: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    waiting: int = 0
+    asked: bool = True
+    held_back: bool = False
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the relay was reached and showed everything it was asked for."""
+        return self.asked and not self.problem and self.pulled.complete
+
+    @property
+    def in_step(self) -> bool:
+        """Whether this relay and the ledger hold the same, as far as words go."""
+        return self.complete and not self.waiting and not self.sent.get("refused")
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """Every configured relay's part, in their order."""
+
+    relays: tuple[RelayReport, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether at least one relay was asked, and all showed everything."""
+        return bool(self.relays) and all(relay.complete for relay in self.relays)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether all relays hold what the ledger holds."""
+        return bool(self.relays) and all(relay.in_step for relay in self.relays)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each relay that was not reached or not complete."""
+        return tuple(
+            f"{relay.url}: {relay.problem or 'incomplete: ' + ', '.join(relay.pulled.reasons)}"
+            for relay in self.relays
+            if not relay.complete
+        )

@@ -1,0 +1,86 @@
+"""What the embedded relay allows, and how it says so in its information document (NIP-11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from sense_memory.errors import InvalidSetting
+from sense_memory.limits import MAX_FRAME_BYTES, MAX_SAFE_INTEGER, MAX_SUBSCRIPTION_ID_CHARS, MAX_TAGS_COUNT
+
+
+SUPPORTED_NIPS: Final = (1, 9, 11, 40, 42, 70)
+
+MAX_LIMIT_COUNT: Final = 5_000
+MAX_SUBSCRIPTIONS_COUNT: Final = 50
+MAX_FILTERS_COUNT: Final = 50
+MAX_FILTER_VALUES_COUNT: Final = 5_000  # SQLite takes 32,766 in one statement
+MAX_AHEAD_SECONDS: Final = 900  # strfry's default
+MAX_BACKLOG_BYTES: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The relay's limits; all of them can be read by clients.
+
+    Attributes:
+        require_auth: whether a client has to authenticate first (NIP-42).
+        max_message_bytes: largest message; a longer one closes the connection with code 1009.
+        max_limit: most stored events that one filter is answered with, and the default where it names none.
+        max_subscriptions: open subscriptions of one connection.
+        max_filters: filters of one REQ.
+        max_filter_values: values in all lists of one filter together.
+        max_future_seconds: seconds that an event may be dated ahead of the relay's clock.
+        max_backlog_bytes: what may wait for a connection that does not read; above it, the connection is cut.
+
+    Raises:
+        InvalidSetting: a limit is not positive, or messages would be larger than the frame parser reads.
+    """
+
+    require_auth: bool = False
+    max_message_bytes: int = MAX_FRAME_BYTES
+    max_limit: int = MAX_LIMIT_COUNT
+    max_subscriptions: int = MAX_SUBSCRIPTIONS_COUNT
+    max_filters: int = MAX_FILTERS_COUNT
+    max_filter_values: int = MAX_FILTER_VALUES_COUNT
+    max_future_seconds: int = MAX_AHEAD_SECONDS
+    max_backlog_bytes: int = MAX_BACKLOG_BYTES
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if name != "require_auth" and not 0 < getattr(self, name) <= MAX_SAFE_INTEGER:
+                raise InvalidSetting(name, "argument", "must be a positive number")
+        if self.max_message_bytes > MAX_FRAME_BYTES:
+            raise InvalidSetting("max_message_bytes", "argument", f"must be at most {MAX_FRAME_BYTES:,}")
+
+
+def information(terms: Terms) -> dict[str, Any]:
+    """The NIP-11 document of a relay with these terms."""
+    return {
+        "name": "sense-memory embedded relay",
+        "description": "A relay for one machine: it listens on the loopback interface only.",
+        "software": "sense-memory",
+        "version": _version(),
+        "supported_nips": list(SUPPORTED_NIPS),
+        "limitation": {
+            "max_message_length": terms.max_message_bytes,
+            "max_subscriptions": terms.max_subscriptions,
+            "max_filters": terms.max_filters,
+            "max_limit": terms.max_limit,
+            "default_limit": terms.max_limit,
+            "max_subid_length": MAX_SUBSCRIPTION_ID_CHARS,
+            "max_event_tags": MAX_TAGS_COUNT,
+            "created_at_upper_limit": terms.max_future_seconds,
+            "auth_required": terms.require_auth,
+            "payment_required": False,
+            "restricted_writes": terms.require_auth,
+        },
+    }
+
+
+def _version() -> str:
+    try:
+        return version("sense-memory")
+    except PackageNotFoundError:  # a source tree that was never installed
+        return "unknown"

@@ -1,0 +1,107 @@
+"""Relay URLs: which may be dialled, and one spelling for each.
+
+The spelling is what a relay is known by in the ledger, in reports and in the `relay` tag of NIP-42, so
+it has to be the same however a user typed it. Errors never repeat the text: it may hold a password, or
+a key pasted into the wrong field.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import SplitResult, quote, urlsplit
+
+from sense_memory.errors import InvalidRelayUrl
+
+
+_MAX_URL_CHARS: Final = 2_048
+_DEFAULT_PORTS: Final = {"ws": 80, "wss": 443}
+_SAFE: Final = "!$%&'()*+,-./:;=?@_~"  # of RFC 3986, and the sign that is already an escape
+
+_unseen = re.compile(r"[\x00-\x20\x7f-\xa0\\]").search
+_hostname = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*").fullmatch
+
+
+def relay_url(text: str, *, allow_plain: bool = False) -> str:
+    """The canonical URL of a relay that may be dialled.
+
+    Scheme and host become lower case; the default port, a final dot of the host and the slash of an
+    empty path go away. Path and query stay as they are.
+
+    Args:
+        text: what a user gave; blanks around it are ignored.
+        allow_plain: whether `ws://` may leave this machine. Anyone on the way then sees what a relay
+            sees, and may change or drop it; they can neither read memories nor forge them.
+
+    Raises:
+        InvalidRelayUrl: not a `wss://` URL, nor a `ws://` one to this machine; or it holds a user name,
+            a fragment, an impossible host or port.
+    """
+    bare = text.strip() if isinstance(text, str) else ""
+    if not bare or len(bare) > _MAX_URL_CHARS or _unseen(bare):
+        raise InvalidRelayUrl("not a relay URL; one looks like wss://relay.example")
+    try:
+        parts = urlsplit(bare)
+        port = parts.port
+    except ValueError:
+        raise InvalidRelayUrl("this relay URL has an impossible host or port") from None
+    scheme = parts.scheme.lower()
+    _check_parts(parts, scheme)
+    host = _canonical_host(parts.hostname or "")
+    if port == 0:
+        raise InvalidRelayUrl("this relay URL has an impossible host or port")
+    if scheme == "ws" and not allow_plain and not _is_loopback(host):
+        raise InvalidRelayUrl("ws:// is not encrypted and only allowed to this machine; use wss://")
+    suffix = "" if port in {None, _DEFAULT_PORTS[scheme]} else f":{port}"
+    path = "" if parts.path == "/" and not parts.query else quote(parts.path, safe=_SAFE)
+    query = f"?{quote(parts.query, safe=_SAFE)}" if parts.query else ""
+    return f"{scheme}://{host}{suffix}{path}{query}"
+
+
+def is_local(url: str) -> bool:
+    """Whether a relay URL points to this machine: localhost, 127.0.0.0/8 or ::1.
+
+    A relay on the same machine never counts as a replica.
+    """
+    try:
+        return _is_loopback(_canonical_host(urlsplit(url).hostname or ""))
+    except ValueError:
+        return False
+
+
+def _check_parts(parts: SplitResult, scheme: str) -> None:
+    if scheme not in _DEFAULT_PORTS:
+        raise InvalidRelayUrl("a relay URL starts with wss://, or with ws:// for a relay on this machine")
+    if "@" in parts.netloc:
+        raise InvalidRelayUrl(
+            "a relay URL must not hold a user name or password; relays know you by your key"
+        )
+    if parts.fragment:
+        raise InvalidRelayUrl("a relay URL must not have a fragment (the part behind #)")
+
+
+def _canonical_host(host: str) -> str:
+    """A host name in lower-case ASCII, or an address in its shortest form, IPv6 within brackets."""
+    if ":" in host:
+        try:
+            address = ip_address(host)
+        except ValueError:
+            raise InvalidRelayUrl("this relay URL has an impossible host or port") from None
+        return f"[{address}]"
+    try:
+        plain = host.encode("idna").decode().lower().removesuffix(".")
+    except UnicodeError:
+        plain = ""
+    if len(plain) > 253 or not _hostname(plain):
+        raise InvalidRelayUrl("this relay URL has an impossible host or port")
+    return plain
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

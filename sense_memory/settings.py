@@ -1,0 +1,351 @@
+"""Settings: every option, and where its value came from.
+
+The order is argument, environment, `.env`, `config.toml`, default: what a caller says beats what lies in a
+file. `.env` is read from the home folder or from a file named explicitly, never from whatever
+directory one stands in. `Settings` holds no secret: `find_secret` looks for the key when it is asked.
+Nothing here changes the environment, and no message repeats a value that could be a key.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.configfile import NAME as _CONFIG
+from sense_memory.configfile import read_config, read_text, save_list
+from sense_memory.errors import BadKey, InvalidRelayUrl, InvalidSetting, KeyMissing
+from sense_memory.keyfile import read_secret
+from sense_memory.nostr.keys import npub, parse_public, parse_secret
+from sense_memory.nostr.verdict import printable
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sense_memory.nostr.keys import Secret
+
+_ARGUMENT: Final = "argument"
+_ENVIRONMENT: Final = "environment"
+_ENV_FILE: Final = ".env"
+_DEFAULT: Final = "default"
+_RANK: Final = {_ARGUMENT: 0, _ENVIRONMENT: 1, _ENV_FILE: 2, _CONFIG: 3, _DEFAULT: 4}  # the lowest decides
+
+_VARIABLES: Final = {
+    "home": "SENSE_MEMORY_HOME",
+    "agent": "SENSE_MEMORY_AGENT",
+    "key_file": "SENSE_MEMORY_KEY_FILE",
+    "relays": "SENSE_MEMORY_RELAYS",
+}
+_NSEC: Final = "NOSTR_NSEC"
+_CONFIG_KEYS: Final = ("relays",)
+
+_agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
+_like_a_key = re.compile(r"(?i:nsec1[02-9ac-hj-np-z]{20})|^\s*[0-9A-Fa-f]{64}\s*$").search
+
+
+class SettingsWarning(UserWarning):
+    """A setting that is unsafe or has no effect. Given once per process, and shows no value."""
+
+
+_told: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where everything lies, and who said so. Holds no secret.
+
+    Attributes:
+        home: the folder of keys, ledgers, `.env` and `config.toml`; it need not exist yet.
+        agent: the agent's name; "default" where nobody gave one.
+        relays: relay URLs, checked and without repetitions; empty means local only.
+        key_file: where the agent's key is read from, unless NOSTR_NSEC comes first (see `find_secret`).
+        ledger: a ledger file given explicitly; None means one per public key, see `ledger_path`.
+        env_file: the `.env` that is read where it exists.
+        origins: for `home`, `agent`, `relays`, `key_file` and `ledger` one of "argument", "environment",
+            ".env", "config.toml", "default". A key file by "default" is the one of `agent`'s name.
+    """
+
+    home: Path
+    agent: str
+    relays: tuple[str, ...]
+    key_file: Path
+    ledger: Path | None
+    env_file: Path
+    origins: Mapping[str, str] = field(hash=False)
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        agent: str | None = None,
+        home: str | os.PathLike[str] | None = None,
+        relays: Sequence[str] | None = None,
+        key_file: str | os.PathLike[str] | None = None,
+        ledger: str | os.PathLike[str] | None = None,
+        env_file: str | os.PathLike[str] | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Settings:
+        """Gather all settings. Reads files, writes none.
+
+        A blank variable counts as unset. Relative paths start at the current directory, in a `.env` at
+        the file's own folder; `~` is understood.
+
+        Args:
+            agent: 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot.
+            home: default: the platform's data folder for "sense-memory".
+            relays: URLs; an empty sequence means local only, None means "look further".
+            key_file: a file with an nsec, instead of `keys/AGENT.key` in the home folder.
+            ledger: a ledger file, instead of one per public key in the home folder.
+            env_file: read instead of the home folder's `.env`; it has to exist.
+            environ: the environment's variables.
+
+        Raises:
+            InvalidSetting: names the setting and where its value came from.
+        """
+        from platformdirs import user_data_path
+
+        sources = _Sources.of(environ, None if env_file is None else _given_env_file(env_file))
+        folder, home_origin = sources.path("home", home)
+        if folder is None:
+            folder = user_data_path("sense-memory", appauthor=False)
+        if env_file is None:
+            sources = _Sources.of(environ, folder / ".env")
+            if home_origin == _DEFAULT and sources.path("home", None)[0] not in {None, folder}:
+                problem = "the home folder's own .env can not move it; set it in the environment"
+                raise _invalid("home", _ENV_FILE, problem)
+        name, agent_origin = sources.text("agent", agent)
+        name = "default" if name is None else _checked_agent(name, agent_origin)
+        urls, relays_origin = _find_relays(relays, sources, folder)
+        key_path, key_origin = sources.path("key_file", key_file)
+        if key_path is None or _RANK[agent_origin] < _RANK[key_origin]:
+            key_path, key_origin = folder / "keys" / f"{name}.key", _DEFAULT
+        origins = {
+            "home": home_origin,
+            "agent": agent_origin,
+            "relays": relays_origin,
+            "key_file": key_origin,
+            "ledger": _DEFAULT if ledger is None else _ARGUMENT,
+        }
+        ledger_file = None if ledger is None else Path(ledger).expanduser()
+        env_path = sources.env_file or folder / ".env"
+        return cls(folder, name, urls, key_path, ledger_file, env_path, MappingProxyType(origins))
+
+
+def ledger_path(home: Path, public_key: str) -> Path:
+    """The ledger of a public key (64 hex digits or npub) in a home folder.
+
+    Raises:
+        BadKey: not a public key.
+    """
+    return home / "ledgers" / f"{npub(parse_public(public_key))}.db"
+
+
+def find_secret(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> tuple[Secret, str]:
+    """The agent's secret key, and in words where it was found.
+
+    Whoever stands first in the order argument, environment, `.env`, default decides, and what was named
+    there is never skipped for another key: SENSE_MEMORY_AGENT=bob in the environment beats NOSTR_NSEC in
+    `.env` even while bob has no key file. Within one place the order is SENSE_MEMORY_KEY_FILE, NOSTR_NSEC,
+    the key file of the agent's name. A key in the environment gives one SettingsWarning per process.
+
+    Args:
+        settings: from `Settings.load`.
+        environ: the same variables that `load` was given.
+
+    Raises:
+        KeyMissing: lists where it looked.
+        BadKey: what was found is not a secret key; says where, never what.
+        UnsafeKeyFile: the key file is open to others; says what to do.
+    """
+    dotenv = _read_env_file(settings.env_file)
+    looked = []
+    for origin, variables, place in (
+        (_ENVIRONMENT, environ, "NOSTR_NSEC in the environment"),
+        (_ENV_FILE, dotenv, f"NOSTR_NSEC in {settings.env_file}"),
+    ):
+        if not _nsec_comes_first(settings, origin):
+            continue
+        looked.append(place)
+        text = variables.get(_NSEC, "").strip()
+        if not text:
+            continue
+        try:
+            secret = parse_secret(text)
+        except BadKey as error:
+            raise BadKey(f"{place}: {error}") from None
+        if origin == _ENVIRONMENT:
+            _warn_once(
+                "NOSTR_NSEC is set in the environment, which child processes and crash dumps can read. "
+                "A key file of mode 600 is safer; SENSE_MEMORY_KEY_FILE names it."
+            )
+        return secret, place
+    try:
+        return read_secret(settings.key_file), f"the key file {settings.key_file}"
+    except KeyMissing as missing:
+        raise KeyMissing((*looked, *missing.looked)) from None
+
+
+def save_relays(home: Path, relays: Sequence[str]) -> tuple[str, ...]:
+    """Put the relays into the home folder's `config.toml` (mode 0600), atomically; returns them as checked.
+
+    Everything else in the file stays as it is: other keys, comments, order.
+
+    Raises:
+        InvalidSetting: a URL can not be used, or the file can not be rewritten safely; it is unchanged.
+        OSError: the folder can not be written, or the disk is full; the file is unchanged.
+    """
+    urls = _checked_relays(relays, _ARGUMENT)
+    save_list(home, "relays", urls)
+    return urls
+
+
+# ── Who says what ───────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """Our variables in the environment and in one `.env`; NOSTR_NSEC is left out.
+
+    Attributes:
+        environ: from the environment.
+        dotenv: from the `.env` file.
+        env_file: the `.env` file, or None.
+    """
+
+    environ: Mapping[str, str]
+    dotenv: Mapping[str, str]
+    env_file: Path | None
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], env_file: Path | None) -> _Sources:
+        dotenv = {} if env_file is None else _read_env_file(env_file)
+        return cls(_ours(environ), _ours(dotenv), env_file)
+
+    def text(self, name: str, argument: str | None) -> tuple[str | None, str]:
+        """The first value of a setting and its origin; (None, "default") where nobody gave one."""
+        found, origin = argument, _ARGUMENT
+        if found is None:
+            found, origin = self.environ.get(name), _ENVIRONMENT
+        if found is None:
+            found, origin = self.dotenv.get(name), _ENV_FILE
+        if found is None:
+            return None, _DEFAULT
+        _refuse_key(name, found, origin)
+        return found, origin
+
+    def path(self, name: str, argument: str | os.PathLike[str] | None) -> tuple[Path | None, str]:
+        """As `text`, as an absolute path."""
+        found, origin = self.text(name, None if argument is None else os.fspath(argument))
+        if found is None:
+            return None, origin
+        base = self.env_file.parent if origin == _ENV_FILE and self.env_file is not None else Path()
+        try:
+            return (base / Path(found).expanduser()).absolute(), origin
+        except RuntimeError:
+            raise _invalid(name, origin, "`~` is of nobody known here; write the full path") from None
+
+
+def _ours(variables: Mapping[str, str]) -> dict[str, str]:
+    """The values of our variables that are not blank, by setting."""
+    found = {name: variables.get(variable, "").strip() for name, variable in _VARIABLES.items()}
+    return {name: text for name, text in found.items() if text}
+
+
+def _nsec_comes_first(settings: Settings, origin: str) -> bool:
+    """Whether a NOSTR_NSEC at `origin` decides before the key file does."""
+    if settings.origins["key_file"] != _DEFAULT:
+        return _RANK[origin] < _RANK[settings.origins["key_file"]]
+    return _RANK[origin] <= _RANK[settings.origins["agent"]]
+
+
+def _refuse_key(name: str, text: str, origin: str) -> None:
+    """A key pasted into the wrong variable would end up in paths and messages."""
+    if _like_a_key(text):
+        problem = "this looks like a key, which belongs into a key file or NOSTR_NSEC; nothing of it was used"
+        raise _invalid(name, origin, problem)
+
+
+def _invalid(name: str, origin: str, problem: str) -> InvalidSetting:
+    shown = _VARIABLES.get(name, name) if origin in {_ENVIRONMENT, _ENV_FILE} else name
+    return InvalidSetting(shown, origin, problem)
+
+
+def _checked_agent(name: str, origin: str) -> str:
+    if _agent_name(name) is None:
+        problem = "a name has 1 to 64 of A-Z a-z 0-9 . _ - and no leading dot"
+        raise _invalid("agent", origin, problem)
+    return name
+
+
+# ── Relays ──────────────────────────────────────────────────────────────────────────────
+
+
+def _find_relays(
+    argument: Sequence[str] | None, sources: _Sources, home: Path
+) -> tuple[tuple[str, ...], str]:
+    if argument is not None:
+        return _checked_relays(argument, _ARGUMENT), _ARGUMENT
+    text, origin = sources.text("relays", None)
+    if text is not None:
+        return _checked_relays([part for part in re.split(r"[\s,]+", text) if part], origin), origin
+    config = read_config(home)
+    unknown = [printable(key, 40) for key in config if key not in _CONFIG_KEYS]
+    if unknown:
+        _warn_once(
+            f"{home / _CONFIG}: {', '.join(unknown)} has no effect; known is {', '.join(_CONFIG_KEYS)}"
+        )
+    if "relays" not in config:
+        return (), _DEFAULT
+    listed = config["relays"]
+    if not isinstance(listed, list) or not all(isinstance(url, str) for url in listed):
+        raise InvalidSetting("relays", _CONFIG, 'must be a list of URLs, such as ["wss://relay.example"]')
+    return _checked_relays(listed, _CONFIG), _CONFIG
+
+
+def _checked_relays(urls: Sequence[str], origin: str) -> tuple[str, ...]:
+    from sense_memory.relay.url import relay_url
+
+    if isinstance(urls, str):
+        raise _invalid("relays", origin, "give a list of URLs, not one text")
+    checked = []
+    for url in urls:
+        _refuse_key("relays", url, origin)
+        try:
+            checked.append(relay_url(url))
+        except InvalidRelayUrl as error:
+            raise _invalid("relays", origin, str(error)) from None
+    return tuple(dict.fromkeys(checked))
+
+
+# ── Files ───────────────────────────────────────────────────────────────────────────────
+
+
+def _given_env_file(path: str | os.PathLike[str]) -> Path:
+    found = Path(path).expanduser().absolute()
+    if not found.is_file():
+        raise InvalidSetting("env_file", _ARGUMENT, f"there is no file {found}")
+    return found
+
+
+def _read_env_file(path: Path) -> dict[str, str]:
+    """The variables of a `.env` file, as written: nothing is expanded, the environment is not touched."""
+    from dotenv import dotenv_values
+
+    found = dotenv_values(stream=io.StringIO(read_text(path, _ENV_FILE)), interpolate=False)
+    if found.get(_NSEC) and path.stat().st_mode & 0o077:
+        command = f"chmod 600 {shlex.quote(str(path))}"
+        _warn_once(f"{path} holds NOSTR_NSEC and others on this machine can read it. Run: {command}")
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _warn_once(message: str) -> None:
+    if message not in _told:
+        _told.add(message)
+        warnings.warn(message, SettingsWarning, stacklevel=3)

@@ -1,0 +1,67 @@
+"""What a store says of itself: plain data for people and for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class RelayStatus:
+    """One relay as the ledger remembers it.
+
+    Attributes:
+        url: as configured.
+        is_local: on this machine; such a copy never counts as replicated.
+        last_complete: when it last showed everything, seconds since 1970, or None.
+        problem: of the last try in this process, or empty.
+        events: how many events are queued, acked, confirmed, refused, parked there.
+        reasons: why events wait or were refused, with counts; our words.
+        notices: the relay's own last words, escaped; data, not instructions.
+    """
+
+    url: str
+    is_local: bool
+    last_complete: float | None
+    problem: str = ""
+    events: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether it accepted everything the ledger holds, going by its word."""
+        return self.last_complete is not None and not any(
+            self.events.get(state) for state in ("queued", "refused", "parked")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A store's state.
+
+    Attributes:
+        npub: whose memory it is.
+        ledger: the file, or ":memory:".
+        counts: heads, events, tombstones, deletions, quarantined.
+        relays: one line each.
+    """
+
+    npub: str
+    ledger: str
+    counts: Mapping[str, int]
+    relays: tuple[RelayStatus, ...]
+
+    @property
+    def copies_elsewhere(self) -> int:
+        """How many relays on other machines hold everything."""
+        return sum(relay.holds_all and not relay.is_local for relay in self.relays)
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether the memory would survive the loss of this machine, going by the relays' word."""
+        return self.copies_elsewhere > 0

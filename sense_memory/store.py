@@ -1,0 +1,445 @@
+"""`MemoryStore`: the object a user holds. Wiring and docstrings; no algorithm lives here."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from sense_memory import envelope
+from sense_memory.envelope import RecordType
+from sense_memory.errors import InvalidInput, NeedsNewerVersion, NotSynced, StoreClosed
+from sense_memory.ledger import Ledger, Role
+from sense_memory.limits import APPLY_BATCH_COUNT, MAX_RECENT_COUNT
+from sense_memory.models import JournalEntry, Memory
+from sense_memory.nostr import address
+from sense_memory.nostr.keys import npub
+from sense_memory.nostr.signer import as_signer
+from sense_memory.reader import Reader
+from sense_memory.relay.url import is_local, relay_url
+from sense_memory.status import RelayStatus, Status
+from sense_memory.writer import Writer
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from pynostr.key import PrivateKey
+
+    from sense_memory.envelope import Record
+    from sense_memory.ledger import Stored
+    from sense_memory.nostr.signer import Signer
+    from sense_memory.relay.pool import Pool
+    from sense_memory.relay.report import SyncReport
+    from sense_memory.relay.session import Timeouts
+
+
+class MemoryStore:
+    """An agent's memory: a key, a local ledger, and the relays that carry copies.
+
+    Use it as `async with MemoryStore(...) as store:`. Every read answers from the ledger and every write
+    returns when it is durable there; relays follow in the background and on `sync()`. One store serves
+    many tasks of one event loop; threads and processes open their own on the same ledger.
+
+    Args:
+        signer: a `Signer`, or a `pynostr.key.PrivateKey`.
+        relays: URLs: `wss://…`, or `ws://` on this machine. None at all keeps everything local.
+        ledger: a file, ":memory:", or None for one file per key in the platform's data folder.
+        background: follow the relays while open. Without it they are reached by `sync()`, `flush()`, and
+            by a read of a store that never reached one.
+        offline_first: send to relays before a first complete pull from them.
+        allow_plain: also dial `ws://` on other machines (unencrypted: they see your address and times).
+        timeouts: of relay connections; see `relay.session.Timeouts`.
+        clock: seconds since 1970.
+
+    Raises:
+        InvalidRelayUrl: a relay that must not be dialled.
+        BadKey: `signer` is neither.
+    """
+
+    def __init__(
+        self,
+        signer: Signer | PrivateKey,
+        relays: Iterable[str] = (),
+        *,
+        ledger: str | Path | None = None,
+        background: bool = True,
+        offline_first: bool = False,
+        allow_plain: bool = False,
+        timeouts: Timeouts | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if isinstance(relays, str):
+            relays = (relays,)
+        self._signer = as_signer(signer)
+        self._urls = tuple(dict.fromkeys(relay_url(url, allow_plain=allow_plain) for url in relays))
+        self._ledger_path = ledger
+        self._background, self._offline_first = background, offline_first
+        self._timeouts, self._clock = timeouts, clock
+        self._ledger: Ledger | None = None
+        self._pool: Pool | None = None
+
+    @classmethod
+    def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
+        """A store from environment, home `.env` and config file (see `settings`).
+
+        Args:
+            agent: a named agent of this machine, or None for the configured one.
+            options: passed on to `MemoryStore`; `relays` and `ledger` override the settings.
+
+        Raises:
+            KeyMissing, BadKey, UnsafeKeyFile: no usable key; nothing is made up.
+            InvalidSetting: a value that can not be used, with where it came from.
+        """
+        signer, options = configured(agent, options)
+        return cls(signer, **options)
+
+    async def __aenter__(self) -> Self:
+        self._ledger = Ledger(self._ledger_path or _default_ledger(self.public_key), self.public_key)
+        self._reader = Reader(self._signer, self._ledger, self._clock)
+        self._writer = Writer(self._signer, self._ledger, self._reader, relays=self._urls, clock=self._clock)
+        self._ledger.release(self._clock())
+        if self._urls:
+            self._pool = self._make_pool(self._ledger)
+            if self._background:
+                self._pool.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close connections and ledger. What relays have not got stays queued and is sent next time."""
+        pool, self._pool = self._pool, None
+        ledger, self._ledger = self._ledger, None
+        try:
+            if pool is not None:
+                await pool.close()
+        finally:
+            if ledger is not None:
+                ledger.close()
+
+    @property
+    def public_key(self) -> str:
+        """Whose memory this is, 64 hex digits."""
+        return self._signer.public_key
+
+    @property
+    def npub(self) -> str:
+        """The same as NIP-19 text."""
+        return npub(self.public_key)
+
+    @property
+    def relays(self) -> tuple[str, ...]:
+        """The configured relays."""
+        return self._urls
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self.npub}, relays={len(self._urls)}, open={self._ledger is not None})"
+
+    # ── v1: flat memories ───────────────────────────────────────────────────────────────
+
+    async def remember(self, key: str, value: str) -> str:
+        """Keep a value under a key, replacing the one before; the older stays in the local history.
+
+        Returns:
+            The event's id, once it is durable in the ledger.
+
+        Raises:
+            InvalidInput: the key breaks the naming rules, or the value is no text (`TooLargeError`: too long).
+            ClockSkewError: this clock is far behind the newest version.
+            LedgerError: the ledger could not be written.
+        """
+        (ident,) = await self.remember_many([(key, value)])
+        return ident
+
+    async def remember_many(
+        self, pairs: Iterable[tuple[str, str]], *, progress: Callable[[int], None] | None = None
+    ) -> list[str]:
+        """Keep many values: durable in batches of 1,000, each batch whole or not at all.
+
+        Args:
+            pairs: any iterable of key and value.
+            progress: called with the number written so far.
+
+        Returns:
+            The events' ids, in order. Errors as `remember`; earlier batches stay.
+        """
+        ledger = self._opened()
+        ids: list[str] = []
+        rest = iter(pairs)
+        while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
+            now = self._clock()
+            records = [envelope.flat(key, value, now) for key, value in batch]
+            ids += await self._writer.write([await self._carry_over(ledger, record) for record in records])
+            self._wake()
+            if progress is not None:
+                progress(len(ids))
+        return ids
+
+    async def recall(self, key: str) -> Memory | None:
+        """The value under a key, from the ledger; None when it does not exist or was forgotten.
+
+        Raises:
+            NotSynced: it is not here, and no relay ever answered completely, so it may exist there.
+            NeedsNewerVersion: a newer sense-memory wrote it.
+            InvalidAddress: no key at all.
+        """
+        paths = address.lookup_paths(key)
+        stored = self._find(paths)
+        if stored is None and await self._ask_relays("this key is"):
+            stored = self._find(paths)
+        if stored is None or stored.role is Role.TOMBSTONE:
+            return None
+        record = await self._reader.record(stored)
+        if record is None:
+            raise NeedsNewerVersion(stored.id.hex(), 0)
+        return _memory(stored, record) if record.type is RecordType.FLAT else None
+
+    async def recall_all(self) -> list[Memory]:
+        """Every flat memory, ordered by address.
+
+        Raises:
+            NotSynced: the ledger is empty and no relay ever answered completely.
+        """
+        found = await self._all_flat()
+        if not found and await self._ask_relays("memories are"):
+            found = await self._all_flat()
+        return found
+
+    async def forget(self, key: str) -> str:
+        """Forget a memory everywhere: purged here, replaced by a tombstone and deleted (NIP-09) on relays.
+
+        The deletion is published even if the key is unknown here, because it may exist on relays. Relays
+        that ignore deletions keep the tombstone; nobody can promise that every copy is gone.
+
+        Returns:
+            The id of the deletion request.
+        """
+        ledger = self._opened()
+        paths = address.lookup_paths(key)
+        live = [path for path in paths if ledger.head(address.d_tag(path))]
+        ident = await self._writer.forget(live[0] if live else address.flat_path(key))
+        ledger.checkpoint()
+        self._wake()
+        return ident
+
+    # ── v1: journal ─────────────────────────────────────────────────────────────────────
+
+    async def journal(self, content: str) -> str:
+        """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
+
+        Returns:
+            The event's id, once it is durable. Errors as `remember`.
+        """
+        self._opened()
+        (ident,) = await self._writer.write([envelope.journal(content, self._clock())])
+        self._wake()
+        return ident
+
+    async def recent(self, limit: int = 20) -> list[JournalEntry]:
+        """The newest journal entries, newest first.
+
+        Args:
+            limit: 1 to 100,000.
+
+        Raises:
+            InvalidInput: the limit is out of range.
+            NotSynced: there is none, and no relay ever answered completely.
+        """
+        if not 1 <= limit <= MAX_RECENT_COUNT:
+            raise InvalidInput(f"limit must lie between 1 and {MAX_RECENT_COUNT:,}, not {limit}")
+        found = await self._entries(limit)
+        if not found and await self._ask_relays("journal entries are"):
+            found = await self._entries(limit)
+        return found
+
+    # ── Relays ──────────────────────────────────────────────────────────────────────────
+
+    async def sync(self, *, full: bool = False) -> SyncReport:
+        """Bring every relay and the ledger in step now: pull, then push.
+
+        Args:
+            full: ask for everything instead of what is new, and send again what went missing there.
+
+        Returns:
+            A report per relay; a relay that fails never raises here.
+        """
+        from sense_memory.relay.sync import Plan
+
+        return await self._round(Plan(sweep=full))
+
+    async def flush(self) -> SyncReport:
+        """Send what is queued, without pulling (but for relays that were never pulled completely)."""
+        from sense_memory.relay.sync import Plan
+
+        ledger = self._opened()
+        fresh = [url for url in self._urls if ledger.outbox.state(url).completed_at is None]
+        return await self._round(Plan(pull=bool(fresh) and not self._offline_first))
+
+    def status(self) -> Status:
+        """What is held here, and how far each relay is; no network."""
+        ledger = self._opened()
+        reports = self._pool.reports if self._pool else {}
+        notices = self._pool.notices if self._pool else {}
+        lines = []
+        for url in self._urls:
+            state, report = ledger.outbox.state(url), reports.get(url)
+            lines.append(
+                RelayStatus(
+                    url,
+                    is_local(url),
+                    state.completed_at,
+                    report.problem if report else "",
+                    ledger.outbox.counts(url),
+                    ledger.outbox.reasons(url),
+                    notices.get(url, ()),
+                )
+            )
+        return Status(self.npub, str(ledger.path or ":memory:"), ledger.census(), tuple(lines))
+
+    def holders(self, event_id: str) -> dict[str, str]:
+        """The state of one event at each relay: queued, acked, confirmed, refused, parked, superseded."""
+        ledger = self._opened()
+        stored = ledger.by_id(event_id)
+        return ledger.outbox.holders(stored.seq) if stored else {}
+
+    def integrity(self) -> list[str]:
+        """What is wrong with the ledger file: SQLite's findings and events that no longer verify."""
+        from sense_memory.errors import InvalidEvent
+        from sense_memory.nostr.event import RawEvent, verify
+
+        ledger = self._opened()
+        problems = ledger.integrity()
+        for body in ledger.bodies():
+            try:
+                verify(RawEvent.loads(body))
+            except InvalidEvent as error:
+                problems.append(f"a stored event does not verify: {error}")
+        return problems
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────
+
+    def _opened(self) -> Ledger:
+        if self._ledger is None:
+            raise StoreClosed
+        return self._ledger
+
+    def _make_pool(self, ledger: Ledger) -> Pool:
+        from sense_memory.relay.pool import Pool
+        from sense_memory.relay.session import Timeouts
+
+        return Pool(
+            self._urls,
+            ledger,
+            self._signer,
+            self._reader.admit,
+            clock=self._clock,
+            timeouts=self._timeouts or Timeouts(),
+            offline_first=self._offline_first,
+        )
+
+    def _wake(self) -> None:
+        if self._pool is not None:
+            self._pool.wake()
+
+    async def _round(self, plan: Any) -> SyncReport:
+        from sense_memory.relay.report import SyncReport
+
+        self._opened()
+        return await self._pool.sync(plan) if self._pool else SyncReport()
+
+    async def _ask_relays(self, what: str) -> bool:
+        """Before saying "nothing": make sure a relay was asked completely once. False without relays."""
+        outbox = self._opened().outbox
+        if self._pool is None:
+            return False
+        if any(outbox.state(url).completed_at is not None for url in self._urls):
+            return False
+        await self._pool.asked()
+        if not any(outbox.state(url).completed_at is not None for url in self._urls):
+            raise NotSynced(what, self._pool.problems)
+        return True
+
+    def _find(self, paths: Sequence[str]) -> Stored | None:
+        ledger = self._opened()
+        found = [stored for path in paths if (stored := ledger.head(address.d_tag(path)))]
+        return next((stored for stored in found if stored.role is Role.MEMORY), found[0] if found else None)
+
+    async def _carry_over(self, ledger: Ledger, record: Record) -> Record:
+        """Unknown fields that a newer writer put into the version before survive the rewrite."""
+        before = ledger.head(address.d_tag(record.path))
+        if before is None or before.role is not Role.MEMORY:
+            return record
+        old = await self._reader.record(before)
+        if old is None:
+            raise NeedsNewerVersion(before.id.hex(), 0)
+        return (
+            record
+            if old.type is not record.type
+            else envelope.Record(record.type, record.path, {**old.fields, **record.fields})
+        )
+
+    async def _all_flat(self) -> list[Memory]:
+        found = []
+        for stored in self._opened().heads(address.PREFIX):
+            record = await self._reader.record(stored)
+            if record is not None and record.type is RecordType.FLAT:
+                found.append(_memory(stored, record))
+        return found
+
+    async def _entries(self, limit: int) -> list[JournalEntry]:
+        ledger = self._opened()
+        entries: list[tuple[float, int, JournalEntry]] = []
+        for stored in itertools.chain(ledger.journal(limit), ledger.heads(address.JOURNAL_PREFIX)):
+            record = await self._reader.record(stored)
+            if record is not None and record.type is RecordType.JOURNAL:
+                ts = _time(record, stored)
+                entry = JournalEntry(
+                    content=record.fields["content"], created_at=ts, event_id=stored.id.hex()
+                )
+                entries.append((ts, stored.seq, entry))
+        entries.sort(key=lambda item: item[:2], reverse=True)
+        return [entry for _, _, entry in entries[:limit]]
+
+
+def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict[str, Any]]:
+    """The signer and the options that the settings give a store; options that were passed win.
+
+    Raises: as `MemoryStore.from_settings`.
+    """
+    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.settings import Settings, find_secret, ledger_path
+
+    settings = Settings.load(agent=agent, relays=options.get("relays"), ledger=options.get("ledger"))
+    secret, _ = find_secret(settings)
+    signer = LocalSigner(secret)
+    ledger = settings.ledger or ledger_path(settings.home, signer.public_key)
+    return signer, {**options, "relays": settings.relays, "ledger": ledger}
+
+
+def _memory(stored: Stored, record: Record) -> Memory:
+    return Memory(
+        key=record.fields["key"],
+        value=record.fields["value"],
+        created_at=_time(record, stored),
+        event_id=stored.id.hex(),
+    )
+
+
+def _time(record: Record, stored: Stored) -> float:
+    """When it was written: the time inside the ciphertext; other writers may have left it out."""
+    ts = record.fields.get("ts")
+    if isinstance(ts, int | float) and not isinstance(ts, bool):
+        return float(ts)
+    return float(stored.event().created_at)
+
+
+def _default_ledger(public_key: str) -> Path:
+    from sense_memory.settings import Settings, ledger_path
+
+    return ledger_path(Settings.load().home, public_key)

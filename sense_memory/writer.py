@@ -1,0 +1,123 @@
+"""The writing side of a store: records are sealed, stamped, signed and appended with their outbox rows.
+
+Sealing and signing may be remote, so nothing is locked meanwhile: a stamp is taken, the event signed,
+and the ledger checks inside its transaction that no other process took the place; if one did, the event
+is stamped and signed again. Nothing is sent from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from sense_memory import envelope
+from sense_memory.envelope import RecordType
+from sense_memory.ledger import Filed, Role
+from sense_memory.ledger.stamps import BurstWait
+from sense_memory.ledger.versions import slot_of
+from sense_memory.nostr import address
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sense_memory.envelope import Record, Sealed
+    from sense_memory.ledger import Ledger
+    from sense_memory.ledger.stamps import Stamps
+    from sense_memory.nostr.event import Event
+    from sense_memory.nostr.signer import Signer
+    from sense_memory.reader import Reader
+
+
+class Writer:
+    """Writes records to a ledger.
+
+    Args:
+        signer: who seals and signs.
+        ledger: where events and outbox rows go.
+        reader: gets the records that were written, so that reading them needs no decryption.
+        relays: whom to queue them for.
+        clock: seconds since 1970.
+        sleep: how to wait when a burst runs too far ahead.
+    """
+
+    def __init__(
+        self,
+        signer: Signer,
+        ledger: Ledger,
+        reader: Reader,
+        *,
+        relays: Sequence[str],
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._signer, self._ledger, self._reader = signer, ledger, reader
+        self._relays, self._clock, self._sleep = relays, clock, sleep
+
+    async def write(self, records: Sequence[Record]) -> list[str]:
+        """Make records durable, all or none of a call's first attempt; returns their event ids in order.
+
+        Raises:
+            TooLargeError, InvalidInput, SealVerificationError: before anything was written.
+            ClockSkewError, StorageFullError, LedgerError: nothing of this call was written.
+        """
+        sealed = [await envelope.seal(self._signer, record) for record in records]
+        ids: dict[int, str] = {}
+        waiting = list(range(len(records)))
+        while waiting:
+            filed = await self._sign([(records[i], sealed[i]) for i in waiting])
+            late = set(self._ledger.append(filed, self._relays, self._clock()))
+            for place, index in enumerate(waiting[: len(filed)]):
+                if place not in late:
+                    ids[index] = filed[place].event.id
+                    self._reader.remember(filed[place].event, records[index])
+            waiting = [i for place, i in enumerate(waiting) if place in late or place >= len(filed)]
+        return [ids[index] for index in range(len(records))]
+
+    async def forget(self, path: str) -> str:
+        """Replace an address by a tombstone and ask for its deletion (NIP-09); returns the request's id.
+
+        Both are written whether or not the ledger holds the memory: it may be on relays only.
+        """
+        record = envelope.tombstone(path)
+        sealed = await envelope.seal(self._signer, record)
+        tag = address.d_tag(path)
+        while True:
+            before = self._ledger.head(tag)
+            (grave,) = await self._sign([(record, sealed)])
+            named = (grave.event.id,) if before is None else (grave.event.id, before.id.hex())
+            unsigned = envelope.deletion(self._signer.public_key, tag, named, grave.event.created_at)
+            request = await self._signer.sign(unsigned)
+            pair = [grave, Filed(request, slot_of(request.id), Role.DELETION)]
+            if not self._ledger.append(pair, self._relays, self._clock(), together=True):
+                self._reader.remember(grave.event, record)
+                return request.id
+
+    async def _sign(self, items: Sequence[tuple[Record, Sealed]]) -> list[Filed]:
+        """Stamp and sign; fewer than given when a burst has to wait after some."""
+        stamps = self._ledger.stamps(self._clock())
+        marks: dict[str, int] = {}
+        filed: list[Filed] = []
+        for record, sealed in items:
+            tag = "" if record.type is RecordType.JOURNAL else address.d_tag(record.path)
+            mark = marks.get(tag) if tag in marks else self._ledger.mark(tag)
+            second = await self._second(stamps, mark, first=not filed)
+            if second is None:
+                break
+            event: Event = await self._signer.sign(sealed.at(second))
+            if tag:
+                marks[tag] = second
+            role = Role.TOMBSTONE if record.type is RecordType.TOMBSTONE else Role.MEMORY
+            filed.append(Filed(event, tag or slot_of(event.id), role))
+        return filed
+
+    async def _second(self, stamps: Stamps, mark: int | None, *, first: bool) -> int | None:
+        """A second for one event; waits for the clock only when nothing else is ready to be written."""
+        while True:
+            try:
+                return stamps.take(mark)
+            except BurstWait as wait:
+                if not first:
+                    return None
+                await self._sleep(min(wait.seconds, 1.0))
+                stamps = self._ledger.stamps(self._clock())
