@@ -7,8 +7,10 @@
     │   ├── InvalidSetting             a setting's value; says where it came from
     │   └── TooLargeError              does not fit the relays' event size
     ├── BadKey (ValueError)            not a secret or public key; never echoes it
-    ├── KeyMissing                     no key was found anywhere
+    ├── KeyMissing                     no key was found anywhere, or only a locked one
+    ├── KeychainError                  the system's keyring could not be used
     ├── UnsafeKeyFile                  a key or ledger that others could read
+    ├── MissingExtra                   an optional library is not installed
     ├── MalformedFrame (ValueError)    bytes from a relay that are no Nostr frame
     ├── InvalidEvent (ValueError)      an event that breaks shape, id or signature
     ├── BadPayload (ValueError)        ciphertext that is not NIP-44, or not for this key
@@ -83,13 +85,52 @@ class BadKey(SenseMemoryError, ValueError):
 
 
 class KeyMissing(SenseMemoryError):
-    """No secret key was found in any of the places that were looked at."""
+    """No secret key was found in any of the places that were looked at, or one that nobody unlocked.
 
-    def __init__(self, looked: tuple[str, ...]) -> None:
-        self.looked = looked
+    Attributes:
+        looked: the places, in words.
+        locked: the place of an encrypted key whose password nobody could be asked for, or None.
+    """
+
+    def __init__(self, looked: tuple[str, ...], locked: str | None = None) -> None:
+        self.looked, self.locked = looked, locked
+        if locked is None:
+            super().__init__(
+                f"no secret key found; looked at {', '.join(looked)}. "
+                "Make one with `sense-memory init`, or point SENSE_MEMORY_KEY_FILE to yours."
+            )
+        else:
+            super().__init__(
+                f"the only secret key found, in {locked}, is encrypted, and nobody could be asked for its "
+                f"password; it is untouched. Looked at {', '.join(looked)}. "
+                "Run this in a terminal, or pass `ask_password` to `find_secret`."
+            )
+
+
+class KeychainError(SenseMemoryError):
+    """The system's keyring could not be used. Nothing that was stored there has changed.
+
+    Attributes:
+        problem: why, in words; never what a backend said.
+    """
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"the system's keyring: {problem}. A key file of mode 600 works without it.")
+
+
+class MissingExtra(SenseMemoryError):
+    """Something optional was asked for and its library is not installed.
+
+    Attributes:
+        extra: the name of the extra in pyproject.toml.
+    """
+
+    def __init__(self, extra: str, requirement: str) -> None:
+        self.extra = extra
         super().__init__(
-            f"no secret key found; looked at {', '.join(looked)}. "
-            "Make one with `sense-memory init`, or point SENSE_MEMORY_KEY_FILE to yours."
+            f"this needs the extra `{extra}`, which is not installed; nothing was changed. "
+            f"Run: pip install '{requirement}'"
         )
 
 

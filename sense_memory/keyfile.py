@@ -1,4 +1,4 @@
-"""Key files: one secret key in one file that only its owner can read.
+"""Key files: one secret key in one file that only its owner can read, in the clear or encrypted.
 
 A key is written once (mode 0600, folder 0700, on disk before the call returns) and never overwritten.
 A file that others could read, replace or redirect is refused with the command that mends it; permissions
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import BadKey, KeyMissing, UnsafeKeyFile
 from sense_memory.nostr.keys import parse_secret
+from sense_memory.nostr.nip49 import is_ncryptsec, log_n_of
 
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.keys import Secret
 
-_MAX_KEY_FILE_BYTES: Final = 1_024  # an nsec has 63; a longer file is something else
+_MAX_KEY_FILE_BYTES: Final = 1_024  # an nsec has 63, an ncryptsec 162; a longer file is something else
 
 
 def read_secret(path: Path) -> Secret:
@@ -33,7 +34,26 @@ def read_secret(path: Path) -> Secret:
     Raises:
         KeyMissing: there is no such file.
         UnsafeKeyFile: others could read or replace it, or it is no plain file; says what to do.
-        BadKey: the file holds something else. Nothing of it is repeated.
+        BadKey: the file holds something else, or an encrypted key. Nothing of it is repeated.
+    """
+    text = read_key_text(path)
+    if is_ncryptsec(text):
+        raise BadKey(f"the key file {path} holds an encrypted key (ncryptsec), which needs its password")
+    try:
+        return parse_secret(text)
+    except BadKey as error:
+        raise BadKey(f"the key file {path}: {error}") from None
+
+
+def read_key_text(path: Path) -> str:
+    """What a key file holds, if the file is safe: an nsec, hex digits, an ncryptsec, or neither.
+
+    The text is as secret as the key; hand it to a parser and nowhere else.
+
+    Raises:
+        KeyMissing: there is no such file.
+        UnsafeKeyFile: others could read or replace it, or it is no plain file; says what to do.
+        BadKey: it is too long to be a key file.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # no link, no waiting for a pipe
     try:
@@ -50,11 +70,8 @@ def read_secret(path: Path) -> Secret:
         os.close(descriptor)
     if len(raw) > _MAX_KEY_FILE_BYTES:
         raise BadKey(f"the key file {path} is longer than {_MAX_KEY_FILE_BYTES:,} bytes: not a key file")
-    try:
-        # "replace", because a UnicodeDecodeError would carry the bytes along
-        return parse_secret(raw.decode("utf-8-sig", errors="replace"))
-    except BadKey as error:
-        raise BadKey(f"the key file {path}: {error}") from None
+    # "replace", because a UnicodeDecodeError would carry the bytes along
+    return raw.decode("utf-8-sig", errors="replace").strip()
 
 
 def write_secret(path: Path, secret: Secret) -> None:
@@ -66,6 +83,22 @@ def write_secret(path: Path, secret: Secret) -> None:
         UnsafeKeyFile: the file exists (it was not touched), or its folder is open to others.
         OSError: the folder can not be written, or the disk is full.
     """
+    _write_new(path, secret.nsec(), instead="another agent name")
+
+
+def write_ncryptsec(path: Path, text: str) -> None:
+    """Write an encrypted key (NIP-49) into a new file, as `write_secret` does.
+
+    Raises:
+        BadKey: the text is no encrypted key that could be opened here; a plain key is never written by this.
+        UnsafeKeyFile: the file exists (it was not touched), or its folder is open to others.
+        OSError: the folder can not be written, or the disk is full.
+    """
+    log_n_of(text)
+    _write_new(path, text.strip(), instead="another file name")
+
+
+def _write_new(path: Path, text: str, *, instead: str) -> None:
     private_folder(path.parent)
     _refuse_unsafe_folder(path)
     try:
@@ -73,12 +106,12 @@ def write_secret(path: Path, secret: Secret) -> None:
     except FileExistsError:
         raise UnsafeKeyFile(
             f"{path} exists already and a key is never overwritten; it was not touched. "
-            "Choose another agent name, or move that file away first."
+            f"Choose {instead}, or move that file away first."
         ) from None
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
             os.fchmod(descriptor, 0o600)  # whatever the umask took away
-            file.write(f"{secret.nsec()}\n".encode())
+            file.write(f"{text}\n".encode())
             file.flush()
             os.fsync(descriptor)
         sync_folder(path.parent)

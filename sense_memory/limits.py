@@ -20,6 +20,10 @@ MAX_EVENTS_PER_SECOND_COUNT = 200  # a page of 500 must always hold a whole seco
 STAMP_LOOKBACK_SECONDS = 3_600  # a burst may be dated back this far, inside every relay's age limit
 MAX_FUTURE_SECONDS = 300  # later than this is quarantined; the strictest relay sampled allows 300
 
+# ── Encrypted keys (NIP-49) ─────────────────────────────────────────────────────────────
+MIN_SCRYPT_LOG_N = 16  # 64 MiB and some 0.2 s for each guess at a password; less protects too little
+MAX_SCRYPT_LOG_N = 20  # 1 GiB and some 5 s; a text that asks for more could exhaust the machine
+
 # ── Wire ────────────────────────────────────────────────────────────────────────────────
 MAX_FRAME_BYTES = 262_144  # one relay message; twice strfry's own cap of 131,072
 MAX_SUBSCRIPTION_ID_CHARS = 64  # NIP-01
@@ -71,3 +75,4 @@ LOCK_SECONDS = 60.0  # to wait for another process that is publishing
 # ── Ledger ──────────────────────────────────────────────────────────────────────────────
 BUSY_SECONDS = 30.0  # to wait for another process's write transaction
 APPLY_BATCH_COUNT = 1_000  # events in one bulk transaction
+MAX_WAL_BYTES = 8 * 1024 * 1024  # a longer write-ahead log is folded into the file after a commit

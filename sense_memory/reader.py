@@ -1,7 +1,8 @@
 """The reading side of a store: verified events become ledger entries, ledger entries become records.
 
-Decoded records are kept by event id, so a key read twice costs one look at the ledger and no decryption.
-Whatever can not be opened is counted and left out, never believed.
+The last record opened at each slot is kept, so a key read twice costs one look at the ledger and no
+decryption, and what was replaced or forgotten is not kept in memory either. Whatever a relay serves and
+can not be opened is counted and left out, never believed.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from sense_memory import envelope
 from sense_memory.envelope import Record, RecordType
-from sense_memory.errors import BadPayload, MisfiledError, NeedsNewerVersion
-from sense_memory.ledger import Filed, Role
-from sense_memory.ledger.versions import slot_of
+from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
+from sense_memory.ledger import Fate, Filed, Role
+from sense_memory.ledger.versions import deletion_targets, slot_of
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 
@@ -37,41 +38,77 @@ class Reader:
 
     def __init__(self, signer: Signer, ledger: Ledger, clock: Callable[[], float]) -> None:
         self._signer, self._ledger, self._clock = signer, ledger, clock
-        self._open: dict[bytes, Record | None] = {}
+        self._open: dict[str, tuple[bytes, Record | NeedsNewerVersion]] = {}  # by slot, with the event's id
 
     async def record(self, stored: Stored) -> Record | None:
-        """The record inside a stored event, or None where a newer schema is needed to read it."""
-        if stored.id not in self._open:
-            try:
-                opened = await envelope.open_event(self._signer, stored.event())
-            except NeedsNewerVersion:
-                opened = None
-            self._open[stored.id] = opened
-        return self._open[stored.id]
+        """The record inside a stored event, or None where a newer schema is needed to read it.
 
-    def remember(self, event: Event, record: Record) -> None:
+        Raises:
+            LedgerCorrupt: what was stored can not be opened any more.
+        """
+        found = await self._opened(stored)
+        return None if isinstance(found, NeedsNewerVersion) else found
+
+    async def needed(self, stored: Stored) -> Record:
+        """As `record`, but raises NeedsNewerVersion."""
+        found = await self._opened(stored)
+        if isinstance(found, NeedsNewerVersion):
+            raise NeedsNewerVersion(found.event_id, found.version)
+        return found
+
+    def remember(self, filed: Filed, record: Record) -> None:
         """Keep the record of an event that this process sealed a moment ago."""
-        self._open[bytes.fromhex(event.id)] = record
+        self._open[filed.slot] = bytes.fromhex(filed.event.id), record
+
+    async def _opened(self, stored: Stored) -> Record | NeedsNewerVersion:
+        ident, found = self._open.get(stored.slot, (b"", None))
+        if found is not None and ident == stored.id:
+            return found
+        try:
+            found = await envelope.open_event(self._signer, stored.event())
+        except NeedsNewerVersion as error:
+            found = error
+        except (InvalidEvent, BadPayload, MisfiledError) as error:
+            raise LedgerCorrupt(
+                f"event {stored.id.hex()[:16]}… can not be opened any more ({error}); the ledger is damaged and "
+                "was left as it is. Move it aside and sync to restore from relays."
+            ) from None
+        self._open[stored.slot] = stored.id, found
+        return found
 
     async def admit(self, events: Sequence[Event], relay: str) -> Mapping[str, int]:
         """File what a relay served; returns counts: new, known, stale, …, foreign, misfiled, unreadable."""
         counts: Counter[str] = Counter()
         filed: list[Filed] = []
+        opened: dict[str, Record] = {}
         for event in events:
             try:
-                filed.append(await self._file(event))
+                item = self._ledger.place(event) or await self._file(event, opened)
             except _ForeignEvent:
                 counts["foreign"] += 1
             except MisfiledError:
                 counts["misfiled"] += 1
             except BadPayload:
                 counts["unreadable"] += 1
+            else:
+                filed.append(item)
         fates = self._ledger.apply(filed, relay, self._clock())
-        counts.update(fate.value for fate in fates)
+        for item, fate in zip(filed, fates, strict=True):
+            counts[fate.value] += 1
+            if fate is Fate.NEW:
+                self._keep(item, opened.get(item.event.id))
         return counts
 
-    async def _file(self, event: Event) -> Filed:
-        """An event with its place and role.
+    def _keep(self, filed: Filed, record: Record | None) -> None:
+        """Keep the record of a new head; drop what it replaced, or what a deletion names."""
+        if filed.role is Role.DELETION:
+            for target, _ in deletion_targets(filed.event):
+                self._open.pop(target, None)
+        elif record is not None:
+            self.remember(filed, record)
+
+    async def _file(self, event: Event, opened: dict[str, Record]) -> Filed:
+        """An event with its place and role; its record goes to `opened`.
 
         Raises:
             _ForeignEvent: ours by key, but of another program.
@@ -87,16 +124,15 @@ class Reader:
         if event.kind == KIND_APP_DATA and (tag is None or not address.is_ours(tag)):
             raise _ForeignEvent
         slot = slot_of(event.id) if tag is None else tag
-        ident = bytes.fromhex(event.id)
         try:
-            record = self._open.get(ident) or await envelope.open_event(self._signer, event)
+            record = await envelope.open_event(self._signer, event)
         except NeedsNewerVersion:
             return Filed(event, slot)
         except BadPayload:
             if event.kind == KIND_DIRECT_MESSAGE:
                 raise _ForeignEvent from None  # a note to self of another client
             raise
-        self._open[ident] = record
+        opened[event.id] = record
         return Filed(event, slot, Role.TOMBSTONE if record.type is RecordType.TOMBSTONE else Role.MEMORY)
 
 

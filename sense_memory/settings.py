@@ -18,17 +18,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.agentkey import NSEC_VARIABLE, agent_key, open_key
 from sense_memory.configfile import NAME as _CONFIG
 from sense_memory.configfile import read_config, read_text, save_list
-from sense_memory.errors import BadKey, InvalidRelayUrl, InvalidSetting, KeyMissing
-from sense_memory.keyfile import read_secret
-from sense_memory.nostr.keys import npub, parse_public, parse_secret
+from sense_memory.errors import InvalidRelayUrl, InvalidSetting, KeyMissing
+from sense_memory.nostr.keys import npub, parse_public
 from sense_memory.nostr.verdict import printable
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sense_memory.agentkey import AskPassword
     from sense_memory.nostr.keys import Secret
 
 _ARGUMENT: Final = "argument"
@@ -43,11 +44,10 @@ _VARIABLES: Final = {
     "key_file": "SENSE_MEMORY_KEY_FILE",
     "relays": "SENSE_MEMORY_RELAYS",
 }
-_NSEC: Final = "NOSTR_NSEC"
 _CONFIG_KEYS: Final = ("relays",)
 
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
-_like_a_key = re.compile(r"(?i:nsec1[02-9ac-hj-np-z]{20})|^\s*[0-9A-Fa-f]{64}\s*$").search
+_like_a_key = re.compile(r"(?i:n(?:crypt)?sec1[02-9ac-hj-np-z]{20})|^\s*[0-9A-Fa-f]{64}\s*$").search
 
 
 class SettingsWarning(UserWarning):
@@ -147,21 +147,31 @@ def ledger_path(home: Path, public_key: str) -> Path:
     return home / "ledgers" / f"{npub(parse_public(public_key))}.db"
 
 
-def find_secret(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> tuple[Secret, str]:
+def find_secret(
+    settings: Settings,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    ask_password: AskPassword | None = None,
+) -> tuple[Secret, str]:
     """The agent's secret key, and in words where it was found.
 
     Whoever stands first in the order argument, environment, `.env`, default decides, and what was named
     there is never skipped for another key: SENSE_MEMORY_AGENT=bob in the environment beats NOSTR_NSEC in
     `.env` even while bob has no key file. Within one place the order is SENSE_MEMORY_KEY_FILE, NOSTR_NSEC,
-    the key file of the agent's name. A key in the environment gives one SettingsWarning per process.
+    then what carries the agent's name: its key file, its entry in the system's keyring where one is
+    installed, its encrypted key file. A key in the environment gives one SettingsWarning per process.
+
+    Any of these places may hold an encrypted key (NIP-49). Opening one takes a second or so and blocks;
+    from a coroutine, call this in a thread.
 
     Args:
         settings: from `Settings.load`.
         environ: the same variables that `load` was given.
+        ask_password: given a prompt, returns the password of an encrypted key; called once at most.
 
     Raises:
-        KeyMissing: lists where it looked.
-        BadKey: what was found is not a secret key; says where, never what.
+        KeyMissing: lists where it looked, or says which encrypted key nobody could unlock (`locked`).
+        BadKey: what was found is not a secret key, or the password is wrong; says where, never what.
         UnsafeKeyFile: the key file is open to others; says what to do.
     """
     dotenv = _read_env_file(settings.env_file)
@@ -173,23 +183,21 @@ def find_secret(settings: Settings, *, environ: Mapping[str, str] = os.environ) 
         if not _nsec_comes_first(settings, origin):
             continue
         looked.append(place)
-        text = variables.get(_NSEC, "").strip()
+        text = variables.get(NSEC_VARIABLE, "").strip()
         if not text:
             continue
-        try:
-            secret = parse_secret(text)
-        except BadKey as error:
-            raise BadKey(f"{place}: {error}") from None
+        secret = open_key(text, place, ask_password)
         if origin == _ENVIRONMENT:
             _warn_once(
                 "NOSTR_NSEC is set in the environment, which child processes and crash dumps can read. "
                 "A key file of mode 600 is safer; SENSE_MEMORY_KEY_FILE names it."
             )
         return secret, place
+    agent = settings.agent if settings.origins["key_file"] == _DEFAULT else None
     try:
-        return read_secret(settings.key_file), f"the key file {settings.key_file}"
+        return agent_key(settings.key_file, agent, ask_password)
     except KeyMissing as missing:
-        raise KeyMissing((*looked, *missing.looked)) from None
+        raise KeyMissing((*looked, *missing.looked), missing.locked) from None
 
 
 def save_relays(home: Path, relays: Sequence[str]) -> tuple[str, ...]:
@@ -339,7 +347,7 @@ def _read_env_file(path: Path) -> dict[str, str]:
     from dotenv import dotenv_values
 
     found = dotenv_values(stream=io.StringIO(read_text(path, _ENV_FILE)), interpolate=False)
-    if found.get(_NSEC) and path.stat().st_mode & 0o077:
+    if found.get(NSEC_VARIABLE) and path.stat().st_mode & 0o077:
         command = f"chmod 600 {shlex.quote(str(path))}"
         _warn_once(f"{path} holds NOSTR_NSEC and others on this machine can read it. Run: {command}")
     return {name: value for name, value in found.items() if value is not None}

@@ -70,7 +70,7 @@ class Writer:
             for place, index in enumerate(waiting[: len(filed)]):
                 if place not in late:
                     ids[index] = filed[place].event.id
-                    self._reader.remember(filed[place].event, records[index])
+                    self._reader.remember(filed[place], records[index])
             waiting = [i for place, i in enumerate(waiting) if place in late or place >= len(filed)]
         return [ids[index] for index in range(len(records))]
 
@@ -90,7 +90,7 @@ class Writer:
             request = await self._signer.sign(unsigned)
             pair = [grave, Filed(request, slot_of(request.id), Role.DELETION)]
             if not self._ledger.append(pair, self._relays, self._clock(), together=True):
-                self._reader.remember(grave.event, record)
+                self._reader.remember(grave, record)
                 return request.id
 
     async def _sign(self, items: Sequence[tuple[Record, Sealed]]) -> list[Filed]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 
 import pytest
+
+
+# No test asks the keyring of whoever runs it: this backend holds nothing and keeps nothing.
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -211,17 +211,18 @@ def test_a_bad_name_says_which_variable_holds_it(load):
 
 
 @pytest.mark.parametrize("setting", ["agent", "home", "key_file", "relays"])
-@pytest.mark.parametrize("form", ["nsec", "hex"])
+@pytest.mark.parametrize("form", ["nsec", "hex", "ncryptsec"])
 def test_a_key_in_the_wrong_place_is_refused_without_echo(load, setting, form):
     secret = Secret.generate()
-    text = secret.nsec() if form == "nsec" else secret.reveal().hex()
+    nsec = secret.nsec()
+    text = {"nsec": nsec, "hex": secret.reveal().hex(), "ncryptsec": f"ncryptsec1{nsec[5:]}"}[form]
     value = [text] if setting == "relays" else text
     with pytest.raises(InvalidSetting, match="looks like a key") as by_argument:
         load(**{setting: value})
     with pytest.raises(InvalidSetting, match="looks like a key") as by_environment:
         Settings.load(environ={f"SENSE_MEMORY_{setting.upper()}": text})
     for error in (by_argument, by_environment):
-        assert not any(text[at : at + 8] in str(error.value) for at in range(5, len(text) - 8))
+        assert not any(text[at : at + 8] in str(error.value) for at in range(10, len(text) - 8))
 
 
 @pytest.mark.parametrize(
@@ -270,6 +271,8 @@ def test_without_a_key_every_place_that_was_looked_at_is_listed(home, load):
         "NOSTR_NSEC in the environment",
         f"NOSTR_NSEC in {home}/.env",
         f"the key file {home}/keys/default.key",
+        "the system's keyring (no entry for default)",
+        f"the key file {home}/keys/default.ncryptsec",
     )
 
 
@@ -314,7 +317,11 @@ def test_an_agent_asked_for_by_name_never_gets_another_key(home, load):
     new_key(home, "default")
     with pytest.raises(KeyMissing) as error:
         find_secret(load(environ, agent="bob"), environ=environ)
-    assert error.value.looked == (f"the key file {home}/keys/bob.key",)
+    assert error.value.looked == (
+        f"the key file {home}/keys/bob.key",
+        "the system's keyring (no entry for bob)",
+        f"the key file {home}/keys/bob.ncryptsec",
+    )
 
 
 def test_a_key_file_that_was_named_and_is_missing_is_not_skipped(load, tmp_path):

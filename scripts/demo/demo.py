@@ -51,7 +51,7 @@ def step(number: int, text: str) -> None:
 
 def say(text: str) -> None:
     """One line under a step."""
-    console.print(Padding(text, (0, 0, 0, 3)))
+    console.print(Padding(text, (0, 0, 0, 3), expand=False))
 
 
 async def live(

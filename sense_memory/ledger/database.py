@@ -7,11 +7,13 @@ that two connections reset at once.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sqlite3
 import stat
-from contextlib import contextmanager
+import tempfile
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +25,8 @@ from sense_memory.errors import (
     UnsafeKeyFile,
     WrongKeyError,
 )
-from sense_memory.limits import BUSY_SECONDS
+from sense_memory.limits import BUSY_SECONDS, MAX_WAL_BYTES
+from sense_memory.nostr.event import is_hex64
 from sense_memory.nostr.keys import npub
 
 
@@ -54,9 +57,9 @@ MIGRATIONS: Final = (
     CREATE TABLE slots (
       slot TEXT PRIMARY KEY,
       mark_at INTEGER NOT NULL,
-      mark_id BLOB NOT NULL,
       head INTEGER REFERENCES events (seq)
     ) STRICT, WITHOUT ROWID;
+    CREATE INDEX slots_by_head ON slots (head);
     CREATE TABLE deletions (
       target TEXT PRIMARY KEY,
       until INTEGER NOT NULL,
@@ -105,21 +108,23 @@ class Database:
         LedgerCorrupt: not a ledger, empty where it should not be, or damaged.
         LedgerTooNew: written by a newer version.
         UnsafeKeyFile: the folder is a symbolic link or others may write to it.
+        LedgerError: the file can not be opened or created.
     """
 
     def __init__(self, path: str | Path, owner: str) -> None:
         self.path: Path | None = None if str(path) == MEMORY else Path(path)
         self._lock_file: int | None = None
         self._lock_depth = 0
-        if self.path is not None:
-            _prepare_file(self.path)
-        with _translated(self.path):
+        try:
+            if self.path is not None:
+                _prepare_file(self.path)
             self._connection = sqlite3.connect(
                 str(path), timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256
             )
+        except (OSError, sqlite3.Error) as error:
+            raise _translated(error, self.path) from error
         try:
-            with _translated(self.path):
-                self._set_up(owner)
+            self._set_up(owner)
         except BaseException:
             self._connection.close()
             raise
@@ -134,32 +139,39 @@ class Database:
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Every row of a query."""
-        with _translated(self.path):
+        try:
             return self._connection.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
 
     def row(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row of a query, or None."""
-        with _translated(self.path):
+        try:
             found: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
-            return found
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
+        return found
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """One statement; call it inside `transaction()` when it writes."""
-        with _translated(self.path):
+        try:
             return self._connection.execute(sql, values)
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """A write transaction: committed at the end, rolled back on any error. Never held over an await."""
-        with _translated(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self.execute("ROLLBACK")
+            raise
+        if self._wal_bytes() > MAX_WAL_BYTES:
+            self.checkpoint()
 
     @property
     def in_transaction(self) -> bool:
@@ -176,9 +188,10 @@ class Database:
         if self.path is None or self._lock_depth:
             self._lock_depth += 1
             return True
-        if self._lock_file is None:
-            self._lock_file = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            if self._lock_file is None:
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+                self._lock_file = os.open(f"{self.path}.lock", flags, 0o600)
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
@@ -196,15 +209,26 @@ class Database:
         if self.path is None or not self.try_lock():
             return
         try:
-            with _translated(self.path):
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        except LedgerError:
-            pass  # a reader was busy, or the disk is full: the WAL stays and is as safe as before
+            with suppress(
+                LedgerError
+            ):  # a reader was busy, or the disk is full: the WAL is as safe as before
+                self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             self.unlock()
 
+    def _wal_bytes(self) -> int:
+        try:
+            return 0 if self.path is None else Path(f"{self.path}-wal").stat().st_size
+        except OSError:
+            return 0
+
     def _set_up(self, owner: str) -> None:
-        run = self._connection.execute
+        """Look first, write afterwards: a file that is not ours stays as it is."""
+        self._check_file()
+        if self._version():
+            self._check_owner(owner)
+        if self.path is not None and stat.S_IMODE(self.path.stat().st_mode) & 0o077:
+            self.path.chmod(0o600)
         for pragma in (
             "trusted_schema=OFF",
             "foreign_keys=ON",
@@ -215,101 +239,105 @@ class Database:
             "mmap_size=0",
             "temp_store=MEMORY",
         ):
-            run(f"PRAGMA {pragma}")
-        version = self._checked_version()
-        if version < VERSION:
-            self._migrate()
-        self._check_owner(owner)
+            self.execute(f"PRAGMA {pragma}")
+        if self._version() < VERSION:
+            self._migrate(owner)
+            self._check_owner(owner)
 
-    def _checked_version(self) -> int:
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        (application,) = self._connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        if application not in {APPLICATION_ID, 0} or (application == 0 and tables):
+    def _check_file(self) -> None:
+        """Refuse what another program or a newer version of this one wrote."""
+        (application,) = self.row("PRAGMA application_id") or (0,)
+        if self.path is not None and application != APPLICATION_ID:
             raise LedgerCorrupt(f"{self.path} is a SQLite file of another program; it was not touched.")
+        version = self._version()
         if version > VERSION:
             raise LedgerTooNew(
                 f"{self.path} was written by a newer sense-memory (schema {version}, this one knows "
                 f"{VERSION}); it was not touched. Upgrade sense-memory."
             )
+
+    def _version(self) -> int:
+        (version,) = self.row("PRAGMA user_version") or (0,)
         return int(version)
 
-    def _migrate(self) -> None:
+    def _migrate(self, owner: str) -> None:
         """Bring the schema up to date; another process may have done it while we waited."""
         with self.transaction():
-            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-            for script in MIGRATIONS[version:]:
+            for script in MIGRATIONS[self._version() :]:
                 for statement in script.split(";"):
-                    self._connection.execute(statement)
-            self._connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            self._connection.execute(f"PRAGMA user_version={VERSION}")
+                    self.execute(statement)
+            self.execute("INSERT OR IGNORE INTO meta VALUES ('owner', ?)", owner)
+            self.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            self.execute(f"PRAGMA user_version={VERSION}")
 
     def _check_owner(self, owner: str) -> None:
-        asked = "SELECT value FROM meta WHERE name = 'owner'"
-        found = self._connection.execute(asked).fetchone()
-        if found is None:
-            self._connection.execute("INSERT OR IGNORE INTO meta VALUES ('owner', ?)", (owner,))
-            found = self._connection.execute(asked).fetchone()
-        if found[0] != owner:
-            raise WrongKeyError(npub(found[0]), npub(owner))
+        (found,) = self.row("SELECT value FROM meta WHERE name = 'owner'") or ("",)
+        if not is_hex64(found):
+            raise LedgerCorrupt(f"{self.path} does not say whose ledger it is; it was left as it is.")
+        if found != owner:
+            raise WrongKeyError(npub(found), npub(owner))
 
 
 def _prepare_file(path: Path) -> None:
-    """The folder 0700 and the file 0600; what others could change is refused with the remedy."""
+    """A folder that nobody else writes to and a file with our mark; what is unsafe is refused with the remedy."""
     folder = path.parent
     if folder.is_symlink():
         raise UnsafeKeyFile(f"{folder} is a symbolic link; name the real folder of the ledger instead.")
-    if not folder.exists():
-        folder.mkdir(parents=True, mode=0o700)
-    if stat.S_IMODE(folder.stat().st_mode) & 0o022 and not folder.stat().st_mode & stat.S_ISVTX:
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    mode = folder.stat().st_mode
+    if stat.S_IMODE(mode) & 0o022 and not mode & stat.S_ISVTX:
         raise UnsafeKeyFile(f"others may write to {folder}; run `chmod 700 {folder}` first.")
     if path.is_symlink():
         raise UnsafeKeyFile(f"{path} is a symbolic link; name the real ledger file instead.")
-    if path.exists():
-        if path.stat().st_size == 0 and not Path(f"{path}-wal").exists():
-            raise LedgerCorrupt(
-                f"{path} is empty. A ledger is never empty, so something truncated it; it was not touched. "
-                "Move it aside and sync to restore from relays."
-            )
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            path.chmod(0o600)
-        return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    temporary.unlink(missing_ok=True)
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    fresh = sqlite3.connect(temporary)
-    fresh.execute(f"PRAGMA application_id={APPLICATION_ID}")
-    fresh.execute("PRAGMA journal_mode=WAL")
-    fresh.close()
+    if not path.exists():
+        _create_file(path)
+    elif path.stat().st_size == 0:
+        raise LedgerCorrupt(
+            f"{path} is empty. A ledger is never empty, so something truncated it; it was not touched. "
+            "Move it aside and sync to restore from relays."
+        )
+
+
+def _create_file(path: Path) -> None:
+    """An empty ledger, mode 0600, which appears under its name only when it is complete."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+    os.close(descriptor)
     try:
-        os.link(temporary, path)
-    except FileExistsError:
-        pass  # another process made it first: that one is as good
+        with closing(sqlite3.connect(temporary)) as fresh:
+            fresh.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            fresh.execute("PRAGMA journal_mode=WAL")
+        with suppress(FileExistsError):  # another process made it first: that one is as good
+            os.link(temporary, path)
     finally:
-        temporary.unlink()
+        Path(temporary).unlink()
 
 
-@contextmanager
-def _translated(path: Path | None) -> Iterator[None]:
-    """SQLite's errors as ours."""
+def _translated(error: sqlite3.Error | OSError, path: Path | None) -> LedgerError:
+    """An error of SQLite or of the operating system as ours."""
     where = path or "the ledger in memory"
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", None)
-        primary = code & 0xFF if code is not None else None
-        if primary in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}:
-            raise StorageFullError(
+    if isinstance(error, OSError):
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        code = sqlite3.SQLITE_FULL if full else sqlite3.SQLITE_CANTOPEN
+    else:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    match code:
+        case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
+            return StorageFullError(
                 f"{where} could not be written (disk full or failing); the change was rolled back and "
                 "nothing was sent. Free some space and try again."
-            ) from None
-        if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-            raise LedgerCorrupt(
+            )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return LedgerCorrupt(
                 f"{where} is damaged; it was left as it is. Move it aside and sync to restore from relays."
-            ) from None
-        if primary == sqlite3.SQLITE_BUSY:
-            raise LedgerError(
+            )
+        case sqlite3.SQLITE_BUSY:
+            return LedgerError(
                 f"{where} is held by another process for more than {BUSY_SECONDS:.0f} s; nothing was "
                 "written. Try again, or end that process."
-            ) from None
-        raise LedgerError(f"{where} could not be used ({type(error).__name__})") from error
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return LedgerError(
+                f"{where} can not be opened for writing ({error}); nothing was written. It has to be a file "
+                "of yours, in a folder of yours."
+            )
+    return LedgerError(f"{where} could not be used ({error}); nothing was written.")

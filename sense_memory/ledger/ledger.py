@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sense_memory.errors import LedgerError
+from sense_memory.errors import InvalidEvent, LedgerError
 from sense_memory.ledger import versions
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.outbox import Outbox
@@ -18,6 +18,7 @@ from sense_memory.limits import (
     MAX_FUTURE_SECONDS,
     STAMP_LOOKBACK_SECONDS,
 )
+from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64
 
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HEADS = (
-    "SELECT e.seq, e.id, e.role, e.body FROM slots s JOIN events e ON e.seq = s.head "
+    "SELECT e.seq, e.id, e.slot, e.role, e.body FROM slots s JOIN events e ON e.seq = s.head "
     f"WHERE e.role = {int(Role.MEMORY)} AND "
 )
 
@@ -73,16 +74,18 @@ class Ledger:
         stored (with `together`, then none is), and the caller stamps and signs them again.
         """
         late: list[int] = []
+        used: dict[int, int] = {}  # within the transaction nobody else can add to a second
         with self._db.transaction():
-            if together and any(map(self._is_late, items)):
+            if together and any(self._is_late(item, used) for item in items):
                 return list(range(len(items)))
             for index, item in enumerate(items):
-                if self._is_late(item):
+                if self._is_late(item, used):
                     late.append(index)
                     continue
                 fate, seq = versions.apply(self._db, item, now)
                 if fate is not Fate.NEW or seq is None:
                     raise LedgerError("an event of ours did not become the head; nothing was written")
+                used[item.event.created_at] += 1
                 self.outbox.queue([seq], relays, now)
         return late
 
@@ -96,7 +99,7 @@ class Ledger:
                 fates.append(fate)
                 if seq is not None:
                     self.outbox.seen(relay, [seq], now)
-                if self._is_behind(fate, seq, item.role):
+                if self._is_behind(fate, seq):
                     behind.append(item.slot)
         if behind:
             self.outbox.heal(relay, behind, now)
@@ -124,7 +127,7 @@ class Ledger:
     def head(self, slot: str) -> Stored | None:
         """The version that counts at a slot, a tombstone included; None where there is none."""
         found = self._db.row(
-            "SELECT e.seq, e.id, e.role, e.body FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ?",
+            "SELECT e.seq, e.id, e.slot, e.role, e.body FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ?",
             slot,
         )
         return _stored(found) if found else None
@@ -151,7 +154,7 @@ class Ledger:
         reach = (oldest[0] if oldest and oldest[0] else 0) - STAMP_LOOKBACK_SECONDS - MAX_FUTURE_SECONDS
         return [
             _stored(row)
-            for row in self._db.rows(f"SELECT seq, id, role, body {page} AND created_at >= ?", reach)
+            for row in self._db.rows(f"SELECT seq, id, slot, role, body {page} AND created_at >= ?", reach)
         ]
 
     def versions(self, slot: str) -> list[Stored]:
@@ -159,7 +162,7 @@ class Ledger:
         return [
             _stored(row)
             for row in self._db.rows(
-                "SELECT seq, id, role, body FROM events WHERE slot = ? AND quarantined = 0 "
+                "SELECT seq, id, slot, role, body FROM events WHERE slot = ? AND quarantined = 0 "
                 "ORDER BY created_at DESC, id",
                 slot,
             )
@@ -167,8 +170,17 @@ class Ledger:
 
     def by_id(self, event_id: str) -> Stored | None:
         """One stored event by its id (hex), or None."""
-        found = self._db.row("SELECT seq, id, role, body FROM events WHERE id = ?", bytes.fromhex(event_id))
+        if not is_hex64(event_id):
+            return None
+        found = self._db.row(
+            "SELECT seq, id, slot, role, body FROM events WHERE id = ?", bytes.fromhex(event_id)
+        )
         return _stored(found) if found else None
+
+    def place(self, event: Event) -> Filed | None:
+        """A verified event as it was filed here before, or None if it is new."""
+        found = self._db.row("SELECT slot, role FROM events WHERE id = ?", bytes.fromhex(event.id))
+        return Filed(event, found[0], Role(found[1])) if found else None
 
     def slots(self) -> list[str]:
         """Every address ever seen, forgotten ones included."""
@@ -208,8 +220,18 @@ class Ledger:
             yield from (body for _, body in rows)
 
     def integrity(self) -> list[str]:
-        """What SQLite finds wrong with the file; empty when it is sound."""
-        return self._db.integrity()
+        """What is wrong with the file: SQLite's findings, and events that lie under another id, time or place."""
+        problems = self._db.integrity()
+        last = 0
+        while rows := self._db.rows(
+            "SELECT seq, id, slot, kind, created_at, body FROM events WHERE seq > ? ORDER BY seq LIMIT 500",
+            last,
+        ):
+            last = rows[-1][0]
+            problems += [
+                f"event {row[0]} is damaged or misplaced" for row in rows if not _is_in_place(*row[1:])
+            ]
+        return problems
 
     # ── Several processes ───────────────────────────────────────────────────────────────
 
@@ -235,24 +257,33 @@ class Ledger:
         found = self._db.row("SELECT count(*) FROM events WHERE created_at = ?", second)
         return int(found[0]) if found else 0
 
-    def _is_late(self, item: Filed) -> bool:
+    def _is_late(self, item: Filed, used: dict[int, int]) -> bool:
         """Whether another process wrote between the stamp and this transaction."""
+        second = item.event.created_at
+        if second not in used:
+            used[second] = self._used(second)
         mark = self.mark(item.slot)
-        if mark is not None and item.event.created_at <= mark:
+        if mark is not None and second <= mark:
             return True
-        return (
-            item.role is not Role.DELETION
-            and self._used(item.event.created_at) >= MAX_EVENTS_PER_SECOND_COUNT
-        )
+        return item.role is not Role.DELETION and used[second] >= MAX_EVENTS_PER_SECOND_COUNT
 
-    def _is_behind(self, fate: Fate, seq: int | None, role: Role) -> bool:
+    def _is_behind(self, fate: Fate, seq: int | None) -> bool:
         """Whether a relay that served this lacks something newer."""
         if fate is Fate.KNOWN:
-            slot = "SELECT slot FROM events WHERE seq = ?"
-            return not self._db.row(f"SELECT 1 FROM slots WHERE slot = ({slot}) AND head = ?", seq, seq)
-        return fate is Fate.STALE or (fate is Fate.DELETED and role is Role.MEMORY)
+            return not self._db.row("SELECT 1 FROM slots WHERE head = ?", seq)
+        return fate in {Fate.STALE, Fate.DELETED}
 
 
-def _stored(row: tuple[object, ...]) -> Stored:
-    seq, ident, role, body = row
-    return Stored(int(seq), bytes(ident), Role(role), bytes(body))  # type: ignore[call-overload,arg-type]
+def _stored(row: tuple[Any, ...]) -> Stored:
+    seq, ident, slot, role, body = row
+    return Stored(seq, ident, slot, Role(role), body)
+
+
+def _is_in_place(ident: bytes, slot: str, kind: int, created_at: int, body: bytes) -> bool:
+    """Whether a row's columns say what its event says; whether the event verifies is for others to check."""
+    try:
+        event = Event.restored(body)
+    except InvalidEvent:
+        return False
+    place = event.d_tag if event.kind == KIND_APP_DATA else versions.slot_of(event.id)
+    return (event.id, place, event.kind, event.created_at) == (ident.hex(), slot, kind, created_at)

@@ -40,7 +40,7 @@ class Stamps:
     def __init__(self, now: int, used: Callable[[int], int]) -> None:
         self._now = now
         self._used = used
-        self._taken: dict[int, int] = {}
+        self._counts: dict[int, int] = {}  # by second: as first asked, and what was taken since
         self._full_from = now + 1  # every second from here to `now` is known to be full
 
     def take(self, mark: int | None) -> int:
@@ -50,8 +50,10 @@ class Stamps:
             ClockSkewError: the mark itself lies more than 300 s ahead of this clock.
             BurstWait: our own events fill everything up to 300 s ahead.
         """
-        second = self._behind(mark) or self._ahead(mark)
-        self._taken[second] = self._taken.get(second, 0) + 1
+        second = self._behind(mark)
+        if second is None:
+            second = self._ahead(mark)
+        self._counts[second] += 1
         return second
 
     def _behind(self, mark: int | None) -> int | None:
@@ -68,7 +70,7 @@ class Stamps:
         latest = self._now + MAX_FUTURE_SECONDS
         if mark is not None and mark > latest:
             raise ClockSkewError(self._now, mark)
-        second = max(self._now, mark or 0) + 1
+        second = (self._now if mark is None else max(self._now, mark)) + 1
         while not self._has_room(second):
             second += 1
         if second > latest:
@@ -76,4 +78,6 @@ class Stamps:
         return second
 
     def _has_room(self, second: int) -> bool:
-        return self._used(second) + self._taken.get(second, 0) < MAX_EVENTS_PER_SECOND_COUNT
+        if second not in self._counts:
+            self._counts[second] = self._used(second)
+        return self._counts[second] < MAX_EVENTS_PER_SECOND_COUNT

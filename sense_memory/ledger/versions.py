@@ -1,19 +1,20 @@
 """Versions, heads, marks and deletions: what becomes of an event that enters the ledger.
 
 A *slot* is the logical place of an event: the d-tag of an addressable one, `#{id}` of any other. Its
-*mark* is the newest version ever seen and never goes back; its *head* is the version that counts.
-Losing versions stay, until the slot is forgotten. Functions here run inside a transaction.
+*mark* is the newest second ever seen and never goes back; its *head* is the version that counts. What
+is stored of a slot is its living versions and its best tombstone; the first of them is the head. So the
+order in which events arrive never matters. Functions here run inside a transaction.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_SAFE_INTEGER
 from sense_memory.nostr import address
-from sense_memory.nostr.event import Event, wins_over
+from sense_memory.nostr.event import Event, is_hex64, wins_over
 
 
 if TYPE_CHECKING:
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger.database import Database
 
-_LOWEST_ID: Final = bytes(32)  # a mark that no version of the same second can beat
+_NEVER: Final = -1  # a second before every event
+
+# Everything about a slot that decides on one more version of it, in one look.
+_PLACE: Final = (
+    "SELECT s.mark_at, e.seq, e.created_at, e.id, e.role, d.until, x.by_event FROM (SELECT 1) "
+    "LEFT JOIN slots s ON s.slot = ? LEFT JOIN events e ON e.seq = s.head "
+    "LEFT JOIN deletions d ON d.target = ? LEFT JOIN deletions x ON x.target = ?"
+)
+_OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 
 
 class Role(IntEnum):
@@ -38,7 +47,7 @@ class Fate(StrEnum):
     NEW = "new"  # it is the head now
     KNOWN = "known"  # it was there already
     STALE = "stale"  # an older version: kept in history, never the head
-    DELETED = "deleted"  # of a forgotten memory: not kept
+    DELETED = "deleted"  # forgotten, or older than what was forgotten: not kept
     QUARANTINED = "quarantined"  # dated too far ahead: kept, not applied before its time
 
 
@@ -64,14 +73,16 @@ class Stored:
     Attributes:
         seq: its place in the order of arrival, from 1.
         id: the event's id, 32 bytes.
+        slot: its logical place.
         role: memory, tombstone or deletion.
         body: canonical JSON.
     """
 
     seq: int
     id: bytes
+    slot: str
     role: Role
-    body: bytes
+    body: bytes = field(repr=False)
 
     def event(self) -> Event:
         """The verified event."""
@@ -93,19 +104,12 @@ def apply(db: Database, filed: Filed, now: float) -> tuple[Fate, int | None]:
         return Fate.QUARANTINED, _insert(db, filed, quarantined=True)
     if filed.role is Role.DELETION:
         seq = _insert(db, filed)
-        _set_head(db, filed.slot, seq, event.created_at, ident)
-        for target, second in _targets(event):
-            _delete(db, target, second, ident)
+        _set_head(db, filed.slot, event.created_at, seq)
+        for target, until in deletion_targets(event):
+            _delete(db, target, until, ident)
         return Fate.NEW, seq
-    until = _deleted_until(db, filed)
-    if until is None or event.created_at > until:
-        return _version(db, filed, ident)
-    if filed.role is Role.TOMBSTONE and event.created_at == until and _has_no_head(db, filed.slot):
-        # The deletion came first. Its tombstone is still worth having: it heals relays that ignore NIP-09.
-        seq = _insert(db, filed)
-        _set_head(db, filed.slot, seq, event.created_at, ident)
-        return Fate.NEW, seq
-    return Fate.DELETED, None
+    place = _place(db, filed)
+    return _bury(db, filed, place) if filed.role is Role.TOMBSTONE else _keep(db, filed, place)
 
 
 def release(db: Database, now: float) -> int:
@@ -126,25 +130,101 @@ def mark(db: Database, slot: str) -> int | None:
     return None if found is None else int(found[0])
 
 
-def _version(db: Database, filed: Filed, ident: bytes) -> tuple[Fate, int | None]:
-    """An addressable version or a journal entry: the head if it wins, history otherwise."""
-    created_at = filed.event.created_at
-    slot = db.row(
-        "SELECT s.mark_at, s.mark_id, e.seq, e.role FROM slots s LEFT JOIN events e ON e.seq = s.head "
-        "WHERE s.slot = ?",
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A slot before an event is filed there.
+
+    Attributes:
+        mark_at: its mark, or `_NEVER`.
+        head: the head's seq, or None.
+        head_at: the head's created_at, or `_NEVER`.
+        head_id: the head's id, hex.
+        buried: whether the head is a tombstone.
+        until: up to which second a deletion covers the slot, or `_NEVER`.
+        deleted_by: the deletion that names the event itself, or None.
+    """
+
+    mark_at: int
+    head: int | None
+    head_at: int
+    head_id: str
+    buried: bool
+    until: int
+    deleted_by: bytes | None
+
+    def wins(self, event: Event) -> bool:
+        """Whether an event replaces the head (NIP-01)."""
+        return self.head is None or wins_over(event.created_at, event.id, self.head_at, self.head_id)
+
+
+def _place(db: Database, filed: Filed) -> _Place:
+    found = db.row(_PLACE, filed.slot, filed.slot, slot_of(filed.event.id)) or (None,) * 7
+    mark_at, head, head_at, head_id, role, until, deleted_by = found
+    return _Place(
+        _NEVER if mark_at is None else mark_at,
+        head,
+        _NEVER if head_at is None else head_at,
+        "" if head_id is None else head_id.hex(),
+        role == Role.TOMBSTONE,
+        _NEVER if until is None else until,
+        deleted_by,
+    )
+
+
+def _keep(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
+    """A memory or a journal entry: the head if it wins, history otherwise, nothing where it was forgotten."""
+    event = filed.event
+    if place.deleted_by is not None:
+        _delete_version(db, filed.slot, event.created_at, place.deleted_by)
+        return Fate.DELETED, None
+    if event.created_at <= place.until:
+        return Fate.DELETED, None
+    if place.wins(event):
+        seq = _insert(db, filed)
+        _set_head(db, filed.slot, max(place.mark_at, event.created_at), seq)
+        if place.head is not None and not place.buried:
+            # Coalescing: a replaced version needs no sending. Tombstones and deletions always go out.
+            db.execute(
+                "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", place.head
+            )
+        return Fate.NEW, seq
+    if place.buried or _has_better_tombstone(db, filed):
+        return Fate.DELETED, None
+    return Fate.STALE, _insert(db, filed)
+
+
+def _bury(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
+    """A tombstone: the versions that it wins over go for good.
+
+    The best one stays at its slot even where a deletion came first, because it heals relays that ignore
+    NIP-09.
+    """
+    event = filed.event
+    wins = place.wins(event)
+    if not wins and (place.buried or _has_better_tombstone(db, filed)):
+        return Fate.DELETED, None
+    seq = _insert(db, filed)
+    if wins:
+        _set_head(db, filed.slot, max(place.mark_at, event.created_at), seq)
+        db.execute("DELETE FROM access WHERE slot = ?", filed.slot)
+    db.execute(
+        f"DELETE {_OF_SLOT} AND seq <> ? AND (created_at < ? OR created_at = ? AND id > ?)",
+        filed.slot,
+        seq,
+        event.created_at,
+        event.created_at,
+        bytes.fromhex(event.id),
+    )
+    return (Fate.NEW if wins else Fate.STALE), seq
+
+
+def _has_better_tombstone(db: Database, filed: Filed) -> bool:
+    """Whether history holds a tombstone that wins over an event."""
+    found = db.row(
+        f"SELECT created_at, id {_OF_SLOT} AND role = {int(Role.TOMBSTONE)}",
         filed.slot,
     )
-    if slot is not None and not wins_over(created_at, filed.event.id, slot[0], slot[1].hex()):
-        forgotten = slot[2] is None or slot[3] == Role.TOMBSTONE
-        return (Fate.DELETED, None) if forgotten else (Fate.STALE, _insert(db, filed))
-    seq = _insert(db, filed)
-    _set_head(db, filed.slot, seq, created_at, ident)
-    if slot is not None and slot[2] is not None and slot[3] == Role.MEMORY:
-        # Coalescing: a replaced version needs no sending. Tombstones and deletions always go out.
-        db.execute("DELETE FROM outbox WHERE event = ? AND state = 'queued'", slot[2])
-    if filed.role is Role.TOMBSTONE:
-        _purge(db, filed.slot, created_at, keep=seq)
-    return Fate.NEW, seq
+    return found is not None and wins_over(found[0], found[1].hex(), filed.event.created_at, filed.event.id)
 
 
 def _insert(db: Database, filed: Filed, *, quarantined: bool = False) -> int:
@@ -162,76 +242,72 @@ def _insert(db: Database, filed: Filed, *, quarantined: bool = False) -> int:
     return int(cursor.lastrowid or 0)
 
 
-def _set_head(db: Database, slot: str, seq: int, created_at: int, ident: bytes) -> None:
-    db.execute("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?)", slot, created_at, ident, seq)
+def _set_head(db: Database, slot: str, mark_at: int, head: int | None) -> None:
+    db.execute("INSERT OR REPLACE INTO slots (slot, mark_at, head) VALUES (?, ?, ?)", slot, mark_at, head)
 
 
-def _targets(event: Event) -> Iterator[tuple[str, int]]:
+def deletion_targets(event: Event) -> Iterator[tuple[str, int]]:
     """What a NIP-09 request of ours deletes: slots up to its second, single events for good."""
     for coordinate in event.tag_values("a"):
         tag = address.d_tag_of(coordinate, event.pubkey)
-        if tag is not None:
+        if tag is not None and address.is_ours(tag):
             yield tag, event.created_at
     for ident in event.tag_values("e"):
-        yield slot_of(ident), MAX_SAFE_INTEGER
+        if is_hex64(ident):
+            yield slot_of(ident), MAX_SAFE_INTEGER
 
 
 def _delete(db: Database, target: str, until: int, by_event: bytes) -> None:
     """Raise the water-mark of a target (never lower it) and purge what lies below."""
-    before = db.row("SELECT until FROM deletions WHERE target = ?", target)
-    if before is not None and before[0] >= until:
-        return
-    db.execute("INSERT OR REPLACE INTO deletions VALUES (?, ?, ?)", target, until, by_event)
-    if target.startswith("#"):
-        _delete_event(db, target)
-        return
-    found = db.row(
-        "SELECT s.mark_at, e.seq, e.role FROM slots s LEFT JOIN events e ON e.seq = s.head WHERE s.slot = ?",
+    db.execute(
+        "INSERT INTO deletions (target, until, by_event) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
+        "SET until = excluded.until, by_event = excluded.by_event WHERE until < excluded.until",
         target,
+        until,
+        by_event,
     )
-    mark_at, head, role = found or (0, None, None)
-    stays = mark_at > until or role == Role.TOMBSTONE
-    if not stays:
-        db.execute("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, NULL)", target, until, _LOWEST_ID)
-    _purge(db, target, until, keep=head if stays and head is not None else 0)
+    if target.startswith("#"):
+        _delete_by_id(db, target, by_event)
+    else:
+        _purge(db, target, until)
 
 
-def _delete_event(db: Database, target: str) -> None:
-    """Delete one event by id: a journal entry, or one version of an address by another Nostr client."""
+def _delete_by_id(db: Database, target: str, by_event: bytes) -> None:
+    """Delete one event by id: a journal entry, or a version that another Nostr client deletes."""
     found = db.row(
-        "SELECT seq, slot, role, created_at FROM events WHERE id = ?", bytes.fromhex(target.removeprefix("#"))
+        "SELECT seq, slot, role, created_at, quarantined FROM events WHERE id = ?",
+        bytes.fromhex(target.removeprefix("#")),
     )
     if found is None or found[2] != Role.MEMORY:
         return
-    seq, slot, _, created_at = found
-    head = db.row("SELECT head FROM slots WHERE slot = ?", slot)
-    if head is not None and head[0] == seq:
-        db.execute("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, NULL)", slot, created_at, _LOWEST_ID)
+    seq, slot, _, created_at, quarantined = found
+    if slot == target:
+        db.execute("DELETE FROM slots WHERE slot = ?", slot)
+    else:
+        db.execute("UPDATE slots SET head = NULL WHERE head = ?", seq)
     db.execute("DELETE FROM events WHERE seq = ?", seq)
+    if slot != target and not quarantined:
+        _delete_version(db, slot, created_at, by_event)
 
 
-def _purge(db: Database, slot: str, until: int, *, keep: int) -> None:
-    """Remove the ciphertext of a slot's versions up to a second; the tombstone and newer ones stay."""
+def _delete_version(db: Database, slot: str, created_at: int, by_event: bytes) -> None:
+    """A version was deleted by its id: whoever did that does not want the older ones back either."""
+    if not slot.startswith("#"):
+        _delete(db, slot, created_at - 1, by_event)
+        db.execute("UPDATE slots SET mark_at = max(mark_at, ?) WHERE slot = ?", created_at, slot)
+
+
+def _purge(db: Database, slot: str, until: int) -> None:
+    """Remove a slot's versions up to a second, tombstones excepted, and elect the head from what is left."""
+    db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)  # a foreign key: it goes first
+    db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.MEMORY)} AND created_at <= ?", slot, until)
+    left = db.row(f"SELECT seq, role {_OF_SLOT} ORDER BY created_at DESC, id LIMIT 1", slot)
     db.execute(
-        "DELETE FROM events WHERE slot = ? AND created_at <= ? AND seq <> ? AND quarantined = 0",
+        "INSERT INTO slots (slot, mark_at, head) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
+        "SET mark_at = max(mark_at, excluded.mark_at), head = excluded.head",
         slot,
         until,
-        keep,
+        None if left is None else left[0],
     )
-    db.execute("DELETE FROM access WHERE slot = ?", slot)
-
-
-def _deleted_until(db: Database, filed: Filed) -> int | None:
-    """The second up to which a deletion of ours covers the event, or None."""
-    slot, single = (
-        db.row("SELECT until FROM deletions WHERE target = ?", target)
-        for target in (filed.slot, slot_of(filed.event.id))
-    )
-    if single is not None and filed.role is Role.MEMORY:
-        return int(single[0])
-    return None if slot is None else int(slot[0])
-
-
-def _has_no_head(db: Database, slot: str) -> bool:
-    found = db.row("SELECT head FROM slots WHERE slot = ?", slot)
-    return found is not None and found[0] is None
+    if left is None or left[1] != Role.MEMORY:
+        db.execute("DELETE FROM access WHERE slot = ?", slot)

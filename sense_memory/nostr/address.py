@@ -21,6 +21,7 @@ PREFIX: Final = "sense-memory/"
 JOURNAL_PREFIX: Final = "sense-journal/"  # where the published 0.3.1 package keeps its journal
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
 
+_unfindable = re.compile(r"[/\\\ud800-\udfff]").search
 _forbidden = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
 
 
@@ -61,10 +62,10 @@ def lookup_paths(key: str) -> tuple[str, ...]:
     Names are normalised when written and never when read, because other writers do not normalise.
 
     Raises:
-        InvalidAddress: empty, or with `/` or a backslash.
+        InvalidAddress: empty, or with `/`, a backslash or lone surrogates, which no address can hold.
     """
-    if not isinstance(key, str) or not key or "/" in key or "\\" in key:
-        raise InvalidAddress("a key must be a non-empty string without '/' or '\\'")
+    if not isinstance(key, str) or not key or _unfindable(key):
+        raise InvalidAddress("a key must be a non-empty string without '/', '\\' or lone surrogates")
     return tuple(dict.fromkeys((unicodedata.normalize("NFC", key), key)))
 
 

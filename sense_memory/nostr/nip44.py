@@ -49,8 +49,6 @@ def padded_length(length: int) -> int:
     """Bytes that a plaintext of `length` bytes (at least 1) is padded to, without the length prefix."""
     if length < 1:
         raise ValueError("a plaintext has at least one byte")
-    if length <= 32:
-        return 32
     power = 1 << (length - 1).bit_length()
     chunk = 32 if power <= 256 else power // 8
     return chunk * ((length - 1) // chunk + 1)

@@ -31,6 +31,11 @@ class Timeouts:
     sign: float = limits.SIGN_SECONDS
     close: float = limits.CLOSE_SECONDS
 
+    @property
+    def shortest(self) -> float:
+        """The least time in which something new can become overdue."""
+        return min(self.idle, self.total, self.notice_settle, self.ok, self.sign)
+
 
 @dataclass(slots=True)
 class Counts:

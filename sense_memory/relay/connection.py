@@ -65,6 +65,7 @@ class RelayConnection:
         self.url = url
         self._sign, self._clock, self._now = sign, clock, now
         self._timeouts = timeouts or Timeouts()
+        self._shortest = self._timeouts.shortest
         self._session = Session(public_key, can_sign=sign is not None, timeouts=self._timeouts)
         self._socket: RelaySocket | None = None
         self._problem: str | None = "not connected"
@@ -74,7 +75,6 @@ class RelayConnection:
         self._tasks: set[asyncio.Task[None]] = set()
         self._goodbye: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = 0.0
         self._broken = False
 
     @classmethod
@@ -119,9 +119,7 @@ class RelayConnection:
         finally:
             for task in self._tasks:
                 task.cancel()
-            for result in await asyncio.gather(*self._tasks, return_exceptions=True):
-                if isinstance(result, Exception):
-                    raise result
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # ── What is known of the relay ──────────────────────────────────────────────────────
 
@@ -167,7 +165,8 @@ class RelayConnection:
         """
         self._check_open()
         subscription, actions = self._session.request(filters, self._clock())
-        answer = self._pages[subscription] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Page] = asyncio.get_running_loop().create_future()
+        self._pages[subscription] = answer
         self._set_alarm()
         try:
             await self._write(actions)
@@ -273,16 +272,16 @@ class RelayConnection:
                     batch = self._batches.pop(event_id, None)
                     if batch is not None:
                         batch.judge(event_id, verdict)
-                case SignAuth(challenge):
-                    self._spawn(self._authenticate(challenge))
+                case SignAuth(challenge) if self._sign is not None:
+                    self._spawn(self._authenticate(self._sign, challenge))
                 case Hangup(reason):
                     self._end(reason)
         self._set_alarm()
 
-    async def _authenticate(self, challenge: str) -> None:
+    async def _authenticate(self, sign: Callable[[Unsigned], Awaitable[Event]], challenge: str) -> None:
         """Have a challenge signed, however long the signer takes."""
         try:
-            event = await self._sign(auth_event(self.url, challenge, int(self._now())))
+            event = await sign(auth_event(self.url, challenge, int(self._now())))
         except Exception:  # a signer is anybody's code; its failure is one answer among others
             self._act(self._session.signing_failed())
         else:
@@ -291,15 +290,15 @@ class RelayConnection:
     # ── Time and ends ───────────────────────────────────────────────────────────────────
 
     def _set_alarm(self) -> None:
-        """Have `_ring` called when the session's patience ends; one that rings early is harmless."""
-        due = self._session.deadline()
-        if due is None or (self._alarm is not None and self._alarm_at <= due):
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_at = due
-        delay = max(0.0, due - self._clock())
-        self._alarm = asyncio.get_running_loop().call_later(delay, self._ring)
+        """Have `_ring` called in time, while there is anything to be impatient about.
+
+        The alarm rings when the session's patience ends, and at least as often as the shortest patience
+        there is. So no frame can bring about an end that lies before the alarm, and none needs to move it.
+        """
+        due = self._session.deadline() if self._alarm is None and self._problem is None else None
+        if due is not None:
+            delay = min(max(0.0, due - self._clock()), self._shortest)
+            self._alarm = asyncio.get_running_loop().call_later(delay, self._ring)
 
     def _ring(self) -> None:
         self._alarm = None

@@ -55,8 +55,8 @@ class EmbeddedRelay:
     event loop for as long as the disk needs to make a batch durable.
 
     Args:
-        path: the data file (0600, made with its folder where missing); None keeps the data for as long
-            as this object lives.
+        path: the data file (0600, made with its folder where missing); None or ":memory:" keeps the data
+            for as long as this object lives.
         port: TCP port; 0 takes a free one.
         require_auth: whether clients have to authenticate before anything else (NIP-42).
         clock: seconds since 1970.
@@ -92,7 +92,7 @@ class EmbeddedRelay:
             max_future_seconds=max_future_seconds,
             max_backlog_bytes=max_backlog_bytes,
         )
-        self._path = None if path is None else Path(path)
+        self._path = None if path in {None, ":memory:"} else Path(str(path))
         self._port, self._clock = port, clock
         self._shelf: Shelf | None = None
         self._server: Server | None = None

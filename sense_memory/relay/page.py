@@ -20,6 +20,7 @@ from sense_memory.nostr.verdict import Outcome
 
 if TYPE_CHECKING:
     from sense_memory.nostr.filters import Filter
+    from sense_memory.relay.conduct import Timeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +111,13 @@ class OpenPage:
                 self.invalid += 1
         return fate
 
-    def due(self, idle: float, total: float, settle: float) -> float:
+    def due(self, patience: Timeouts) -> float:
         """The moment at which patience with this page ends, whichever limit comes first."""
-        end = self.opened_at + total
-        if self.waiting:
-            return end
-        end = min(end, self.heard_at + idle)
-        return end if self.noticed_at is None else min(end, self.noticed_at + settle)
+        return min(end for end, _ in self._ends(patience))
+
+    def overdue(self, patience: Timeouts, now: float) -> str:
+        """Why the page has to end now, in our words; empty if it does not."""
+        return next((reason for end, reason in self._ends(patience) if end <= now), "")
 
     def finished(self, reason: str = "", outcome: Outcome = Outcome.ACCEPTED) -> Page:
         """The page as it stands; complete if and only if there is no reason why not."""
@@ -129,6 +130,14 @@ class OpenPage:
             over_delivered=self.over_delivered,
             outcome=outcome,
         )
+
+    def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
+        ends = [(self.opened_at + patience.total, "took too long")]
+        if not self.waiting:
+            ends.append((self.heard_at + patience.idle, "went silent"))
+            if self.noticed_at is not None:
+                ends.append((self.noticed_at + patience.notice_settle, "answered with a notice only"))
+        return ends
 
     def _judge(self, value: object) -> Fate:
         try:

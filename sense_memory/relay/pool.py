@@ -22,7 +22,6 @@ from sense_memory.limits import (
 )
 from sense_memory.relay.connection import RelayConnection
 from sense_memory.relay.report import RelayReport, SyncReport
-from sense_memory.relay.session import Timeouts
 from sense_memory.relay.sync import Plan, RelaySync
 
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
+    from sense_memory.relay.conduct import Timeouts
     from sense_memory.relay.sync import Intake
 
 
@@ -61,7 +61,7 @@ class Pool:
         self._ledger = ledger
         self._clock = clock
         self._offline_first = offline_first
-        self._links = [_Link(url, ledger, signer, intake, clock, timeouts) for url in urls]
+        self._links = [_Link(url, ledger, signer, intake, clock=clock, timeouts=timeouts) for url in urls]
         self._wake = asyncio.Event()
         self._asked = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
@@ -73,29 +73,17 @@ class Pool:
         self._ledger.release(self._clock())
         reports = await asyncio.gather(*(link.run(plan) for link in self._links))
         followed = await asyncio.gather(
-            *(self._follow_up(link, report) for link, report in zip(self._links, reports, strict=True))
+            *(self._follow_up(link, report, plan) for link, report in zip(self._links, reports, strict=True))
         )
         self._asked.set()
         return SyncReport(tuple(followed))
 
-    async def _follow_up(self, link: _Link, report: RelayReport) -> RelayReport:
+    async def _follow_up(self, link: _Link, report: RelayReport, plan: Plan) -> RelayReport:
         """Send a relay what came in from the others meanwhile."""
-        if report.problem or report.held_back or not link.is_behind():
+        if report.problem or not link.is_behind(plan):
             return report
-        later = await link.run(Plan(pull=False, offline_first=True))
-        sent = {
-            name: report.sent.get(name, 0) + later.sent.get(name, 0)
-            for name in {*report.sent, *later.sent}
-        }
-        return replace(
-            report,
-            problem=later.problem,
-            sent=sent,
-            served={**later.served, **report.served},
-            reasons=later.reasons,
-            waiting=later.waiting,
-            seconds=report.seconds + later.seconds,
-        )
+        link.report = report.followed_by(await link.run(replace(plan, pull=False)))
+        return link.report
 
     def start(self) -> None:
         """Begin the background rounds; the first starts at once."""
@@ -160,6 +148,7 @@ class _Link:
         ledger: Ledger,
         signer: Signer,
         intake: Intake,
+        *,
         clock: Callable[[], float],
         timeouts: Timeouts,
     ) -> None:
@@ -180,13 +169,11 @@ class _Link:
             begun = asyncio.get_running_loop().time()
             try:
                 report = await self._sync.run(await self._connected(), plan)
-                self._failures = 0
             except SenseMemoryError as error:
-                self._failures += 1
                 await self.close()
                 problem = error.problem if isinstance(error, RelayError) else str(error)
-                waiting = self._ledger.outbox.counts(self.url).get("queued", 0)
-                report = RelayReport(self.url, problem=problem, asked=plan.pull, waiting=waiting)
+                report = replace(self._sync.standing(), problem=problem, asked=plan.pull)
+            self._failures = self._failures + 1 if report.problem else 0
             self.report = replace(report, seconds=asyncio.get_running_loop().time() - begun)
             self.first_round.set()
             return self.report
@@ -196,8 +183,10 @@ class _Link:
         """The relay's last words, escaped."""
         return tuple(self._connection.notices) if self._connection is not None else ()
 
-    def is_behind(self) -> bool:
-        """Whether something is queued for this relay, or came in that it was never given."""
+    def is_behind(self, plan: Plan) -> bool:
+        """Whether something may be sent to this relay: it is queued, or came in and was never given to it."""
+        if self._sync.is_held_back(plan):
+            return False
         self._ledger.outbox.backfill(self.url, self._clock())
         due = self._ledger.outbox.next_due([self.url])
         return due is not None and due <= self._clock()
@@ -208,8 +197,9 @@ class _Link:
         next_pull = loop.time()
         while True:
             pulls = loop.time() >= next_pull
-            if pulls or self.is_behind():
-                await self.run(Plan(pull=pulls, offline_first=offline_first))
+            plan = Plan(pull=pulls, offline_first=offline_first)
+            if pulls or self.is_behind(plan):
+                await self.run(plan)
                 if pulls:
                     next_pull = loop.time() + BACKGROUND_SECONDS
             await self._pause()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sense_memory.relay.pull import Pulled
@@ -24,6 +25,9 @@ class RelayReport:
         sent: its word on our events: accepted, refused, retry, rate-limited, superseded, …
         reasons: why events were refused or wait, with counts; our words.
         waiting: events that are still queued for it.
+        refused: events that it will not take, in this run or before.
+        useless: what it sent that was of no use, with counts: see `relay.conduct.Counts`.
+        misbehaving: whether it broke the protocol or our limits and was hung up on.
         asked: whether this relay was pulled in this run.
         held_back: whether sending waits for a first complete pull.
         seconds: how long it took.
@@ -36,6 +40,9 @@ class RelayReport:
     sent: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
     waiting: int = 0
+    refused: int = 0
+    useless: Mapping[str, int] = field(default_factory=dict)
+    misbehaving: bool = False
     asked: bool = True
     held_back: bool = False
     seconds: float = 0.0
@@ -48,7 +55,19 @@ class RelayReport:
     @property
     def in_step(self) -> bool:
         """Whether this relay and the ledger hold the same, as far as words go."""
-        return self.complete and not self.waiting and not self.sent.get("refused")
+        return self.complete and not self.waiting and not self.refused
+
+    def followed_by(self, later: RelayReport) -> RelayReport:
+        """This report and that of a second run, which only sent, as one."""
+        return replace(
+            later,
+            pulled=self.pulled,
+            served=_sum(self.served, later.served),
+            sent=_sum(self.sent, later.sent),
+            useless=_sum(self.useless, later.useless),
+            asked=self.asked,
+            seconds=self.seconds + later.seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,5 +92,9 @@ class SyncReport:
         return tuple(
             f"{relay.url}: {relay.problem or 'incomplete: ' + ', '.join(relay.pulled.reasons)}"
             for relay in self.relays
-            if not relay.complete
+            if relay.problem or relay.pulled.reasons
         )
+
+
+def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    return dict(Counter(first) + Counter(second))

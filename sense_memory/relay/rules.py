@@ -60,10 +60,13 @@ def deleted_ids(event: RawEvent) -> list[str]:
 
 
 def deleted_addresses(event: RawEvent) -> list[str]:
-    """The author's own addresses that a kind 5 names; a stranger's are left out (NIP-09)."""
+    """The author's own addresses that a kind 5 names; a stranger's are left out (NIP-09).
+
+    What is not written as `address_of` writes it is no event's address, and deletes nothing.
+    """
     if event.kind != KIND_DELETION:
         return []
-    return [value for value in event.tag_values("a") if _owns(event.pubkey, value)]
+    return [value for value in event.tag_values("a") if value.split(":", 2)[1:2] == [event.pubkey]]
 
 
 def indexed_tags(event: RawEvent) -> set[tuple[str, str]]:
@@ -73,15 +76,3 @@ def indexed_tags(event: RawEvent) -> set[tuple[str, str]]:
         for tag in event.tags
         if len(tag) > 1 and len(tag[0]) == 1 and tag[0].isascii() and tag[0].isalpha()
     }
-
-
-def _owns(pubkey: str, address: str) -> bool:
-    """Whether an `a` value is the canonical address of something that this author can replace."""
-    kind, _, rest = address.partition(":")
-    author, _, d_tag = rest.partition(":")
-    if author != pubkey or not (kind.isascii() and kind.isdigit() and len(kind) <= 5):
-        return False
-    number = int(kind)
-    if f"{number}:{pubkey}:{d_tag}" != address:
-        return False
-    return is_addressable(number) or (is_replaceable(number) and not d_tag)

@@ -164,7 +164,9 @@ class Session:
 
     def deadline(self) -> float | None:
         """When `tick` has something to do, unless something arrives before; None for never."""
-        ends = [self._page_due(page) for page in self._pages.values()]
+        if self._ended:
+            return None
+        ends = [page.due(self._timeouts) for page in self._pages.values()]
         if self._auth.due is not None:
             ends.append(self._auth.due)
         if self._flights:
@@ -178,8 +180,8 @@ class Session:
         if verdict is not None:
             actions += self._fail_waiting(verdict)
         for subscription, page in list(self._pages.items()):
-            if self._page_due(page) <= now:
-                actions += self._cut(subscription, self._overdue_reason(page, now))
+            if reason := page.overdue(self._timeouts, now):
+                actions += self._cut(subscription, reason)
         while self._flights:
             event_id, flight = next(iter(self._flights.items()))
             if self._flight_due(flight) > now:
@@ -205,7 +207,7 @@ class Session:
     def _event(self, subscription: str, value: object, size: int, now: float) -> list[Action]:
         page = self._pages.get(subscription)
         if page is None or page.waiting:
-            return self._late(subscription)
+            return self._late_event(subscription)
         match page.take(value, size, now):
             case Fate.DUPLICATE:
                 self.counts.duplicates += 1
@@ -216,13 +218,13 @@ class Session:
             case Fate.INVALID:
                 self.counts.invalid += 1
                 if self.counts.invalid >= self._invalid_budget:
-                    return self._hang_up("it sends invalid events")
+                    return self._hang_up("hung up: it sends invalid events")
         return []
 
     def _eose(self, subscription: str) -> list[Action]:
         page = self._pages.get(subscription)
         if page is None or page.waiting:
-            return self._late(subscription)
+            return self._late_end(subscription)
         self._noise = 0
         del self._pages[subscription]
         self._finished.append(subscription)
@@ -231,7 +233,7 @@ class Session:
     def _closed(self, subscription: str, text: str, now: float) -> list[Action]:
         page = self._pages.get(subscription)
         if page is None or page.waiting:
-            return self._late(subscription)
+            return self._late_end(subscription)
         verdict = classify_closed(text)
         if verdict.outcome is Outcome.NEEDS_AUTH:
             if not page.resent:
@@ -274,12 +276,19 @@ class Session:
         wanted = self._auth.challenged(challenge, now)
         return [SignAuth(wanted)] if wanted is not None else self._noisy()
 
-    def _late(self, subscription: str) -> list[Action]:
-        """A frame for a subscription that is not open: dropped before anything is spent on it."""
+    def _late_event(self, subscription: str) -> list[Action]:
+        """An event for a subscription that is not open: dropped before anything is spent on it."""
         if subscription in self._finished:
             self.counts.after_eose += 1
         else:
             self.counts.unasked += 1
+        return self._noisy()
+
+    def _late_end(self, subscription: str) -> list[Action]:
+        """The end of a subscription that is not open; some relays confirm our CLOSE with a CLOSED."""
+        if subscription in self._finished:
+            return []
+        self.counts.unasked += 1
         return self._noisy()
 
     # ── Authentication ──────────────────────────────────────────────────────────────────
@@ -334,21 +343,13 @@ class Session:
     def _noisy(self) -> list[Action]:
         """A frame answered nothing. A flood of them would keep this process busy for no good."""
         self._noise += 1
-        return self._hang_up("it sends what nobody asked for") if self._noise > self._noise_budget else []
+        if self._noise <= self._noise_budget:
+            return []
+        return self._hang_up("hung up: it sends what nobody asked for")
 
     def _hang_up(self, reason: str) -> list[Action]:
         self.misbehaving = True
-        return [*self.disconnected(f"hung up: {reason}"), Hangup(reason)]
-
-    def _page_due(self, page: OpenPage) -> float:
-        return page.due(self._timeouts.idle, self._timeouts.total, self._timeouts.notice_settle)
-
-    def _overdue_reason(self, page: OpenPage, now: float) -> str:
-        if page.opened_at + self._timeouts.total <= now:
-            return "took too long"
-        if page.noticed_at is not None and page.noticed_at + self._timeouts.notice_settle <= now:
-            return "answered with a notice only"
-        return "went silent"
+        return [*self.disconnected(reason), Hangup(reason)]
 
     def _flight_due(self, flight: _Flight) -> float:
         """Judged by the relay's progress: a slow relay that keeps answering is not a silent one."""

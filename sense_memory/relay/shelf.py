@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 APPLICATION_ID: Final = 0x534D5259  # "SMRY": a relay's file is not taken for a ledger, nor the reverse
 SCHEMA_VERSION: Final = 1
 
+# AUTOINCREMENT: an answer on its way names rows, and a row that is gone must never come to mean another event
 _SCHEMA: Final = """
     CREATE TABLE event (
-        seq INTEGER PRIMARY KEY,
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL UNIQUE,
         pubkey TEXT NOT NULL,
         kind INTEGER NOT NULL,
@@ -272,7 +273,7 @@ def _select(wanted: Filter, limit: int) -> tuple[str, list[object]]:
             source = f"(SELECT DISTINCT seq FROM ({tagged})) CROSS JOIN event USING (seq)"  # noqa: S608
         else:
             conditions.append(f"seq IN ({tagged})")
-    for column, allowed in (("id", wanted.ids), ("pubkey", wanted.authors), ("kind", _kinds(wanted))):
+    for column, allowed in (("id", wanted.ids), ("pubkey", wanted.authors), ("kind", wanted.kinds)):
         if allowed is not None:
             conditions.append(f"{column} IN ({_marks(allowed)})")
             values += allowed
@@ -282,11 +283,6 @@ def _select(wanted: Filter, limit: int) -> tuple[str, list[object]]:
             values.append(bound)
     where = f"WHERE {' AND '.join(conditions)} ORDER BY created_at DESC, id LIMIT {limit}"
     return f"SELECT -created_at, id, seq FROM {source} {where}", values  # noqa: S608
-
-
-def _kinds(wanted: Filter) -> tuple[int, ...] | None:
-    """The kinds that can exist; others match nothing, and may be too large for SQLite."""
-    return None if wanted.kinds is None else tuple(kind for kind in wanted.kinds if 0 <= kind <= 65_535)
 
 
 def _marks(values: Sequence[object]) -> str:

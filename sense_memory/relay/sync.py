@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from sense_memory.errors import RelayError
 from sense_memory.limits import CURSOR_OVERLAP_SECONDS, PUBLISH_WINDOW_COUNT, SWEEP_SECONDS
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.relay.page import Page
 from sense_memory.relay.pull import Pulled, by_address, pull
 from sense_memory.relay.report import RelayReport
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.event import Event
     from sense_memory.relay.connection import RelayConnection
+    from sense_memory.relay.pull import Fetch, Take
 
 _SEND_COUNT = 4 * PUBLISH_WINDOW_COUNT  # read from the outbox at a time
 
@@ -70,30 +74,44 @@ class RelaySync:
         self._intake, self._clock = intake, clock
 
     async def run(self, connection: RelayConnection, plan: Plan) -> RelayReport:
-        """Pull and push once.
-
-        Raises:
-            RelayError: the connection failed; what was done until then is kept.
-        """
+        """Pull and push once; a connection that fails on the way becomes the report's `problem`."""
+        before = _useless(connection)
         served: Counter[str] = Counter()
-        pulled = await self._pull(connection, plan, served) if plan.pull else Pulled()
-        state = self._ledger.outbox.state(self._url)
-        held_back = state.completed_at is None and not plan.offline_first
         sent: Counter[str] = Counter()
-        if not held_back:
+        pulled = await self._pull(connection, plan, served) if plan.pull else Pulled()
+        held_back = self.is_held_back(plan)
+        if not held_back and connection.is_open:
             async with self._ledger.publishing() as ours:
                 if ours:
-                    await self._push(connection, sent, served)
-        return RelayReport(
-            self._url,
+                    with suppress(RelayError):  # the connection knows what happened to it
+                        await self._push(connection, sent, served)
+        return replace(
+            self.standing(),
+            problem=connection.problem or "",
             pulled=pulled,
             served=dict(served),
             sent=dict(sent),
-            reasons=self._ledger.outbox.reasons(self._url),
-            waiting=self._ledger.outbox.counts(self._url).get("queued", 0),
+            useless=dict(_useless(connection) - before),
+            misbehaving=connection.misbehaving,
             asked=plan.pull,
             held_back=held_back,
         )
+
+    def standing(self) -> RelayReport:
+        """What the ledger says of this relay, when nothing was asked of it."""
+        outbox = self._ledger.outbox
+        counts = outbox.counts(self._url)
+        return RelayReport(
+            self._url,
+            reasons=outbox.reasons(self._url),
+            waiting=counts.get("queued", 0),
+            refused=counts.get("refused", 0) + counts.get("parked", 0),
+            asked=False,
+        )
+
+    def is_held_back(self, plan: Plan) -> bool:
+        """Whether nothing may be sent, because the relay never showed everything it has."""
+        return self._ledger.outbox.state(self._url).completed_at is None and not plan.offline_first
 
     async def _pull(self, connection: RelayConnection, plan: Plan, served: Counter[str]) -> Pulled:
         outbox, begun = self._ledger.outbox, self._clock()
@@ -106,13 +124,9 @@ class RelaySync:
         )
         since = None if swept else state.cursor
 
-        async def take(events: Sequence[Event]) -> None:
-            served.update(await self._intake(events, self._url))
-
+        fetch, take = _fetching(connection), self._taking(served)
         parts = await asyncio.gather(
-            *(
-                pull(connection.fetch, take, wanted, tags) for wanted, tags in self._wanted(since)
-            )
+            *(pull(fetch, take, wanted, tags) for wanted, tags in self._wanted(since))
         )
         total = sum(parts, Pulled())
         if total.complete:
@@ -157,11 +171,28 @@ class RelaySync:
         self, connection: RelayConnection, slots: Sequence[str], served: Counter[str]
     ) -> None:
         """Fetch what the relay says is newer than ours, at once."""
-        if not slots:
-            return
+        wanted = Filter(authors=(self._author,), kinds=(KIND_APP_DATA,))
+        await by_address(_fetching(connection), self._taking(served), wanted, slots)
 
+    def _taking(self, served: Counter[str]) -> Take:
         async def take(events: Sequence[Event]) -> None:
             served.update(await self._intake(events, self._url))
 
-        wanted = Filter(authors=(self._author,), kinds=(KIND_APP_DATA,))
-        await by_address(connection.fetch, take, wanted, slots)
+        return take
+
+
+def _useless(connection: RelayConnection) -> Counter[str]:
+    """What the relay sent so far that was of no use. A challenge is none of that: relays greet with it."""
+    return Counter({**asdict(connection.counts), "challenges": 0})
+
+
+def _fetching(connection: RelayConnection) -> Fetch:
+    """`fetch` on a connection that may be gone: what is not answered is an incomplete page like others."""
+
+    async def fetch(filters: Sequence[Filter]) -> Page:
+        try:
+            return await connection.fetch(filters)
+        except RelayError as error:
+            return Page((), complete=False, reason=error.problem, outcome=Outcome.RETRY)
+
+    return fetch

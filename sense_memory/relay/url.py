@@ -85,10 +85,11 @@ def _canonical_host(host: str) -> str:
     """A host name in lower-case ASCII, or an address in its shortest form, IPv6 within brackets."""
     if ":" in host:
         try:
-            address = ip_address(host)
+            if "%" in host:  # a scope means something on one machine only
+                raise ValueError
+            return f"[{ip_address(host)}]"
         except ValueError:
             raise InvalidRelayUrl("this relay URL has an impossible host or port") from None
-        return f"[{address}]"
     try:
         plain = host.encode("idna").decode().lower().removesuffix(".")
     except UnicodeError:

@@ -96,6 +96,14 @@ async def test_answers_come_newest_first_and_lowest_id_first_within_a_second(rel
         assert ids(await client.query({})) == ids(expected)
 
 
+async def test_limit_keeps_the_lowest_ids_of_its_last_second(relay, author):
+    events = sorted((author.event(1, str(number)) for number in range(6)), key=lambda event: event["id"])
+    async with relay() as dial, dial() as client:
+        for event in reversed(events):
+            await client.publish(event)
+        assert ids(await client.query({"limit": 3})) == ids(events[:3])
+
+
 async def test_limit_keeps_the_newest(relay, author):
     events = [author.event(1, str(at), at=at) for at in range(6)]
     async with relay() as dial, dial() as client:
@@ -342,7 +350,7 @@ async def test_a_closed_subscription_is_silent(relay, author):
         await client.send("REQ", "open", {"kinds": [1]})
         await client.stored("open")
         await client.close("closed")
-        assert await client.query({"limit": 0})  # by its EOSE, the CLOSE was handled == []
+        assert await client.query({"limit": 0}) == []  # by its EOSE, the CLOSE was handled
         event = author.event(1)
         await other.publish(event)
         assert await client.next() == ["EVENT", "open", event]

@@ -113,8 +113,8 @@ def nostr_tools(tmp_path_factory):
         pytest.skip(f"nostr-tools was not installed within {INSTALL_SECONDS} s")
     if done.returncode:
         reason = next((line for line in done.stderr.splitlines() if "error code" in line), "npm failed")
-        if "EINTEGRITY" in reason:
-            pytest.fail("nostr-tools differs from the lock file's hash")
+        if "EINTEGRITY" in reason or "EUSAGE" in reason:  # anything else is an unreachable registry
+            pytest.fail(f"nostr-tools and its lock file disagree: {reason}")
         pytest.skip(f"nostr-tools could not be installed: {reason}")
 
     def ask(*requests):

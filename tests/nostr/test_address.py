@@ -18,6 +18,7 @@ from sense_memory.nostr.address import (
     d_tag_of,
     flat_path,
     is_ours,
+    lookup_paths,
     path_of,
     persona_path,
 )
@@ -102,6 +103,34 @@ def test_a_key_is_normalised_once_or_refused(key):
         return
     assert path == flat_path(path) == unicodedata.normalize("NFC", key)
     assert "/" not in path
+
+
+def test_a_key_is_looked_for_as_we_write_it_and_as_it_was_given():
+    """Other writers do not normalise: normalised when written, never when read."""
+    assert lookup_paths("caf\u00e9") == ("caf\u00e9",)
+    assert lookup_paths("cafe\u0301") == ("caf\u00e9", "cafe\u0301")
+
+
+@seeded
+@given(st.text())
+def test_any_key_that_could_be_written_is_looked_for(key):
+    try:
+        path = flat_path(key)
+    except InvalidAddress:
+        return
+    assert path == lookup_paths(key)[0]
+
+
+@pytest.mark.parametrize("key", ["x" * 300, "a..b", "~x", "a\nb", "x~conflict-01234567"])
+def test_keys_of_other_writers_and_derived_keys_are_looked_for_too(key):
+    """The naming rules are for what is written here."""
+    assert lookup_paths(key) == (key,)
+
+
+@pytest.mark.parametrize("key", ["", None, 5, b"x", "a/b", "/", "a\\b", "\ud800", "x\udfff"])
+def test_what_no_address_can_hold_is_not_looked_for(key):
+    with pytest.raises(InvalidAddress):
+        lookup_paths(key)
 
 
 @seeded

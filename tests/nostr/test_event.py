@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 
 from sense_memory.errors import InvalidEvent
 from sense_memory.limits import MAX_SAFE_INTEGER, MAX_TAGS_COUNT
-from sense_memory.nostr.event import Event, RawEvent, event_id, is_hex64, verify, wins_over
+from sense_memory.nostr.event import (
+    KIND_APP_DATA,
+    KIND_AUTH,
+    KIND_DELETION,
+    KIND_DIRECT_MESSAGE,
+    Event,
+    RawEvent,
+    event_id,
+    is_hex64,
+    verify,
+    wins_over,
+)
 
 
 seeded = settings(max_examples=100, deadline=None, derandomize=True)
@@ -112,6 +123,11 @@ def test_unknown_fields_are_ignored_and_not_passed_on(plain):
     raw = RawEvent.parse(plain(note="extra"))
     assert verify(raw)
     assert b"extra" not in raw.body()
+
+
+def test_kinds_are_those_of_the_nips():
+    assert (KIND_DIRECT_MESSAGE, KIND_DELETION) == (4, 5)  # NIP-04, NIP-09
+    assert (KIND_AUTH, KIND_APP_DATA) == (22_242, 30_078)  # NIP-42, NIP-78
 
 
 def test_tags_are_bounded(plain):

@@ -57,6 +57,12 @@ def test_arbitrary_json_is_a_filter_or_a_malformed_frame(value):
     assert asked == Filter.parse(json.loads(orjson.dumps(asked.as_json())))
 
 
+def test_the_ends_of_a_range_belong_to_it():
+    for value in (0, MAX_SAFE_INTEGER):
+        assert Filter(since=value, until=value) == Filter.parse({"since": value, "until": value})
+    assert Filter(kinds=(0, 65_535)) == Filter.parse({"kinds": [0, 65_535]})
+
+
 def test_unknown_and_null_fields_are_ignored():
     assert Filter() == Filter.parse(
         {"search": "x", "#longer": 5, "d": ["x"], "#é": 5, "#": 5, "#1": 5, "ids": None}

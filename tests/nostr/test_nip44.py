@@ -162,6 +162,15 @@ def test_c05_oversized_payload_rejected_before_base64(monkeypatch):
     assert peak < 100_000
 
 
+def test_c05_one_character_group_too_much_is_too_much(seal_padded, monkeypatch):
+    longest = len(seal_padded(long_form(MAX_READ_PLAINTEXT_BYTES), KEY))
+    with pytest.raises(BadPayload, match="altered"):
+        nip44.decrypt("Ag" + "A" * (longest - 2), KEY)
+    monkeypatch.setattr(binascii, "a2b_base64", None)
+    with pytest.raises(BadPayload, match=f"{longest + 4:,} characters"):
+        nip44.decrypt("Ag" + "A" * (longest + 2), KEY)
+
+
 def test_c06_the_long_form_is_read(seal_padded):
     for size in (65_536, 65_537, 100_000, MAX_READ_PLAINTEXT_BYTES):
         assert nip44.decrypt(seal_padded(long_form(size), KEY), KEY) == b"x" * size
@@ -192,6 +201,13 @@ def test_c06_the_long_form_is_never_written():
 def test_c06_a_long_form_for_a_short_text_is_refused(seal_padded, size):
     """One text, one form: the NIP asks it."""
     padded = struct.pack(">HI", 0, size) + bytes(nip44.padded_length(max(size, 1)))
+    with pytest.raises(BadPayload, match="padding"):
+        nip44.decrypt(seal_padded(padded, KEY), KEY)
+
+
+@pytest.mark.parametrize("stated", [65_537 + 2**24, 2**24, 2**31, 2**32 - 1])
+def test_c06_all_four_bytes_of_a_long_length_count(seal_padded, stated):
+    padded = struct.pack(">HI", 0, stated) + bytes(nip44.padded_length(65_537))
     with pytest.raises(BadPayload, match="padding"):
         nip44.decrypt(seal_padded(padded, KEY), KEY)
 

@@ -121,6 +121,12 @@ def test_the_reason_is_a_word_of_ours(text, reason):
     assert reason == classify_closed(text).reason
 
 
+def test_a_text_of_exactly_one_kibibyte_is_still_read():
+    text = "blocked: ".ljust(MAX_VERDICT_BYTES, "x")
+    assert classify_closed(text).outcome is Outcome.REFUSED
+    assert classify_closed(text + "x").outcome is Outcome.RETRY
+
+
 def test_every_outcome_can_be_reached():
     assert set(Outcome) == {outcome for _, outcome in TABLE}
 
@@ -181,6 +187,7 @@ def test_w11_printable_leaves_no_control_characters(text):
         ("zero\u200bwidth\u2060joined\ufeff", r"zero\u200bwidth\u2060joined\ufeff"),
         ("\u2028\u2029\x85\x9b", r"\u2028\u2029\u0085\u009b"),
         ("\U000e0041tag", r"\U000e0041tag"),
+        ("\uffff\U00010000\U0001fffe", r"\uffff" + "\U00010000" + r"\U0001fffe"),
         ("\ud800", r"\ud800"),
         ("", ""),
     ],

@@ -1,0 +1,1 @@
+"""Ways to reach a store from outside Python: the command line. Nothing imports from here."""

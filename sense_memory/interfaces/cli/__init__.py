@@ -1,0 +1,18 @@
+"""The command line, `sense-memory`. It parses, calls a store, and prints; it decides nothing about memories.
+
+One module per group of commands; each registers its own. Every command understands `--json`, before it
+or after it.
+"""
+
+from __future__ import annotations
+
+from sense_memory.interfaces.cli import doctor, keys, memories, relays, syncing
+from sense_memory.interfaces.cli.program import app
+
+
+__all__ = ["app", "doctor", "keys", "main", "memories", "relays", "syncing"]
+
+
+def main() -> None:
+    """Run the program: parse `sys.argv`, act, exit."""
+    app(prog_name="sense-memory")

@@ -1,0 +1,190 @@
+"""The checks behind `doctor`: key, ledger, relays, clock. They look, and change nothing of what they check.
+
+Each gives findings; none raises for what it was made to find. What a relay says about itself is data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import time
+import warnings
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import RelayError, SenseMemoryError
+from sense_memory.interfaces.cli.syncing import LOCAL, survival
+from sense_memory.interfaces.cli.text import age, quantity
+from sense_memory.settings import Settings, find_secret, ledger_path
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sense_memory.interfaces.cli.invocation import Invocation
+    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.relay.nip11 import RelayInformation
+    from sense_memory.status import RelayStatus, Status
+
+LARGEST_EVENT_BYTES: Final = 65_536  # around a memory of MAX_PLAINTEXT_BYTES, in the worst case
+LARGEST_CONTENT_CHARS: Final = 54_704  # base64 of such a memory, sealed (NIP-44)
+FRAME_BYTES: Final = 10  # `["EVENT",]` around it
+OPEN_SECONDS: Final = 5.0
+CLOSE_SECONDS: Final = 1.0
+CLOCK_SLACK_SECONDS: Final = 300
+NO_EARLIER: Final = 1_735_689_600  # 2025-01-01: before it, this program did not exist
+
+
+class State(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the table: what was checked, how it ended, and what was found."""
+
+    name: str
+    state: State
+    finding: str
+
+
+async def examine(invocation: Invocation) -> list[Check]:
+    """All checks, in the order they are shown."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        settings = invocation.load()
+        key, signer = check_key(settings)
+    found = [key, *(Check("settings", State.WARN, str(warning.message)) for warning in caught)]
+    status = None
+    if signer is not None:
+        checks, status = await check_ledger(settings, signer)
+        found += checks
+    if not settings.relays:
+        found.append(Check("relays", State.WARN, "none are configured: everything is on this machine only"))
+    lines = {relay.url: relay for relay in status.relays} if status else {}
+    found += await asyncio.gather(*(check_relay(url, lines.get(url)) for url in settings.relays))
+    if status is not None and settings.relays:
+        found.append(Check("backup", State.OK if status.is_replicated else State.WARN, survival(status)))
+    return [*found, check_clock(status, time.time())]
+
+
+def check_key(settings: Settings) -> tuple[Check, LocalSigner | None]:
+    """Where the key comes from, and who could read it."""
+    from sense_memory.nostr.signer import LocalSigner
+
+    try:
+        secret, place = find_secret(settings)
+    except SenseMemoryError as error:
+        return Check("key", State.FAIL, str(error)), None
+    signer = LocalSigner(secret)
+    mode = f", mode {_mode(settings.key_file):04o}" if place.startswith("the key file") else ""
+    return Check("key", State.OK, f"{signer.npub}, from {place}{mode}"), signer
+
+
+async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Check], Status | None]:
+    """The file, who could read it, and whether every event in it still verifies."""
+    from sense_memory.store import MemoryStore
+
+    path = settings.ledger or ledger_path(settings.home, signer.public_key)
+    if not path.exists():
+        return [Check("ledger", State.OK, f"{path} does not exist yet; the first memory makes it")], None
+    mode = _mode(path)
+    try:
+        async with MemoryStore(signer, settings.relays, ledger=path, background=False) as store:
+            status, problems = store.status(), store.integrity()
+    except SenseMemoryError as error:
+        return [Check("ledger", State.FAIL, str(error))], None
+    held = quantity(status.counts["events"], "event")
+    checks = [Check("ledger", State.FAIL, f"{path}: {problem}") for problem in problems[:10]]
+    if not checks:
+        checks = [Check("ledger", State.OK, f"{path}, {held}, all sound, mode {_mode(path):04o}")]
+    if mode & 0o077:
+        checks.append(Check("ledger", State.WARN, f"others could read it (mode {mode:04o}); it is 0600 now"))
+    return checks, status
+
+
+async def check_relay(url: str, line: RelayStatus | None) -> Check:
+    """Whether a relay can be reached, what it allows, and what it has."""
+    from sense_memory.relay.nip11 import relay_information
+    from sense_memory.relay.websocket import open_socket
+
+    try:
+        socket = await open_socket(url, OPEN_SECONDS, CLOSE_SECONDS)
+    except RelayError as error:
+        return Check(url, State.FAIL, error.problem)
+    await socket.hang_up(CLOSE_SECONDS)
+    information = await relay_information(url)
+    facts, problems = _facts(information), _obstacles(information)
+    if line is not None:
+        if line.is_local:
+            facts.append(LOCAL)
+        if line.last_complete is None:
+            problems.append("never showed everything yet: run `sense-memory sync`")
+        else:
+            facts.append(f"last complete pull {age(line.last_complete, time.time())}")
+        problems += [f"{reason} ({count:,})" for reason, count in line.reasons.items()]
+    state = State.WARN if problems else State.OK
+    return Check(url, state, "; ".join([*problems, "reachable", *facts]))
+
+
+def _facts(information: RelayInformation | None) -> list[str]:
+    if information is None:
+        return ["says nothing about itself (NIP-11)"]
+    name = " ".join(part for part in (information.software, information.version) if part)
+    told = [
+        information.name,
+        name,
+        f"NIPs {' '.join(map(str, information.supported_nips))}" if information.supported_nips else None,
+        f"messages up to {information.max_message_length:,} bytes"
+        if information.max_message_length
+        else None,
+        "asks for authentication" if information.auth_required else None,
+    ]
+    return [fact for fact in told if fact]
+
+
+def _obstacles(information: RelayInformation | None) -> list[str]:
+    """What a relay says of itself that would keep some memories out."""
+    if information is None:
+        return []
+    found = []
+    message, content = information.max_message_length, information.max_content_length
+    if message is not None and message < LARGEST_EVENT_BYTES + FRAME_BYTES:
+        found.append(
+            f"takes messages of {message:,} bytes at most, our largest event has {LARGEST_EVENT_BYTES:,}: "
+            "long memories will be refused"
+        )
+    elif content is not None and content < LARGEST_CONTENT_CHARS:
+        found.append(
+            f"takes contents of {content:,} characters at most, our largest has {LARGEST_CONTENT_CHARS:,}: "
+            "long memories will be refused"
+        )
+    if information.min_pow_difficulty:
+        found.append("asks for proof of work, which is not done: it will refuse everything")
+    if information.payment_required:
+        found.append("serves paying customers only")
+    return found
+
+
+def check_clock(status: Status | None, now: float) -> Check:
+    """Whether this clock can be right, going by what the ledger knows."""
+    if now < NO_EARLIER:
+        return Check("clock", State.FAIL, "this clock is years behind; memories would be dated wrongly")
+    ahead = status.counts["quarantined"] if status else 0
+    if ahead:
+        return Check(
+            "clock",
+            State.WARN,
+            f"{quantity(ahead, 'event')} from another device dated more than {CLOCK_SLACK_SECONDS} s ahead of "
+            "this clock: check the clocks of both",
+        )
+    return Check("clock", State.OK, "nothing in the ledger is dated ahead of it")
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)

@@ -1,0 +1,171 @@
+"""One invocation of the command line: its global options, how it opens a store, and how it ends.
+
+Settings become a store here and nowhere else in the command line. Warnings of the settings go to stderr
+as one line each. Heavy modules are imported when a command needs them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Annotated, TypeVar, cast
+
+import typer
+
+from sense_memory.interfaces.cli.text import quantity
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
+
+    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.settings import Settings
+    from sense_memory.store import MemoryStore
+
+_T = TypeVar("_T")
+
+
+class ExitCode(IntEnum):
+    """What a command's exit code says; `--help` lists them."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NOT_REPLICATED = 3
+    NOT_FOUND = 4
+
+
+class Stop(Exception):
+    """A command ends early, for a reason that is no error of the package.
+
+    Attributes:
+        code: the exit code.
+        name: what `--json` calls it.
+        message: one sentence.
+    """
+
+    def __init__(self, code: ExitCode, name: str, message: str) -> None:
+        self.code, self.name, self.message = code, name, message
+        super().__init__(message)
+
+
+@dataclass(slots=True)
+class Invocation:
+    """The global options.
+
+    Attributes:
+        agent: a named agent, or None for the configured one.
+        relays: instead of the configured relays, or None.
+        ledger: a ledger file, or None for the agent's own.
+        env_file: read instead of the home folder's `.env`, or None.
+        as_json: whether results and errors are printed as JSON.
+    """
+
+    agent: str | None = None
+    relays: tuple[str, ...] | None = None
+    ledger: Path | None = None
+    env_file: Path | None = None
+    as_json: bool = False
+
+    def settings(self) -> Settings:
+        """The settings under these options.
+
+        Raises:
+            InvalidSetting: a value that can not be used.
+        """
+        with warnings_as_lines():
+            return self.load()
+
+    def load(self) -> Settings:
+        """As `settings`; warnings stay Python's."""
+        from sense_memory.settings import Settings
+
+        return Settings.load(agent=self.agent, relays=self.relays, ledger=self.ledger, env_file=self.env_file)
+
+    def run(self, work: Callable[[MemoryStore], Awaitable[_T]]) -> _T:
+        """Do something with the agent's store, which is open meanwhile and follows no relay by itself.
+
+        Raises:
+            SenseMemoryError: no usable key, ledger or setting; and whatever the work raises.
+        """
+        settings = self.settings()
+        return asyncio.run(_with_store(settings, signer_of(settings), work))
+
+
+async def _with_store(
+    settings: Settings, signer: LocalSigner, work: Callable[[MemoryStore], Awaitable[_T]]
+) -> _T:
+    from sense_memory.settings import ledger_path
+    from sense_memory.store import MemoryStore
+
+    path = settings.ledger or ledger_path(settings.home, signer.public_key)
+    async with MemoryStore(signer, settings.relays, ledger=path, background=False) as store:
+        return await work(store)
+
+
+def signer_of(settings: Settings) -> LocalSigner:
+    """The agent's signer.
+
+    Raises:
+        KeyMissing, BadKey, UnsafeKeyFile: no usable key.
+    """
+    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.settings import find_secret
+
+    with warnings_as_lines():
+        return LocalSigner(find_secret(settings)[0])
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Show the settings' warnings as one line each on stderr, instead of Python's two with source code."""
+    from sense_memory.settings import SettingsWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SettingsWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                typer.echo(f"warning: {warning.message}", err=True)
+
+
+def of(context: typer.Context) -> Invocation:
+    """The invocation that a command belongs to."""
+    return cast("Invocation", context.find_root().obj)
+
+
+def _also_json(context: typer.Context, wanted: bool) -> bool:
+    if wanted:
+        of(context).as_json = True
+    return wanted
+
+
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Print JSON; also understood before the command.",
+        callback=_also_json,
+        show_default=False,
+    ),
+]
+
+
+def no_relays() -> Stop:
+    """Nothing to synchronise with."""
+    return Stop(
+        ExitCode.USAGE,
+        "NoRelays",
+        "no relays are configured: everything stays on this machine. "
+        "Add one with `sense-memory relays add wss://relay.example`, or start one with `sense-memory relay`.",
+    )
+
+
+def too_few(wanted: int, acks: int, what: str) -> str:
+    """The sentence when fewer relays acknowledged than were asked for."""
+    return f"{quantity(acks, 'relay')} acknowledged {what}, {wanted} were asked for; it is kept here"

@@ -1,0 +1,228 @@
+"""The commands on memories and the journal. Writes are durable first and sent second; reads are local."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sense_memory.interfaces.cli import reading, writing
+from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, Stop, of
+from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, safe
+from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
+
+
+if TYPE_CHECKING:
+    from sense_memory.models import JournalEntry, Memory
+    from sense_memory.status import Status
+    from sense_memory.store import MemoryStore
+
+KeyArgument = Annotated[
+    str, typer.Argument(show_default=False, help="The memory's name, 1 to 256 characters.")
+]
+
+
+@app.command(
+    rich_help_panel=MEMORIES,
+    epilog="Example: sense-memory remember user_timezone America/Vancouver",
+)
+def remember(
+    context: typer.Context,
+    *,
+    key: Annotated[str | None, typer.Argument(show_default=False, help="The memory's name.")] = None,
+    value: Annotated[
+        str | None, typer.Argument(show_default=False, help="Its text; missing or `-` reads stdin, as it is.")
+    ] = None,
+    many: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Many at once: JSON lines with key and value, or one object. `-` is stdin."
+        ),
+    ] = None,
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Keep a value under a key, replacing the one before.
+
+    Done means: durable in the local ledger. Relays then get a few seconds to take it; what they have
+    not got by then is queued, and sent by the next command that talks to them.
+    """
+    writing.refuse_contradiction(wait, require_acks)
+    if many is not None:
+        if key is not None:
+            raise typer.BadParameter("--many takes its keys from the file; give no KEY with it")
+        _remember_many(context, reading.pairs(many), wait, require_acks)
+        return
+    if key is None:
+        raise typer.BadParameter("give a KEY, or a file with --many")
+    text = reading.text_or_stdin(value, "value")
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> writing.Written:
+        return await writing.send(store, [await store.remember(key, text)], wait)
+
+    written = invocation.run(work)
+    writing.end(invocation, written, "kept", {"key": key, "event_id": written.ids[0]}, require_acks)
+
+
+def _remember_many(
+    context: typer.Context, pairs: list[tuple[str, str]], wait: float, require_acks: int
+) -> None:
+    from sense_memory.interfaces.cli.tables import progress
+
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> writing.Written:
+        with progress("keeping", len(pairs)) as advance:
+            ids = await store.remember_many(pairs, progress=advance)
+        return await writing.send(store, ids, wait)
+
+    written = invocation.run(work)
+    done = f"{quantity(len(pairs), 'memory', 'memories')} kept"
+    result = {"count": len(pairs), "event_ids": list(written.ids)}
+    writing.end(invocation, written, done, result, require_acks)
+
+
+@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory recall user_timezone")
+def recall(context: typer.Context, key: KeyArgument, _json: JsonOption = False) -> None:
+    """Print the value under a key, from the local ledger.
+
+    In a pipe the value comes out byte for byte and nothing else; a terminal gets it with everything
+    unseen escaped. Exit code 4: there is no such memory.
+    """
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> tuple[Memory | None, Status]:
+        return await store.recall(key), store.status()
+
+    memory, status = invocation.run(work)
+    if memory is None:
+        raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} ({_in_step(status)})")
+    if invocation.as_json:
+        typer.echo(as_json(_memory(memory)))
+    elif sys.stdout.isatty():
+        typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
+    else:
+        typer.echo(memory.value.encode(), nl=False)
+
+
+@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory forget user_timezone")
+def forget(
+    context: typer.Context,
+    *,
+    key: KeyArgument,
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Forget a memory: purge it here, and ask every relay to delete it.
+
+    The deletion is sent even where the key is unknown here, because it may exist on relays. Nobody can
+    promise that every copy is gone.
+    """
+    writing.refuse_contradiction(wait, require_acks)
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> writing.Written:
+        return await writing.send(store, [await store.forget(key)], wait)
+
+    written = invocation.run(work)
+    result = {"key": key, "deletion_id": written.ids[0]}
+    writing.end(invocation, written, "forgotten here, deletion requested", result, require_acks)
+
+
+@app.command(rich_help_panel=MEMORIES, epilog='Example: sense-memory journal "Lisa moved to Lisbon."')
+def journal(
+    context: typer.Context,
+    *,
+    text: Annotated[
+        str | None,
+        typer.Argument(show_default=False, help="The entry; missing or `-` reads stdin, as it is."),
+    ] = None,
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Write a journal entry. Entries are never replaced."""
+    writing.refuse_contradiction(wait, require_acks)
+    content = reading.text_or_stdin(text, "entry")
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> writing.Written:
+        return await writing.send(store, [await store.journal(content)], wait)
+
+    written = invocation.run(work)
+    writing.end(invocation, written, "written", {"event_id": written.ids[0]}, require_acks)
+
+
+@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory recent --limit 5")
+def recent(
+    context: typer.Context,
+    *,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many entries at most.")] = 20,
+    _json: JsonOption = False,
+) -> None:
+    """Show the newest journal entries, newest first."""
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> list[JournalEntry]:
+        return await store.recent(limit)
+
+    entries = invocation.run(work)
+    if invocation.as_json:
+        typer.echo(as_json([_entry(entry) for entry in entries]))
+        return
+    if not entries:
+        typer.echo("The journal is empty.", err=True)
+        return
+    from sense_memory.interfaces.cli.tables import print_entries
+
+    print_entries(entries, time.time())
+
+
+@app.command("list", rich_help_panel=MEMORIES, epilog="Example: sense-memory list")
+def list_memories(context: typer.Context, _json: JsonOption = False) -> None:
+    """List all memories: key, age, and the value cut to the terminal's width.
+
+    In a pipe: key, time and whole value, separated by tabs, one line each.
+    """
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> list[Memory]:
+        return await store.recall_all()
+
+    memories = invocation.run(work)
+    if invocation.as_json:
+        typer.echo(as_json([_memory(memory) for memory in memories]))
+    elif not memories:
+        typer.echo("There are no memories yet.", err=True)
+    elif sys.stdout.isatty():
+        from sense_memory.interfaces.cli.tables import print_memories
+
+        print_memories(memories, time.time())
+    else:
+        for memory in memories:
+            typer.echo(f"{one_line(memory.key)}\t{iso(memory.created_at)}\t{one_line(memory.value)}")
+
+
+def _in_step(status: Status) -> str:
+    """How far a "no" can be trusted."""
+    times = [relay.last_complete for relay in status.relays if relay.last_complete is not None]
+    if not status.relays:
+        return "no relays are configured"
+    if not times:
+        return "the ledger was never in step with a relay"
+    return f"ledger last in step with {quantity(len(times), 'relay')} {age(max(times), time.time())}"
+
+
+def _memory(memory: Memory) -> dict[str, Any]:
+    return {**memory.model_dump(), "created_at": iso(memory.created_at)}
+
+
+def _entry(entry: JournalEntry) -> dict[str, Any]:
+    return {**entry.model_dump(), "created_at": iso(entry.created_at)}

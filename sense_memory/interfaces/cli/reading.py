@@ -1,0 +1,105 @@
+"""What comes in: a text from an argument, stdin or a terminal, and many memories from a file.
+
+A file is read and checked as a whole before anything is written. Bytes are kept exactly, a final line
+break included; what is not UTF-8 is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sense_memory.errors import InvalidInput
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def text_or_stdin(argument: str | None, what: str) -> str:
+    """The argument, or stdin where it is missing or "-".
+
+    Raises:
+        InvalidInput: stdin is not UTF-8, or the argument is no Unicode text.
+    """
+    if argument is not None and argument != "-":
+        return argument
+    if sys.stdin.isatty():
+        typer.echo(f"Type the {what}; end with Ctrl-D on a line of its own.", err=True)
+    return _decoded(typer.get_binary_stream("stdin").read(), "stdin")
+
+
+def pairs(source: Path) -> list[tuple[str, str]]:
+    """Keys and values of a file, or of stdin for "-".
+
+    Understood are JSON lines `{"key": …, "value": …}`, an array of such objects (as `list --json` prints),
+    and one object `{KEY: VALUE, …}`.
+
+    Raises:
+        InvalidInput: something else; says where.
+        InvalidAddress: a key breaks the naming rules; says which line or entry.
+    """
+    if str(source) == "-":
+        text = _decoded(typer.get_binary_stream("stdin").read(), "stdin")
+    else:
+        text = _decoded(source.read_bytes(), str(source))
+    return [_checked(place, key, value) for place, key, value in _entries(text)]
+
+
+def _decoded(raw: bytes, where: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"{where} is not UTF-8 text (byte {error.start:,}); nothing was written"
+    raise InvalidInput(problem)
+
+
+def _entries(text: str) -> Iterator[tuple[str, Any, Any]]:
+    """Place, key and value of each entry, unchecked."""
+    import orjson
+
+    try:
+        whole = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        whole = None
+    if isinstance(whole, dict) and whole.keys() != {"key", "value"}:
+        yield from ((f"entry {number}", key, value) for number, (key, value) in enumerate(whole.items(), 1))
+    elif isinstance(whole, list):
+        yield from (
+            (f"entry {number}", *_pair(f"entry {number}", item)) for number, item in enumerate(whole, 1)
+        )
+    else:
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield f"line {number}", *_pair_of_line(f"line {number}", line)
+
+
+def _pair_of_line(place: str, line: str) -> tuple[Any, Any]:
+    import orjson
+
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        raise InvalidInput(f"{place} is not JSON; nothing was written") from None
+    return _pair(place, found)
+
+
+def _pair(place: str, found: Any) -> tuple[Any, Any]:
+    if not isinstance(found, dict) or not {"key", "value"} <= found.keys():
+        raise InvalidInput(f'{place} is not an object with "key" and "value"; nothing was written')
+    return found["key"], found["value"]
+
+
+def _checked(place: str, key: Any, value: Any) -> tuple[str, str]:
+    from sense_memory.errors import InvalidAddress
+    from sense_memory.nostr import address
+
+    if not isinstance(value, str):
+        raise InvalidInput(f"{place}: a value must be text; nothing was written")
+    try:
+        return address.flat_path(key), value
+    except InvalidAddress as error:
+        raise InvalidAddress(f"{place}: {error}; nothing was written") from None

@@ -1,0 +1,149 @@
+"""`relays add`, `remove` and `list`, and `relay`: a relay of one's own in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import suppress
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
+from sense_memory.interfaces.cli.program import RELAYS, app
+from sense_memory.interfaces.cli.text import as_json
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sense_memory.settings import Settings
+
+commands = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+app.add_typer(
+    commands,
+    name="relays",
+    rich_help_panel=RELAYS,
+    help="Which relays carry copies: add, remove, list.",
+    epilog="Example: sense-memory relays add wss://relay.example",
+)
+
+UrlArgument = Annotated[
+    str, typer.Argument(show_default=False, help="wss://…, or ws:// for a relay on this machine.")
+]
+
+
+@commands.command(epilog="Example: sense-memory relays add wss://relay.example")
+def add(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> None:
+    """Add a relay to config.toml. Nothing is sent until the next sync or write."""
+    from sense_memory.relay.url import is_local, relay_url
+
+    relay = relay_url(url)
+    _change(of(context), relay, lambda saved: saved if relay in saved else [*saved, relay], "added")
+    if is_local(relay) and not of(context).as_json:
+        typer.echo("It is on this machine: handy, but not a backup.")
+
+
+@commands.command(epilog="Example: sense-memory relays remove wss://relay.example")
+def remove(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> None:
+    """Remove a relay from config.toml. The copies it has stay there."""
+    from sense_memory.relay.url import relay_url
+
+    relay = relay_url(url)
+
+    def without(saved: list[str]) -> list[str]:
+        if relay not in saved:
+            raise Stop(ExitCode.NOT_FOUND, "NotFound", f"{relay} is not among the relays in config.toml")
+        return [known for known in saved if known != relay]
+
+    _change(of(context), relay, without, "removed")
+
+
+@commands.command("list", epilog="Example: sense-memory relays list")
+def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
+    """List the relays in use, and where they are configured."""
+    invocation = of(context)
+    settings = invocation.settings()
+    if invocation.as_json:
+        typer.echo(as_json(_listed(settings)))
+    elif not settings.relays:
+        typer.echo("No relays are configured. Add one: sense-memory relays add wss://relay.example", err=True)
+    else:
+        for relay in _listed(settings)["relays"]:
+            typer.echo(relay["url"] + ("  (this machine: not a backup)" if relay["is_local"] else ""))
+        typer.echo(f"from {_origin(settings)}", err=True)
+
+
+def _change(invocation: Invocation, relay: str, change: Callable[[list[str]], list[str]], done: str) -> None:
+    from sense_memory.configfile import NAME, read_config
+    from sense_memory.settings import save_relays
+
+    settings = invocation.settings()
+    saved = read_config(settings.home).get("relays", [])
+    if not isinstance(saved, list) or not all(isinstance(url, str) for url in saved):
+        raise InvalidInput(f"`relays` in {settings.home / NAME} is no list of URLs; nothing was changed")
+    urls = save_relays(settings.home, change(saved))
+    if invocation.as_json:
+        typer.echo(as_json({"relays": list(urls), "config": str(settings.home / NAME)}))
+    else:
+        typer.echo(f"{done} {relay} · {len(urls)} in {settings.home / NAME}")
+    if settings.origins["relays"] not in {NAME, "default"}:
+        typer.echo(f"warning: it has no effect yet: relays from {_origin(settings)} come first", err=True)
+
+
+def _origin(settings: Settings) -> str:
+    where = {
+        "argument": "--relay",
+        "environment": "SENSE_MEMORY_RELAYS in the environment",
+        ".env": f"SENSE_MEMORY_RELAYS in {settings.env_file}",
+        "config.toml": str(settings.home / "config.toml"),
+    }
+    return where.get(settings.origins["relays"], "nowhere")
+
+
+def _listed(settings: Settings) -> dict[str, Any]:
+    from sense_memory.relay.url import is_local
+
+    relays = [{"url": url, "is_local": is_local(url)} for url in settings.relays]
+    return {"relays": relays, "origin": settings.origins["relays"]}
+
+
+@app.command(rich_help_panel=RELAYS, epilog="Example: sense-memory relay --port 7447")
+def relay(
+    context: typer.Context,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="TCP port; 0 takes a free one.")] = 7447,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where it keeps its data. Default: relay.db in the home folder."),
+    ] = None,
+    _json: JsonOption = False,
+) -> None:
+    """Run a small relay on this machine, in the foreground; Ctrl-C ends it.
+
+    It listens on 127.0.0.1 only. Good for trying things out and for several agents on one machine; a
+    copy on the same machine is not a backup.
+    """
+    invocation = of(context)
+    path = data or invocation.settings().home / "relay.db"
+    asyncio.run(_serve(invocation, path, port))
+
+
+async def _serve(invocation: Invocation, path: Path, port: int) -> None:
+    from sense_memory.relay.embedded import EmbeddedRelay
+
+    async with EmbeddedRelay(path, port) as running:
+        serving = asyncio.create_task(running.serve_forever())
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, serving.cancel)
+        if invocation.as_json:
+            typer.echo(as_json({"url": running.url, "data": str(path)}))
+        else:
+            typer.echo(f"relay on {running.url}, data in {path}")
+            typer.echo(f"Use it: sense-memory relays add {running.url}    End it: Ctrl-C")
+        with suppress(asyncio.CancelledError):
+            await serving
+    if not invocation.as_json:
+        typer.echo("relay ended; its data is kept")

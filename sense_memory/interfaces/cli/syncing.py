@@ -1,0 +1,215 @@
+"""`sync` and `status`: what relays and ledger have of each other."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, no_relays, of
+from sense_memory.interfaces.cli.program import RELAYS, app
+from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity
+
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from sense_memory.relay.report import RelayReport, SyncReport
+    from sense_memory.status import RelayStatus, Status
+    from sense_memory.store import MemoryStore
+
+LOCAL = "this machine: not a backup"
+
+
+@app.command(rich_help_panel=RELAYS, epilog="Example: sense-memory sync")
+def sync(
+    context: typer.Context,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compare everything instead of what is new.", show_default=False)
+    ] = False,
+    _json: JsonOption = False,
+) -> None:
+    """Bring ledger and relays in step now: fetch what is new, then send what is queued.
+
+    Exit code 0: every relay showed everything and holds everything. 3: at least one does not, and the
+    table says why.
+    """
+    from sense_memory.interfaces.cli.tables import spinner
+
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> tuple[SyncReport, Status]:
+        if not store.relays:
+            raise no_relays()
+        with spinner(f"asking {quantity(len(store.relays), 'relay')}"):
+            return await store.sync(full=full), store.status()
+
+    report, status = invocation.run(work)
+    in_step = report.in_step and all(relay.holds_all for relay in status.relays)
+    if invocation.as_json:
+        relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
+        typer.echo(as_json({"in_step": in_step, "complete": report.complete, "relays": relays}))
+    else:
+        _print_rounds(report, status, in_step)
+    if not in_step:
+        raise typer.Exit(ExitCode.NOT_REPLICATED)
+
+
+@app.command(rich_help_panel=RELAYS, epilog="Example: sense-memory status")
+def status(context: typer.Context, _json: JsonOption = False) -> None:
+    """Show whose memory this is, what is held here, and what each relay has of it. Asks no relay."""
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> Status:
+        return store.status()
+
+    state = invocation.run(work)
+    if invocation.as_json:
+        typer.echo(as_json(_status(state)))
+    else:
+        _print_status(state)
+
+
+# ── sync ────────────────────────────────────────────────────────────────────────────────
+
+
+def outcome(relay: RelayReport, state: RelayStatus) -> str:
+    """What became of one relay's round, in words."""
+    if relay.problem:
+        return relay.problem
+    if not relay.pulled.complete:
+        found = f"incomplete: {', '.join(relay.pulled.reasons)}"
+        return f"{found}; nothing is sent before it has shown everything" if relay.held_back else found
+    if not state.holds_all:
+        return "; ".join(f"{reason} ({count:,})" for reason, count in relay.reasons.items()) or "not finished"
+    return "in step"
+
+
+def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
+    from rich.text import Text
+
+    from sense_memory.interfaces.cli.tables import count_table, show
+
+    rounds = list(zip(report.relays, status.relays, strict=True))
+    rows = [(Text(relay.url), _counts(relay, state), (f"{relay.seconds:.1f} s",)) for relay, state in rounds]
+    show(count_table("relay", rows, ("time",), always=("new", "known", "sent")))
+    show(Text())
+    for relay, state in rounds:
+        local = f" ({LOCAL})" if state.is_local else ""
+        show(Text(f"{relay.url}: {one_line(outcome(relay, state))}{local}"))
+    if not in_step:
+        show(Text("Not everything is in step. Nothing is lost: what waits is queued here, try again later."))
+
+
+def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int]:
+    """The numbers of one relay's round, by column."""
+    other = sum(relay.served.values()) - relay.served.get("new", 0) - relay.served.get("known", 0)
+    return {
+        "new": relay.served.get("new", 0),
+        "known": relay.served.get("known", 0),
+        "other": other,
+        "sent": relay.sent.get("accepted", 0),
+        "refused": state.events.get("refused", 0),
+        "waiting": state.events.get("queued", 0) + state.events.get("parked", 0),
+    }
+
+
+def _round(relay: RelayReport, state: RelayStatus) -> dict[str, Any]:
+    return {
+        **asdict(relay),
+        "is_local": state.is_local,
+        "complete": relay.complete,
+        "in_step": relay.in_step and state.holds_all,
+        "events": dict(state.events),
+    }
+
+
+# ── status ──────────────────────────────────────────────────────────────────────────────
+
+
+def survival(status: Status) -> str:
+    """Whether the memory would survive the loss of this machine, in one sentence."""
+    if status.is_replicated:
+        relays = quantity(status.copies_elsewhere, "relay")
+        verb = "says it holds" if status.copies_elsewhere == 1 else "say they hold"
+        return (
+            f"If this machine were lost, the memory would survive: {relays} elsewhere {verb} all of it. "
+            "The key must be kept elsewhere too."
+        )
+    lost = "If this machine were lost, "
+    if not status.relays:
+        return f"{lost}the memory would be lost: no relays are configured."
+    elsewhere = [relay for relay in status.relays if not relay.is_local]
+    if not elsewhere:
+        return f"{lost}the memory would be lost: its only relays are on this machine."
+    if not any(relay.events.get("acked") or relay.events.get("confirmed") for relay in elsewhere):
+        return (
+            f"{lost}the memory would be lost: no relay elsewhere has any of it yet. Try `sense-memory sync`."
+        )
+    return f"{lost}a part of the memory would be lost: no relay elsewhere has all of it. Try `sense-memory sync`."
+
+
+def _print_status(status: Status) -> None:
+    from rich.text import Text
+
+    from sense_memory.interfaces.cli.tables import show
+
+    counts = status.counts
+    held = quantity(counts["heads"], "memory or journal entry", "memories and journal entries")
+    lines = [
+        f"agent   {status.npub}",
+        f"ledger  {status.ledger}",
+        f"holds   {held} ({quantity(counts['events'], 'event')}, {counts['tombstones']:,} forgotten)",
+    ]
+    if counts["quarantined"]:
+        waits = quantity(counts["quarantined"], "event")
+        lines.append(f"        {waits} dated ahead of this clock wait for their time; check the clocks")
+    show(*(Text(line) for line in lines))
+    if status.relays:
+        show(Text(), _relay_table(status, time.time()))
+        notes = [(relay.url, note) for relay in status.relays if (note := _note(relay))]
+        show(*(Text(f"{url}: {one_line(note)}") for url, note in notes))
+    show(Text(), Text(survival(status)))
+
+
+def _relay_table(status: Status, now: float) -> Table:
+    from rich.text import Text
+
+    from sense_memory.interfaces.cli.tables import count_table
+
+    rows = []
+    for relay in status.relays:
+        counts = {
+            "has": relay.events.get("acked", 0) + relay.events.get("confirmed", 0),
+            "waiting": relay.events.get("queued", 0) + relay.events.get("parked", 0),
+            "refused": relay.events.get("refused", 0),
+        }
+        asked = "never" if relay.last_complete is None else age(relay.last_complete, now)
+        note = LOCAL if relay.is_local else ""
+        rows.append((Text(relay.url), counts, (asked, note)))
+    return count_table("relay", rows, ("last in step", ""), always=("has", "waiting"))
+
+
+def _note(relay: RelayStatus) -> str:
+    """What else is to be said about a relay."""
+    notes = [relay.problem] if relay.problem else []
+    notes += [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
+    return "; ".join(notes)
+
+
+def _status(status: Status) -> dict[str, Any]:
+    relays = [
+        {**asdict(relay), "last_complete": iso(relay.last_complete), "holds_all": relay.holds_all}
+        for relay in status.relays
+    ]
+    return {
+        "npub": status.npub,
+        "ledger": status.ledger,
+        "counts": dict(status.counts),
+        "relays": relays,
+        "copies_elsewhere": status.copies_elsewhere,
+        "is_replicated": status.is_replicated,
+        "summary": survival(status),
+    }

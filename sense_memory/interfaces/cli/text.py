@@ -1,0 +1,79 @@
+"""Words for people and JSON for machines, from plain values. No terminal, no rich, no I/O.
+
+Memories and relays are strangers here: whatever they say is escaped before a terminal can see it, in
+tables, in sentences and in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sense_memory.nostr.verdict import printable
+
+
+_STEPS: Final = (  # below how many seconds, in which unit, of how many seconds
+    (60, "s", 1),
+    (3_600, "min", 60),
+    (86_400, "h", 3_600),
+    (60 * 86_400, "days", 86_400),
+    (730 * 86_400, "months", 30 * 86_400),
+    (float("inf"), "years", 365 * 86_400),
+)
+
+
+def age(then: float, now: float) -> str:
+    """How long ago, such as "3 min ago", from two times in seconds since 1970."""
+    seconds = now - then
+    if abs(seconds) < 1:
+        return "just now"
+    _, unit, size = next(step for step in _STEPS if abs(seconds) < step[0])
+    count = int(abs(seconds) // size)
+    unit = unit.removesuffix("s") if count == 1 and len(unit) > 1 else unit
+    return f"{count} {unit} ago" if seconds > 0 else f"in {count} {unit}"
+
+
+def iso(then: float | None) -> str | None:
+    """A time in seconds since 1970 as ISO 8601 in UTC, to the millisecond; None stays None."""
+    if then is None:
+        return None
+    try:
+        moment = datetime.fromtimestamp(then, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None  # a number that is no date of this calendar
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def quantity(count: int, noun: str, plural: str = "") -> str:
+    """A count and its noun: "1 relay", "1,200 relays"."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def safe(text: str) -> str:
+    """A text for a terminal: line breaks, tabs and all kinds of spaces stay, all else unseen is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(char if _is_harmless(char) else printable(char) for char in text)
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """A text on one line, at most `limit` characters long, for a terminal."""
+    cut = text if limit is None else text[:limit]
+    return safe(cut.replace("\r\n", "\n").replace("\n", "↵ ").replace("\t", " "))
+
+
+def as_json(value: Any) -> str:
+    """JSON that people can read too: indented, letters as they are, what is not printable escaped."""
+    shown = json.dumps(value, ensure_ascii=False, indent=2)
+    return "".join(char if char.isprintable() or char == "\n" else _json_escape(char) for char in shown)
+
+
+def _is_harmless(char: str) -> bool:
+    return char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs"
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

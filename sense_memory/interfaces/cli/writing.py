@@ -1,0 +1,151 @@
+"""How a write ends: it is durable here already; now relays get a bounded while, and the outcome is told.
+
+A relay that is down never makes a write fail. Only `--require-acks` turns too few copies into exit code 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, too_few
+from sense_memory.interfaces.cli.text import as_json, quantity
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sense_memory.store import MemoryStore
+
+WAIT_SECONDS: Final = 5.0
+_HELD: Final = ("acked", "confirmed")
+
+WaitOption = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        metavar="SECONDS",
+        help="How long relays may take; 0 leaves them for later. Never fails a write.",
+    ),
+]
+AcksOption = Annotated[
+    int,
+    typer.Option(
+        min=0, metavar="N", help="Exit with code 3 unless N relays acknowledged.", show_default=False
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What one relay has of the events that were just written.
+
+    Attributes:
+        url: the relay.
+        is_local: whether it is on this machine.
+        states: how many events are in which state: queued, acked, confirmed, refused, parked, superseded.
+        total: how many events there are.
+        problem: why some are not there, or empty.
+    """
+
+    url: str
+    is_local: bool
+    states: dict[str, int]
+    total: int
+    problem: str
+
+    @property
+    def held(self) -> int:
+        """How many it acknowledged."""
+        return sum(self.states.get(state, 0) for state in _HELD)
+
+    @property
+    def refused(self) -> int:
+        """How many it will never take."""
+        return self.states.get("refused", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The events that were written and their copies. `acks` is that of the worst event."""
+
+    ids: tuple[str, ...]
+    copies: tuple[Copies, ...]
+    acks: int
+
+
+def refuse_contradiction(wait: float, require_acks: int) -> None:
+    """Acknowledgements can not be asked for without talking to relays. Checked before anything is written."""
+    if require_acks and not wait:
+        raise typer.BadParameter("--require-acks needs relays to be contacted; give --wait more than 0")
+
+
+async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
+    """Give relays `wait` seconds to take what is queued, then see who has the events."""
+    if wait and store.relays:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await store.flush()
+    holders = [store.holders(ident) for ident in ids]
+    copies = []
+    for relay in store.status().relays:
+        found = [holder.get(relay.url, "queued") for holder in holders]
+        states = {state: found.count(state) for state in dict.fromkeys(found)}
+        problem = relay.problem or ", ".join(relay.reasons)
+        if not problem:
+            problem = f"no answer within {wait:g} s" if wait else "not contacted"
+        held = sum(state in _HELD for state in found)
+        copies.append(
+            Copies(relay.url, relay.is_local, states, len(ids), "" if held == len(ids) else problem)
+        )
+    acks = min((sum(state in _HELD for state in holder.values()) for holder in holders), default=0)
+    return Written(tuple(ids), tuple(copies), acks)
+
+
+def end(
+    invocation: Invocation, written: Written, done: str, result: dict[str, Any], require_acks: int
+) -> None:
+    """Print the outcome of a write; exit code 3 where fewer relays acknowledged than asked for."""
+    if invocation.as_json:
+        relays = [_as_data(copies) for copies in written.copies]
+        typer.echo(as_json({**result, "acks": written.acks, "relays": relays}))
+    else:
+        typer.echo(f"{done} · {sentence(written.copies)}")
+    if written.acks < require_acks:
+        what = "this" if len(written.ids) == 1 else "all of it"
+        typer.echo(f"error: {too_few(require_acks, written.acks, what)}", err=True)
+        raise typer.Exit(ExitCode.NOT_REPLICATED)
+
+
+def sentence(copies: Sequence[Copies]) -> str:
+    """Who has it, who waits and who refuses, such as "2 of 3 relays have it, 1 waits (wss://…: …)"."""
+    if not copies:
+        return "on this machine only: no relays are configured"
+    whole = [relay for relay in copies if relay.held == relay.total]
+    if len(whole) == len(copies):
+        return f"{quantity(len(copies), 'relay')} {'has' if len(copies) == 1 else 'have'} it"
+    refusing = [relay for relay in copies if relay.refused]
+    waiting = [relay for relay in copies if relay not in whole and relay not in refusing]
+    parts = [f"{len(whole)} of {len(copies)} relays have it" if whole else "no relay has it yet"]
+    if waiting:
+        parts.append(f"{len(waiting)} {'waits' if len(waiting) == 1 else 'wait'}")
+    if refusing:
+        parts.append(f"{len(refusing)} {'refuses' if len(refusing) == 1 else 'refuse'}")
+    reasons = [f"{relay.url}: {relay.problem}" for relay in (*waiting, *refusing)]
+    if len(reasons) == 1:
+        return f"{', '.join(parts)} ({reasons[0]})"
+    return "\n  ".join([", ".join(parts), *reasons])
+
+
+def _as_data(copies: Copies) -> dict[str, Any]:
+    return {
+        "url": copies.url,
+        "is_local": copies.is_local,
+        "held": copies.held,
+        "states": copies.states,
+        "problem": copies.problem,
+    }

@@ -1,0 +1,201 @@
+"""E rows: events that are forged, foreign, misfiled or unasked for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from relays.faults import Forge, Inject, Record, Refuse
+from sense_memory import LocalSigner
+from sense_memory.nostr.event import Unsigned
+
+
+class CountingSigner:
+    """A signer that counts what it was asked to open."""
+
+    def __init__(self, signer: LocalSigner) -> None:
+        self._signer = signer
+        self.public_key = signer.public_key
+        self.opened: list[str] = []
+
+    async def sign(self, unsigned: Unsigned):
+        return await self._signer.sign(unsigned)
+
+    async def encrypt(self, plaintext: bytes, reader: str) -> str:
+        return await self._signer.encrypt(plaintext, reader)
+
+    async def decrypt(self, payload: str, author: str) -> bytes:
+        self.opened.append(payload)
+        return await self._signer.decrypt(payload, author)
+
+
+def frame(event):
+    """The event in an EVENT frame for whichever subscription it is injected into."""
+    return json.dumps(["EVENT", "$sub", event])
+
+
+def slot(key):
+    return f"sense-memory/{key}"
+
+
+async def test_e01_bad_signature_is_dropped(stage):
+    """Also the second of two forgeries: that an event failed once is not what drops it."""
+    forge = Forge("sig")
+    forge.on = False
+    old, new = await stage.event("k", "old", at=-60), await stage.event("k", "new")
+    async with stage.liar(forge) as liar, stage.relay() as honest, stage.store(liar, honest) as store:
+        await stage.put(liar.upstream, old)
+        await stage.sync(store)
+        await stage.put(liar.upstream, new)
+
+        forge.on = True
+        for _ in range(2):
+            line = (await stage.sync(store)).relays[0]
+            assert line.useless["invalid"] == line.pulled.invalid == 1
+            assert (await store.recall("k")).event_id == old["id"]
+
+        forge.on = False
+        await stage.sync(store)
+        assert (await store.recall("k")).event_id == new["id"]
+
+
+@pytest.mark.parametrize("what", ["content", "tag", "time", "author"])
+async def test_e02_id_must_match_content(stage, what):
+    events = [await stage.event(f"k{number}", at=-number) for number in range(3)]
+    async with (
+        stage.liar(Forge(what)) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest) as store,
+    ):
+        await stage.put(liar.upstream, *events)
+        line = (await stage.sync(store)).relays[0]
+
+        useless = line.useless.get("invalid", 0) + line.useless.get("over_delivered", 0)
+        assert useless == len(events)
+        assert store.status().counts["events"] == 0
+        assert await stage.stored(honest.url) == []
+
+
+async def test_e03_other_author_is_dropped_before_decrypt(stage):
+    """Valid, encrypted to us, at the right address, newer than ours: only the author is another."""
+    signer = CountingSigner(stage.signer)
+    ours = await stage.event("k", "ours", at=-60)
+    theirs = await stage.event("k", "theirs", signer=stage.stranger)
+    async with (
+        stage.liar(Inject(frame(theirs))) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest, signer=signer) as store,
+    ):
+        await stage.put(liar.upstream, ours)
+        line = (await stage.sync(store)).relays[0]
+
+        assert line.useless["over_delivered"] == line.pulled.over_delivered >= 3  # each subscription
+        assert signer.opened == [ours["content"]]
+        assert (await store.recall("k")).event_id == ours["id"]
+        assert store.status().counts["events"] == 1
+
+
+async def test_e04_known_id_with_other_body_is_verified_again(stage):
+    event = await stage.event("k", "true")
+    other = await stage.event("k", "other", at=-60)
+    lie = Inject(frame({**event, "content": other["content"]}), kind=30078)
+    lie.on = False
+    async with stage.liar(lie) as liar, stage.relay() as honest, stage.store(liar, honest) as store:
+        await stage.put(honest.url, event)
+        await stage.sync(store)
+        before = set(store._ledger.bodies())
+
+        lie.on = True
+        line = (await stage.sync(store, full=True)).relays[0]
+
+        assert line.useless["invalid"] == line.pulled.invalid >= 1
+        assert set(store._ledger.bodies()) == before
+        assert (await store.recall("k")).value == f"{stage.plaintext} true"
+        assert [json.loads(body) for body in before] == [event]
+
+
+async def test_e08_filter_is_enforced_locally(stage):
+    """Ours and valid, but not what the subscription asked for: wrong kind, or before its `since`."""
+    note = await stage.event("note", kind=1, tags=[])
+    old = await stage.event("old", at=-30 * 86_400)
+    late = Inject(frame(note), frame(old), kind=30078)
+    late.on = False
+    record = Record()
+    async with (
+        stage.liar(record, late) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest) as store,
+    ):
+        await stage.put(liar.upstream, await stage.event("new"))
+        await stage.sync(store)
+
+        late.on = True
+        line = (await stage.sync(store)).relays[0]
+
+        asked = [wanted for request in record.said("REQ") for wanted in request[2:]]
+        assert any(wanted.get("since", 0) > old["created_at"] for wanted in asked)
+        assert line.useless["over_delivered"] == line.pulled.over_delivered >= 2
+        assert await store.recall("old") is None
+        assert store.status().counts["events"] == 1
+
+
+async def test_e08_other_address_than_asked_for_is_dropped(stage):
+    """A relay that claims to have a newer version is asked for that address, and answers with another."""
+    other = await stage.event("other", at=-5)
+    record = Record()
+    async with (
+        stage.liar(record, Inject(frame(other), kind=30078), Refuse("replaced: have newer event")) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest, offline_first=True) as store,
+    ):
+        ident = await store.remember("k", stage.plaintext)
+        line = (await store.flush()).relays[0]
+
+        (asked,) = [wanted for request in record.said("REQ") for wanted in request[2:]]
+        assert asked["#d"] == [slot("k")]
+        assert line.sent == {"superseded": 1}
+        assert line.useless["over_delivered"] == 1
+        assert await store.recall("k")
+        assert (await store.recall("k")).event_id == ident
+        assert store.status().counts["events"] == 1
+
+
+async def test_e09_misfiled_ciphertext_is_rejected(stage):
+    """Our own words under another of our addresses, signed with our key."""
+    real = await stage.event("will", "real", at=-60)
+    moved = Unsigned(int(stage.clock()), 30078, (("d", slot("address")),), real["content"])
+    moved = json.loads((await stage.signer.sign(moved)).body())
+    address = await stage.event("address", "before", at=-60)
+    async with stage.liar() as liar, stage.relay() as honest, stage.store(liar, honest) as store:
+        await stage.put(liar.upstream, real, address)
+        await stage.sync(store)
+        await stage.put(liar.upstream, moved)
+        line = (await stage.sync(store)).relays[0]
+
+        assert line.served["misfiled"] == 1
+        assert (await store.recall("address")).event_id == address["id"]
+        assert moved["id"] not in [event["id"] for event in await stage.stored(honest.url)]
+
+
+async def test_e10_extra_or_missing_d_is_rejected(stage):
+    """Each signed with our key, so that nothing but the tag is wrong."""
+    tags = {
+        "none": [],
+        "without a value": [["d"]],
+        "empty": [["d", ""]],
+        "two": [["d", slot("k")], ["d", slot("other")]],
+        "the same twice": [["d", slot("k")], ["d", slot("k")]],
+    }
+    events = [await stage.event("k", name, tags=wrong) for name, wrong in tags.items()]
+    no_text = {**(await stage.event("k")), "tags": [["d", 1]]}
+    async with (
+        stage.liar(Inject(*map(frame, [*events, no_text]), kind=30078)) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest) as store,
+    ):
+        line = (await stage.sync(store)).relays[0]
+
+        assert line.useless["invalid"] == line.pulled.invalid == len(tags) + 1
+        assert store.status().counts["events"] == 0
+        assert await store.recall("k") is None

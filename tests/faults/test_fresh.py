@@ -1,0 +1,122 @@
+"""F rows: fresh devices, dead relays at the start, and new relays."""
+
+from __future__ import annotations
+
+import pytest
+
+from relays.faults import FaultyRelay, Record, Stall
+from sense_memory import NotSynced
+
+
+async def test_f01_fresh_device_never_overwrites(stage):
+    """New ledger, slow relay, edits at once: they wait, and what the relay held is intact."""
+    events = {key: await stage.event(key, "theirs", at=-60) for key in ("a", "b", "c")}
+    record, slow = Record(), Stall(after=0)
+    async with stage.liar(record, slow) as liar, stage.store(liar, timeouts=stage.quick) as store:
+        await stage.put(liar.upstream, *events.values())
+        ours = await store.remember("a", f"{stage.plaintext} ours")
+        (line,) = (await stage.sync(store)).relays
+        assert line.held_back
+        assert record.published == []
+        with pytest.raises(NotSynced):
+            await store.recall("b")
+
+        slow.on = False
+        assert (await stage.sync(store)).in_step
+        assert record.published == [ours]
+        stored = {event["tags"][0][1]: event["id"] for event in await stage.stored(liar.upstream)}
+        assert stored == {
+            "sense-memory/a": ours,
+            "sense-memory/b": events["b"]["id"],
+            "sense-memory/c": events["c"]["id"],
+        }
+        assert (await store.recall("b")).event_id == events["b"]["id"]
+        versions = [version.id.hex() for version in store._ledger.versions("sense-memory/a")]
+        assert versions == [ours, events["a"]["id"]]
+
+
+async def test_f01_a_read_on_a_fresh_device_asks_the_relays_first(stage):
+    event = await stage.event("k", "there", at=-60)
+    async with stage.relay() as relay:
+        await stage.put(relay.url, event)
+        for background in (False, True):
+            async with stage.store(relay, background=background) as store:
+                assert (await store.recall("k")).event_id == event["id"]
+                assert await store.recall("never") is None
+
+
+async def test_f02_all_relays_down_at_start(stage):
+    down = [FaultyRelay("ws://127.0.0.1:1"), FaultyRelay("ws://127.0.0.1:1")]
+    for relay in down:
+        async with relay:
+            pass  # its port is known now, and closed
+    for background in (False, True):
+        async with stage.store(*down, ledger="k.db", background=background) as store:
+            await store.remember("k", f"{stage.plaintext} one")
+            await store.remember("k", f"{stage.plaintext} two")
+            await store.remember("gone", stage.plaintext)
+            await store.forget("gone")
+            await store.journal(f"{stage.plaintext} entry")
+
+            assert (await store.recall("k")).value == f"{stage.plaintext} two"
+            assert await store.recall("gone") is None
+            assert [memory.key for memory in await store.recall_all()] == ["k"]
+            assert await store.recent()
+            with pytest.raises(NotSynced, match="refused the connection"):
+                await store.recall("elsewhere")
+
+            report = await stage.sync(store)
+            assert not report.complete
+            assert [line.problem for line in report.relays] == ["refused the connection"] * 2
+            status = store.status()
+            assert [relay.problem for relay in status.relays] == ["refused the connection"] * 2
+            assert [relay.last_complete for relay in status.relays] == [None, None]
+            assert not status.is_replicated
+            waiting = [relay.events["queued"] for relay in status.relays]
+    assert waiting == [
+        6,
+        6,
+    ]  # the last version, the last tombstone, and of each run its kind 5 and its journal
+
+
+async def test_f03_new_relay_gets_backfill_not_authority(stage):
+    """An empty relay says "nothing here" completely: it is filled, and nothing is taken for deleted."""
+    async with stage.relay() as old, stage.relay() as new:
+        async with stage.store(old, ledger="k.db") as store:
+            await store.remember_many((f"k{number}", f"{stage.plaintext} 1") for number in range(20))
+            await store.remember_many((f"k{number}", f"{stage.plaintext} 2") for number in range(10))
+            await store.remember("gone", stage.plaintext)
+            await stage.sync(store)
+            await store.forget("gone")
+            entry = await store.journal(stage.plaintext)
+            await stage.sync(store)
+            memories = await store.recall_all()
+
+        async with stage.store(old, new, ledger="k.db") as store:
+            line = (await stage.sync(store)).relays[1]
+            assert line.pulled.received == 0
+            assert await store.recall_all() == memories
+            assert len(memories) == 20
+            held = await stage.stored(new.url)
+            expected = {memory.event_id for memory in memories} | {entry}
+            assert expected <= {event["id"] for event in held}
+            assert {event["kind"] for event in held if event["id"] not in expected} <= {5, 30078}
+            assert "sense-memory/gone" not in {
+                tag[1] for event in held for tag in event["tags"] if tag[0] == "d"
+            }
+        async with stage.store(new) as store:
+            await stage.sync(store)
+            assert await store.recall_all() == memories
+
+
+async def test_five_thousand_memories_written_at_once_are_restored_whole(stage):
+    pairs = {f"k{number}": f"{stage.plaintext} {number}" for number in range(5_000)}
+    async with stage.relay() as relay:
+        async with stage.store(relay) as store:
+            await store.remember_many(pairs.items())
+            assert (await stage.sync(store)).in_step
+        async with stage.store(relay, ledger="restored.db") as store:
+            report = await stage.sync(store)
+            assert report.in_step
+            assert report.relays[0].served["new"] == 5_000
+            assert {memory.key: memory.value for memory in await store.recall_all()} == pairs

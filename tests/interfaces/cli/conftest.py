@@ -1,0 +1,216 @@
+"""The command line's stage: a home folder that knows nothing of the machine, an agent, and relays in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+from websockets.asyncio.server import serve
+
+from sense_memory import settings
+from sense_memory.interfaces.cli import app
+from sense_memory.relay.embedded import EmbeddedRelay
+
+
+NSEC = "nsec1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqstywftw"
+HEX = "01" * 32  # the same key
+_OURS = ("SENSE_MEMORY_AGENT", "SENSE_MEMORY_KEY_FILE", "SENSE_MEMORY_RELAYS", "NOSTR_NSEC")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    for name in (*_OURS, "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(settings, "_told", set())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
+class Cli:
+    """Runs the command line in this process; `cli.json` parses what `--json` printed."""
+
+    def __call__(self, *args, stdin=None, code=0):
+        result = CliRunner().invoke(app, [str(arg) for arg in args], input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, f"exit code {result.exit_code}\n{result.stdout}\n{result.stderr}"
+        return result
+
+    def json(self, *args, stdin=None, code=0):
+        return json.loads(self("--json", *args, stdin=stdin, code=code).stdout)
+
+
+@pytest.fixture
+def cli(home):
+    return Cli()
+
+
+@pytest.fixture
+def agent(cli):
+    """The command line of an agent that has a key, always the same one."""
+    cli("init", "--import", stdin=NSEC)
+    return cli
+
+
+@dataclass
+class Done:
+    """What a real process left behind."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+@pytest.fixture
+def process(home):
+    """Runs `python -m sense_memory …` as a process of its own."""
+
+    def run(*args, stdin=b""):
+        done = subprocess.run(
+            [sys.executable, "-m", "sense_memory", *args],
+            input=stdin,
+            capture_output=True,
+            timeout=20,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def terminal(home, monkeypatch):
+    """Runs `python -m sense_memory …` with a terminal as its stdout, and returns what that shows."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    def run(*args, columns=80):
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "sense_memory", *args],
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "COLUMNS": str(columns)},
+        ) as running:
+            os.close(theirs)
+            shown = b""
+            try:
+                while part := os.read(ours, 65_536):
+                    shown += part
+            except OSError:  # Linux says EIO where the other end has closed
+                pass
+            os.close(ours)
+            running.stderr.read()
+            assert running.wait(20) == 0
+        return shown.decode().replace("\r\n", "\n")
+
+    return run
+
+
+# ── Relays ──────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def in_background(context):
+    """An async context manager, open in the loop of a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    def wait(call):
+        return asyncio.run_coroutine_threadsafe(call, loop).result(10)
+
+    try:
+        yield wait(context.__aenter__())
+        wait(context.__aexit__(None, None, None))
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+@pytest.fixture
+def background():
+    """Opens async context managers in threads until the test ends."""
+    with ExitStack() as stack:
+        yield lambda context: stack.enter_context(in_background(context))
+
+
+@pytest.fixture
+def start_relay(background):
+    """Starts an embedded relay; returns its URL."""
+    return lambda **options: background(EmbeddedRelay(**options)).url
+
+
+@pytest.fixture
+def relay(start_relay):
+    return start_relay()
+
+
+async def _refuses(connection):
+    """Shows an empty world and takes nothing."""
+    async for message in connection:
+        kind, first, *_ = json.loads(message)
+        if kind == "REQ":
+            await connection.send(json.dumps(["EOSE", first]))
+        elif kind == "EVENT":
+            await connection.send(json.dumps(["OK", first["id"], False, "blocked: \x1b[31mnot here"]))
+
+
+async def _silent(connection):
+    """Reads and never answers."""
+    async for _ in connection:
+        pass
+
+
+@asynccontextmanager
+async def _scripted(script):
+    async with serve(script, "127.0.0.1", 0) as server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.fixture
+def refusing_relay(background):
+    return background(_scripted(_refuses))
+
+
+@pytest.fixture
+def silent_relay(background):
+    return background(_scripted(_silent))
+
+
+@pytest.fixture
+def dead_relay():
+    """The URL of a relay that is not running."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"ws://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+def nsec():
+    return NSEC
+
+
+@pytest.fixture
+def secrets():
+    """Every form of the agent's key that must never be shown."""
+    return NSEC, HEX, HEX.upper(), bytes.fromhex(HEX).decode("latin-1")
+
+
+@pytest.fixture
+def root():
+    return Path(__file__).parents[3]

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+
+import pytest
+
+from sense_memory import LocalSigner, MemoryStore
+from sense_memory.interfaces.cli.checks import State, check_clock
+
+
+def states(found):
+    return {check["name"]: check["state"] for check in found["checks"]}
+
+
+def finding(found, name):
+    return "\n".join(check["finding"] for check in found["checks"] if check["name"] == name)
+
+
+@pytest.fixture
+def ledger(agent, home):
+    """The agent's ledger, with a memory in it."""
+    agent("remember", "k", "v")
+    (path,) = (home / "ledgers").glob("*.db")
+    return path
+
+
+def test_a_healthy_local_agent_is_ok_but_warned_that_there_is_no_copy(agent, ledger, home):
+    found = agent.json("doctor")
+
+    assert found["ok"] is True
+    assert states(found) == {"key": "ok", "ledger": "ok", "relays": "warn", "clock": "ok"}
+    assert f"from the key file {home / 'keys' / 'default.key'}, mode 0600" in finding(found, "key")
+    assert f"{ledger}, 1 event, all sound, mode 0600" in finding(found, "ledger")
+
+
+def test_the_table_has_a_line_for_each_check(agent, ledger, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+    lines = agent("doctor").stdout.splitlines()
+
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["key", "ok"],
+        ["ledger", "ok"],
+        ["relays", "warn"],
+        ["clock", "ok"],
+    ]
+
+
+def test_a_relay_in_step_is_ok_and_says_what_it_is(agent, ledger, relay):
+    agent("--relay", relay, "sync")
+
+    found = agent.json("--relay", relay, "doctor")
+
+    assert states(found)[relay] == "ok"
+    for fact in ("reachable", "sense-memory", "NIPs 1 9 11", "262,144", "last complete pull", "not a backup"):
+        assert fact in finding(found, relay)
+    assert states(found)["backup"] == "warn"
+
+
+def test_a_relay_that_is_down_fails_and_so_does_doctor(agent, ledger, relay, dead_relay):
+    found = agent.json("--relay", relay, "--relay", dead_relay, "doctor", code=1)
+
+    assert found["ok"] is False
+    assert states(found)[dead_relay] == "fail"
+    assert finding(found, dead_relay) == "refused the connection"
+    assert states(found)[relay] == "warn"
+    assert "never showed everything yet" in finding(found, relay)
+    agent("--relay", dead_relay, "doctor", code=1)
+
+
+def test_a_relay_whose_messages_are_too_small_for_our_largest_event_is_warned_about(
+    agent, ledger, start_relay
+):
+    small, enough = start_relay(max_message_bytes=65_545), start_relay(max_message_bytes=65_546)
+    agent("--relay", small, "--relay", enough, "sync")
+
+    found = agent.json("--relay", small, "--relay", enough, "doctor")
+
+    assert states(found)[small] == "warn"
+    assert "takes messages of 65,545 bytes at most, our largest event has 65,536" in finding(found, small)
+    assert states(found)[enough] == "ok"
+
+
+def test_a_relay_without_an_information_document_is_reachable_all_the_same(agent, ledger, refusing_relay):
+    agent("--relay", refusing_relay, "sync", code=3)
+
+    found = agent.json("--relay", refusing_relay, "doctor")
+
+    assert "says nothing about itself" in finding(found, refusing_relay)
+    assert "blocked (1)" in finding(found, refusing_relay)
+
+
+def test_a_missing_key_fails_and_relays_are_checked_nevertheless(cli, relay):
+    found = cli.json("--relay", relay, "doctor", code=1)
+
+    assert states(found) == {"key": "fail", relay: "ok", "clock": "ok"}
+    assert "sense-memory init" in finding(found, "key")
+
+
+def test_a_key_file_that_others_can_read_fails_with_the_command_that_mends_it(agent, home):
+    (home / "keys" / "default.key").chmod(0o644)
+
+    assert "chmod 600" in finding(agent.json("doctor", code=1), "key")
+
+
+def test_a_key_in_the_environment_is_warned_about(agent, nsec, monkeypatch):
+    monkeypatch.setenv("NOSTR_NSEC", nsec)
+
+    found = agent.json("doctor")
+
+    assert states(found)["settings"] == "warn"
+    assert "NOSTR_NSEC is set in the environment" in finding(found, "settings")
+
+
+def test_a_ledger_that_others_could_read_is_warned_about(agent, ledger):
+    ledger.chmod(0o644)
+
+    assert "others could read it (mode 0644)" in finding(agent.json("doctor"), "ledger")
+
+
+def test_an_altered_event_fails(agent, ledger):
+    with sqlite3.connect(ledger) as db:
+        (body,) = db.execute("SELECT body FROM events").fetchone()
+        at = body.index(b'"sig":"') + 7
+        forged = body[:at] + (b"0" if body[at : at + 1] != b"0" else b"1") + body[at + 1 :]
+        db.execute("UPDATE events SET body = ?", (forged,))
+    db.close()
+
+    found = agent.json("doctor", code=1)
+
+    assert states(found)["ledger"] == "fail"
+    assert "does not verify" in finding(found, "ledger")
+
+
+def test_a_file_that_is_no_ledger_fails(agent, tmp_path):
+    (tmp_path / "x.db").write_text("not a database, but long enough to look at\n" * 100)
+
+    assert states(agent.json("--ledger", tmp_path / "x.db", "doctor", code=1))["ledger"] == "fail"
+
+
+def test_without_a_ledger_none_is_made(agent, tmp_path):
+    found = agent.json("--ledger", tmp_path / "x.db", "doctor")
+
+    assert "does not exist yet" in finding(found, "ledger")
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_memories_dated_ahead_of_this_clock_are_a_hint_about_clocks(agent, nsec, relay, tmp_path):
+    async def ahead():
+        signer, later = LocalSigner.from_nsec(nsec), lambda: time.time() + 700
+        async with MemoryStore(
+            signer, [relay], ledger=tmp_path / "ahead.db", background=False, clock=later
+        ) as store:
+            await store.remember("k", "v")
+            assert (await store.sync()).in_step
+
+    asyncio.run(ahead())
+    agent("--relay", relay, "sync")
+
+    assert "check the clocks" in finding(agent.json("--relay", relay, "doctor"), "clock")
+    assert "check the clocks" in agent("--relay", relay, "status").stdout
+
+
+def test_a_clock_from_before_this_program_fails():
+    assert check_clock(None, 1_000_000_000.0).state is State.FAIL

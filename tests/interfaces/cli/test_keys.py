@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from sense_memory.interfaces.cli import app, keys
+from sense_memory.keyfile import read_secret
+from sense_memory.nostr.keys import npub
+
+
+@pytest.fixture
+def key_file(home):
+    return home / "keys" / "default.key"
+
+
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def test_init_makes_a_private_key_file_and_shows_the_public_key_only(cli, key_file):
+    shown = cli("init").stdout
+
+    with read_secret(key_file) as secret:
+        assert npub(secret.public_key) in shown
+        assert secret.nsec() not in shown
+        assert secret.reveal().hex() not in shown
+    assert str(key_file) in shown
+    assert (mode(key_file), mode(key_file.parent), mode(key_file.parent.parent)) == (0o600, 0o700, 0o700)
+
+
+def test_init_explains_the_backup_in_three_to_five_lines(cli):
+    explanation = cli("init").stdout.partition("\n\n")[2].splitlines()
+
+    assert 3 <= len(explanation) <= 5
+    assert "Back it up" in explanation[0]
+    assert all(len(line) <= 100 for line in explanation)
+
+
+def test_a_key_is_never_overwritten(cli, key_file, nsec):
+    cli("init")
+    before = key_file.read_bytes()
+
+    assert "never overwritten" in cli("init", code=1).stderr
+    assert cli.json("init", code=1)["error"]["type"] == "UnsafeKeyFile"
+    cli("init", "--import", stdin=nsec, code=1)
+    cli("init", "--import", "--show-nsec", stdin=nsec, code=1)
+    assert key_file.read_bytes() == before
+
+
+def test_every_agent_name_has_a_key_of_its_own(cli, home):
+    cli("init")
+    cli("--agent", "bob", "init")
+    cli("--agent", "bob", "remember", "k", "bob's")
+
+    assert sorted(path.name for path in (home / "keys").iterdir()) == ["bob.key", "default.key"]
+    assert cli("--agent", "bob", "recall", "k").stdout == "bob's"
+    cli("recall", "k", code=4)
+    assert cli("--agent", "../x", "init", code=2).stderr.startswith("error: agent (from argument)")
+
+
+@pytest.mark.parametrize("given", ["{nsec}", "{nsec}\n", "  {hex}\r\n", "{HEX}"])
+def test_a_key_is_imported_from_stdin_as_nsec_or_hex(cli, key_file, nsec, secrets, given):
+    text = given.format(nsec=nsec, hex=secrets[1], HEX=secrets[2])
+
+    result = cli("init", "--import", stdin=text)
+
+    assert key_file.read_text() == f"{nsec}\n"
+    assert result.stdout.startswith("Imported the key of agent 'default'.")
+    assert not any(secret in result.output for secret in secrets)
+
+
+@pytest.mark.parametrize("given", ["", "nsec1", "no key", "f" * 63])
+def test_what_is_no_key_is_refused_with_2_and_not_repeated(cli, key_file, given):
+    result = cli("init", "--import", stdin=given, code=2)
+
+    assert "not a valid secret key" in result.stderr
+    assert "nothing was written" in result.stderr
+    assert len(given) < 5 or given not in result.output
+    assert not key_file.exists()
+
+
+def test_a_terminal_is_asked_for_the_key_without_echo(home, key_file, nsec, monkeypatch):
+    asked = []
+
+    class Terminal:
+        @staticmethod
+        def isatty():
+            return True
+
+    monkeypatch.setattr(keys.sys, "stdin", Terminal)
+    monkeypatch.setattr(keys.typer, "prompt", lambda text, **options: asked.append(options) or nsec)
+    with keys._imported() as secret:
+        assert secret.nsec() == nsec
+    assert asked == [{"hide_input": True, "err": True}]
+
+
+@pytest.mark.parametrize("arguments", [["init", "--import"], ["init"], [], ["recall"]])
+def test_a_key_among_the_arguments_is_refused_and_not_repeated(cli, key_file, secrets, arguments):
+    result = CliRunner().invoke(app, [*arguments, secrets[0]])
+
+    assert result.exit_code == 2
+    assert "must not be an argument" in " ".join(result.stderr.replace("│", " ").split())
+    assert secrets[0] not in result.output
+    assert not key_file.exists()
+
+
+def test_a_hex_key_behind_init_is_refused_and_not_repeated(cli, key_file, secrets):
+    result = cli("init", "--import", secrets[1], code=2)
+
+    assert "init takes no arguments" in result.stderr
+    assert secrets[1] not in result.output
+    assert not key_file.exists()
+
+
+def test_the_secret_is_shown_only_when_asked_for_and_also_later(agent, nsec, key_file):
+    before = key_file.read_bytes()
+
+    assert f"nsec        {nsec}\n" in agent("init", "--show-nsec").stdout
+    assert agent.json("init", "--show-nsec")["nsec"] == nsec
+    assert key_file.read_bytes() == before
+
+
+def test_init_as_json(cli, key_file):
+    found = cli.json("init")
+
+    assert found == {"agent": "default", "npub": found["npub"], "key_file": str(key_file), "done": "made"}
+    assert cli.json("--agent", "bob", "init", "--show-nsec").keys() == {*found, "nsec"}
+
+
+def test_a_key_that_another_one_hides_is_warned_about(cli, nsec, monkeypatch):
+    monkeypatch.setenv("NOSTR_NSEC", nsec)
+
+    result = cli("init")
+
+    assert "not the one in use: NOSTR_NSEC in the environment comes first" in result.stderr
+    assert nsec not in result.output
+
+
+def test_init_writes_the_file_that_the_settings_name(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("SENSE_MEMORY_KEY_FILE", str(tmp_path / "elsewhere" / "my.key"))
+
+    cli("init")
+
+    assert mode(tmp_path / "elsewhere" / "my.key") == 0o600

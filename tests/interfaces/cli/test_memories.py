@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from sense_memory.interfaces.cli.tables import print_entries, print_memories
+from sense_memory.models import JournalEntry, Memory
+
+
+HOSTILE = "red \x1b[31m, bidi \u202e, bell \x07, c1 \x9b, link [bold]no[/bold] :smile:"
+
+
+def is_recent(stamp):
+    return abs(time.time() - datetime.fromisoformat(stamp).astimezone(UTC).timestamp()) < 60
+
+
+# ── remember, recall ────────────────────────────────────────────────────────────────────
+
+
+def test_a_value_that_was_remembered_is_recalled_and_nothing_else_is_printed(agent):
+    agent("remember", "user_timezone", "America/Vancouver")
+
+    result = agent("recall", "user_timezone")
+
+    assert (result.stdout, result.stderr) == ("America/Vancouver", "")
+
+
+def test_without_relays_a_write_says_that_it_is_on_this_machine_only(agent):
+    assert agent("remember", "k", "v").stdout == "kept · on this machine only: no relays are configured\n"
+
+
+def test_writing_a_key_again_replaces_its_value(agent):
+    agent("remember", "k", "old")
+    agent("remember", "k", "new")
+
+    assert agent("recall", "k").stdout == "new"
+
+
+@pytest.mark.parametrize("arguments", [("remember", "k"), ("remember", "k", "-")])
+def test_a_value_comes_from_stdin_where_it_is_missing_or_a_dash(agent, arguments):
+    text = "two lines,\n  a tab\t, Zürich 東京 👩\u200d🚀\r\nand a final break\n\n"
+    agent(*arguments, stdin=text.encode())
+
+    assert agent.json("recall", "k")["value"] == text
+    assert agent("recall", "k").stdout_bytes == text.encode()
+
+
+def test_a_value_that_is_not_utf8_is_refused_and_nothing_is_written(agent):
+    result = agent("remember", "k", stdin=b"caf\xe9", code=2)
+
+    assert "not UTF-8" in result.stderr
+    assert "byte 3" in result.stderr
+    agent("recall", "k", code=4)
+
+
+def test_remember_as_json_says_what_was_written_and_who_has_it(agent):
+    found = agent.json("remember", "lisa", "artist")
+
+    assert found == {"key": "lisa", "event_id": found["event_id"], "acks": 0, "relays": []}
+    assert found["event_id"] == agent.json("recall", "lisa")["event_id"]
+
+
+def test_recall_as_json_has_the_time_as_iso_8601(agent):
+    agent("remember", "lisa", "artist")
+
+    found = agent.json("recall", "lisa")
+
+    assert set(found) == {"key", "value", "created_at", "event_id"}
+    assert found["created_at"].endswith("Z")
+    assert is_recent(found["created_at"])
+
+
+def test_a_missing_key_exits_with_4_and_says_how_far_that_can_be_trusted(agent):
+    result = agent("recall", "x", code=4)
+
+    assert result.stdout == ""
+    assert result.stderr == "error: no memory under 'x' (no relays are configured)\n"
+    assert agent.json("recall", "x", code=4) == {
+        "error": {"type": "NotFound", "message": "no memory under 'x' (no relays are configured)"}
+    }
+
+
+def test_a_missing_key_names_the_relays_it_was_last_in_step_with(agent, relay):
+    agent("--relay", relay, "sync")
+
+    result = agent("--relay", relay, "recall", "x", code=4)
+
+    assert "(ledger last in step with 1 relay " in result.stderr
+
+
+def test_a_key_that_breaks_the_rules_exits_with_2(agent):
+    for key in ("a/b", "..", "~x", "a\nb"):
+        assert "a key must" in agent("remember", key, "v", code=2).stderr
+    assert agent.json("recall", "a/b", code=2)["error"]["type"] == "InvalidAddress"
+
+
+def test_a_value_that_fits_no_relay_exits_with_2_and_says_the_limit(agent):
+    result = agent("remember", "k", stdin="x" * 41_000, code=2)
+
+    assert "40,960" in result.stderr
+    agent("recall", "k", code=4)
+
+
+def test_a_terminal_shows_a_value_with_everything_unseen_escaped(agent, terminal):
+    agent("remember", "k", HOSTILE + "\nsecond\tline\u3000end")
+
+    shown = terminal("recall", "k")
+
+    assert "\x1b[31m" not in shown
+    assert shown == (
+        "red \\u001b[31m, bidi \\u202e, bell \\u0007, c1 \\u009b, link [bold]no[/bold] :smile:\n"
+        "second\tline\u3000end\n"
+    )
+
+
+# ── remember --many ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"key": "a", "value": "1"}\n\n{"key": "b", "value": "zwei"}\n',
+        '{"a": "1", "b": "zwei"}',
+        '[{"key": "a", "value": "1", "event_id": "…"}, {"key": "b", "value": "zwei"}]',
+    ],
+    ids=["lines", "object", "array"],
+)
+def test_many_memories_come_from_json_lines_an_object_or_an_array(agent, tmp_path, text):
+    (tmp_path / "notes.json").write_text(text)
+
+    assert agent("remember", "--many", "notes.json").stdout.startswith("2 memories kept · ")
+    assert agent.json("remember", "--many", "-", stdin=text)["count"] == 2
+    assert [(m["key"], m["value"]) for m in agent.json("list")] == [("a", "1"), ("b", "zwei")]
+
+
+def test_one_line_of_json_is_one_memory_even_though_it_is_an_object(agent):
+    agent("remember", "--many", "-", stdin='{"key": "a", "value": "1"}')
+
+    assert agent("recall", "a").stdout == "1"
+
+
+def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
+    agent("remember", "a", "1\n2")
+    agent("--agent", "bob", "init")
+
+    agent("--agent", "bob", "remember", "--many", "-", stdin=agent("list", "--json").stdout)
+
+    assert agent("--agent", "bob", "recall", "a").stdout == "1\n2"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"key": "a", "value": "1"}\n{"key": "b"', "line 2 is not JSON"),
+        ('{"key": "a", "value": "1"}\n{"key": "b"}', 'line 2 is not an object with "key" and "value"'),
+        ('{"key": "a", "value": "1"}\n{"key": "b/c", "value": "2"}', "line 2: a key must not hold"),
+        ('{"a": "1", "b": 2}', "entry 2: a value must be text"),
+        ('[{"key": "a", "value": "1"}, 7]', "entry 2 is not an object"),
+        ("\xff", "not UTF-8"),
+    ],
+)
+def test_a_faulty_file_is_refused_as_a_whole_with_its_place(agent, text, problem):
+    result = agent("remember", "--many", "-", stdin=text.encode("latin-1"), code=2)
+
+    assert problem in result.stderr
+    assert "nothing was written" in result.stderr
+    assert agent.json("list") == []
+
+
+def test_many_and_a_key_exclude_each_other_and_one_is_needed(agent):
+    agent("remember", code=2)
+    agent("remember", "k", "--many", "-", stdin="{}", code=2)
+    assert agent.json("list") == []
+
+
+def test_an_empty_file_keeps_nothing_and_is_no_error(agent):
+    assert agent.json("remember", "--many", "-", stdin="") == {
+        "count": 0,
+        "event_ids": [],
+        "acks": 0,
+        "relays": [],
+    }
+
+
+def test_a_file_that_is_not_there_is_one_sentence(agent):
+    assert (
+        agent("remember", "--many", "none.json", code=1).stderr
+        == "error: none.json: No such file or directory\n"
+    )
+
+
+# ── forget ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_forgotten_memory_is_not_found_and_its_text_has_left_the_ledger(agent, home):
+    agent("remember", "k", "v")
+
+    assert agent("forget", "k").stdout.startswith("forgotten here, deletion requested · ")
+    agent("recall", "k", code=4)
+    (ledger,) = (home / "ledgers").glob("*.db")
+    with sqlite3.connect(ledger) as db:
+        assert db.execute("SELECT count(*) FROM events WHERE role = 0").fetchone() == (0,)
+    db.close()
+
+
+def test_an_unknown_key_can_be_forgotten_because_it_may_exist_on_relays(agent):
+    found = agent.json("forget", "never")
+
+    assert set(found) == {"key", "deletion_id", "acks", "relays"}
+    assert len(found["deletion_id"]) == 64
+
+
+# ── journal, recent ─────────────────────────────────────────────────────────────────────
+
+
+def test_the_journal_shows_the_newest_entry_first(agent):
+    agent("journal", "first")
+    agent("journal", stdin="second\n")
+
+    shown = agent("recent").stdout.splitlines()
+
+    assert [shown[1], shown[4]] == ["second", "first"]
+    assert " · 20" in shown[0]
+
+
+def test_recent_as_json_and_its_limit(agent):
+    for text in ("one", "two", "three"):
+        agent("journal", text)
+
+    found = agent.json("recent", "--limit", "2")
+
+    assert [entry["content"] for entry in found] == ["three", "two"]
+    assert set(found[0]) == {"content", "created_at", "event_id"}
+    assert is_recent(found[0]["created_at"])
+
+
+def test_an_empty_journal_and_an_empty_entry(agent):
+    assert agent("recent").stderr == "The journal is empty.\n"
+    assert agent.json("recent") == []
+    assert "non-empty" in agent("journal", stdin="", code=2).stderr
+    assert agent.json("recent", "-n", "0", code=2)["error"]["type"] == "InvalidInput"
+
+
+def test_journal_as_json(agent):
+    found = agent.json("journal", "hello")
+
+    assert found == {"event_id": agent.json("recent")[0]["event_id"], "acks": 0, "relays": []}
+
+
+def test_journal_entries_are_escaped_and_never_markup(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    print_entries([JournalEntry(content=HOSTILE, created_at=1_000.0, event_id="")], 1_090.0)
+
+    assert capsys.readouterr().out.splitlines() == [
+        "1 min ago · 1970-01-01T00:16:40.000Z",
+        "red \\u001b[31m, bidi \\u202e, bell \\u0007, c1 \\u009b, link [bold]no[/bold] :smile:",
+    ]
+
+
+# ── list ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_in_a_pipe_a_list_is_tabs_with_whole_values_on_one_line_each(agent):
+    agent("remember", "b", "x" * 300)
+    agent("remember", "a", "one\ntwo\tthree\x1b")
+
+    first, second = (line.split("\t") for line in agent("list").stdout.splitlines())
+
+    assert (first[0], first[2]) == ("a", "one↵ two three\\u001b")
+    assert (second[0], second[2]) == ("b", "x" * 300)
+    assert is_recent(first[1])
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_in_a_terminal_a_list_fits_its_width(monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    memories = [
+        Memory(key="k" * 200, value=f"{HOSTILE}\nmore", created_at=0.0, event_id=""),
+        Memory(key="tokyo", value="東京 " * 50, created_at=0.0, event_id=""),
+    ]
+
+    print_memories(memories, 90.0)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all(len(line.encode("utf-16-le")) // 2 <= columns for line in lines)
+    assert "\x1b" not in "".join(lines)
+    assert "1 min ago" in lines[1]
+    assert lines[1].count("…") == 2
+
+
+def test_a_list_in_a_real_terminal_is_a_table(agent, terminal):
+    agent("remember", "lisa", "artist, teaches workshops")
+
+    header, row = re.sub(r"\x1b\[\d*m", "", terminal("list", columns=60)).splitlines()
+
+    assert header.split() == ["key", "age", "value"]
+    assert row.startswith("lisa ")
+    assert "artist, teaches" in row
+
+
+def test_an_empty_list(agent):
+    assert agent("list").stderr == "There are no memories yet.\n"
+    assert agent.json("list") == []
+
+
+def test_json_escapes_what_a_terminal_must_not_see_and_keeps_letters(agent):
+    agent("remember", "k", HOSTILE + "東京 \x7f \U000e0041")
+
+    shown = agent("recall", "k", "--json").stdout
+
+    assert "東京" in shown
+    assert all(char.isprintable() or char == "\n" for char in shown)
+    assert json.loads(shown)["value"] == HOSTILE + "東京 \x7f \U000e0041"

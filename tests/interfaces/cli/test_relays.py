@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from contextlib import contextmanager
+
+import pytest
+
+
+A, B = "wss://a.example", "wss://b.example"
+
+
+@pytest.fixture
+def config(home):
+    return home / "config.toml"
+
+
+# ── relays add, remove, list ────────────────────────────────────────────────────────────
+
+
+def test_relays_are_added_listed_and_removed_and_stay_so(cli, config):
+    cli("relays", "add", A)
+    cli("relays", "add", "WSS://B.example:443/")
+    assert cli("relays", "list").stdout == f"{A}\n{B}\n"
+
+    assert cli("relays", "remove", A).stdout == f"removed {A} · 1 in {config}\n"
+
+    assert tomllib.loads(config.read_text()) == {"relays": [B]}
+    assert config.stat().st_mode & 0o777 == 0o600
+
+
+def test_adding_a_relay_twice_changes_nothing(cli, config):
+    cli("relays", "add", A)
+    cli("relays", "add", A)
+
+    assert tomllib.loads(config.read_text()) == {"relays": [A]}
+
+
+def test_relays_as_json(cli, config):
+    assert cli.json("relays", "add", A) == {"relays": [A], "config": str(config)}
+    local = "ws://127.0.0.1:7447"
+    cli.json("relays", "add", local)
+    assert cli.json("relays", "list") == {
+        "relays": [{"url": A, "is_local": False}, {"url": local, "is_local": True}],
+        "origin": "config.toml",
+    }
+    assert cli.json("relays", "remove", local) == {"relays": [A], "config": str(config)}
+
+
+def test_a_relay_on_this_machine_is_never_called_a_backup(cli):
+    assert "not a backup" in cli("relays", "add", "ws://localhost:7447").stdout
+    assert cli("relays", "list").stdout == "ws://localhost:7447  (this machine: not a backup)\n"
+
+
+@pytest.mark.parametrize(
+    "url", ["relay.example", "ws://relay.example", "https://relay.example", "wss://u:p@x.example"]
+)
+def test_a_url_that_must_not_be_dialled_is_refused_with_2(cli, config, url):
+    result = cli("relays", "add", url, code=2)
+
+    assert result.stderr.startswith("error: ")
+    assert "u:p" not in result.stderr
+    assert not config.exists()
+
+
+def test_a_relay_that_is_not_configured_can_not_be_removed(cli):
+    assert cli.json("relays", "remove", A, code=4)["error"]["type"] == "NotFound"
+
+
+def test_no_relays_is_said_with_what_to_do(cli):
+    assert "sense-memory relays add" in cli("relays", "list").stderr
+    assert cli.json("relays", "list") == {"relays": [], "origin": "default"}
+
+
+def test_a_change_that_the_environment_hides_is_warned_about(cli, monkeypatch):
+    monkeypatch.setenv("SENSE_MEMORY_RELAYS", B)
+
+    assert "SENSE_MEMORY_RELAYS in the environment come first" in cli("relays", "add", A).stderr
+    assert cli("relays", "list").stdout == f"{B}\n"
+
+
+def test_relays_given_before_the_command_replace_the_configured_ones(cli):
+    cli("relays", "add", A)
+
+    assert cli.json("--relay", B, "relays", "list") == {
+        "relays": [{"url": B, "is_local": False}],
+        "origin": "argument",
+    }
+
+
+def test_a_config_file_of_another_shape_is_left_alone(cli, home, config):
+    home.mkdir(mode=0o700)
+    config.write_text('relays = "wss://a.example"\n')
+
+    cli("relays", "add", A, code=2)
+
+    assert config.read_text() == 'relays = "wss://a.example"\n'
+
+
+# ── relay ───────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def running(*arguments):
+    """The relay as a process; yields it and what it printed first."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "sense_memory", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": ""},  # a pipe must get the URL without help
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_relay_serves_until_ctrl_c_and_keeps_its_data(agent, home):
+    agent("remember", "k", "v")
+    for _ in range(2):
+        with running("relay", "--port", "0") as process:
+            first, second = process.stdout.readline(), process.stdout.readline()
+            url = first.split()[2].rstrip(",")
+            assert first == f"relay on {url}, data in {home / 'relay.db'}\n"
+            assert f"sense-memory relays add {url}" in second
+            agent("--relay", url, "--ledger", home / f"{process.pid}.db", "sync")
+            agent("--relay", url, "sync")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+            assert (process.stdout.read(), process.stderr.read()) == ("relay ended; its data is kept\n", "")
+    assert agent("--ledger", home / f"{process.pid}.db", "recall", "k").stdout == "v"
+    assert (home / "relay.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_relay_as_json_on_a_chosen_file_ends_by_sigterm(home, tmp_path):
+    with running("relay", "--json", "--port", "0", "--data", str(tmp_path / "mine.db")) as process:
+        shown = "".join(iter(process.stdout.readline, "}\n")) + "}"
+        found = json.loads(shown)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+    assert found["url"].startswith("ws://127.0.0.1:")
+    assert found["data"] == str(tmp_path / "mine.db")
+    assert (tmp_path / "mine.db").exists()
+
+
+def test_a_port_that_is_taken_is_one_sentence(cli, relay):
+    result = cli("relay", "--port", relay.rpartition(":")[2], code=1)
+
+    assert result.stderr.count("\n") == 1
+    assert "can not listen" in result.stderr

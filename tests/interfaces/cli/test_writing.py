@@ -1,0 +1,171 @@
+"""What a write tells about relays: F-02 and P-02 of the reliability matrix, as seen from the command line."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sense_memory import LocalSigner, MemoryStore
+from sense_memory.interfaces.cli.writing import Copies, sentence
+
+
+def test_a_write_waits_for_the_relay_and_says_that_it_has_it(agent, relay):
+    result = agent("--relay", relay, "remember", "k", "v")
+
+    assert result.stdout == "kept · 1 relay has it\n"
+
+
+@pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "k"), ("journal", "hello")])
+def test_every_write_reports_the_relay_that_waits_and_exits_with_0(agent, relay, dead_relay, arguments):
+    result = agent("--relay", relay, "--relay", dead_relay, *arguments)
+
+    assert result.stdout.endswith(
+        f" · 1 of 2 relays have it, 1 waits ({dead_relay}: refused the connection)\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "k"), ("journal", "hello")])
+def test_every_write_as_json_names_each_relay(agent, relay, dead_relay, arguments):
+    found = agent.json("--relay", relay, "--relay", dead_relay, *arguments)
+
+    assert found["acks"] == 1
+    assert found["relays"] == [
+        {"url": relay, "is_local": True, "held": 1, "states": {"acked": 1}, "problem": ""},
+        {
+            "url": dead_relay,
+            "is_local": True,
+            "held": 0,
+            "states": {"queued": 1},
+            "problem": "refused the connection",
+        },
+    ]
+
+
+def test_f02_with_all_relays_down_local_commands_work_and_status_explains(agent, dead_relay):
+    down = ("--relay", dead_relay)
+
+    kept = agent(*down, "remember", "k", "v")
+    agent(*down, "journal", "hello")
+    agent(*down, "forget", "other")
+
+    assert kept.stdout == f"kept · no relay has it yet, 1 waits ({dead_relay}: refused the connection)\n"
+    assert agent(*down, "recall", "k").stdout == "v"
+    assert [m["key"] for m in agent.json(*down, "list")] == ["k"]
+    assert len(agent.json(*down, "recent")) == 1
+    found = agent.json(*down, "status")
+    assert found["relays"][0]["events"] == {"queued": 4}
+    assert found["is_replicated"] is False
+    assert "would be lost" in found["summary"]
+
+
+def test_what_was_never_in_the_ledger_is_not_called_missing_while_no_relay_answers(agent, dead_relay):
+    result = agent("--relay", dead_relay, "recall", "k", code=1)
+
+    assert "it may exist there" in result.stderr
+    assert agent.json("--relay", dead_relay, "recall", "k", code=1)["error"]["type"] == "NotSynced"
+
+
+def test_what_waited_is_sent_by_the_next_command_that_reaches_the_relay(agent, relay):
+    agent("--relay", relay, "remember", "a", "1", "--wait", "0")
+    agent("--relay", relay, "remember", "b", "2")
+
+    found = agent.json("--relay", relay, "status")["relays"][0]["events"]
+    assert found == {"acked": 2}
+
+
+def test_wait_0_contacts_no_relay(agent, relay):
+    result = agent("--relay", relay, "remember", "k", "v", "--wait", "0")
+
+    assert result.stdout == f"kept · no relay has it yet, 1 waits ({relay}: not contacted)\n"
+    assert agent.json("--relay", relay, "status")["relays"][0]["last_complete"] is None
+
+
+def test_a_relay_that_never_answers_costs_the_wait_and_no_more(agent, silent_relay):
+    result = agent("--relay", silent_relay, "remember", "k", "v", "--wait", "0.2")
+
+    assert result.stdout == f"kept · no relay has it yet, 1 waits ({silent_relay}: no answer within 0.2 s)\n"
+
+
+def test_p02_with_all_relays_refusing_required_acks_exit_with_3_and_the_memory_is_kept(agent, refusing_relay):
+    result = agent("--relay", refusing_relay, "remember", "k", "v", "--require-acks", "1", code=3)
+
+    assert result.stdout == f"kept · no relay has it yet, 1 refuses ({refusing_relay}: blocked)\n"
+    assert result.stderr == "error: 0 relays acknowledged this, 1 were asked for; it is kept here\n"
+    assert agent("--relay", refusing_relay, "recall", "k").stdout == "v"
+
+
+@pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "k"), ("journal", "hello")])
+def test_required_acks_are_met_or_not_by_every_write(agent, relay, dead_relay, arguments):
+    both = ("--relay", relay, "--relay", dead_relay)
+
+    agent(*both, *arguments, "--require-acks", "1")
+    assert agent.json(*both, *arguments, "--require-acks", "2", code=3)["acks"] == 1
+
+
+def test_required_acks_without_any_relay_exit_with_3(agent):
+    assert "kept" in agent("remember", "k", "v", "--require-acks", "1", code=3).stdout
+
+
+def test_required_acks_that_no_relay_is_asked_for_are_a_contradiction_and_nothing_is_written(agent, relay):
+    agent("--relay", relay, "remember", "k", "v", "--require-acks", "1", "--wait", "0", code=2)
+
+    assert agent.json("list") == []
+
+
+def test_many_memories_count_as_acknowledged_when_each_one_is(agent, relay):
+    stdin = "".join(f'{{"key": "k{n}", "value": "v"}}\n' for n in range(30))
+
+    found = agent.json("--relay", relay, "remember", "--many", "-", "--require-acks", "1", stdin=stdin)
+
+    assert (found["count"], found["acks"]) == (30, 1)
+    assert found["relays"][0]["states"] == {"acked": 30}
+
+
+def test_a_command_works_while_another_store_holds_the_ledger_open(agent, nsec, home, relay):
+    ledger = next((home / "keys").iterdir()).parent.parent / "shared.db"
+    agent("--ledger", ledger, "remember", "a", "from the command line")
+
+    async def beside():
+        async with MemoryStore(LocalSigner.from_nsec(nsec), [relay], ledger=ledger) as store:
+            await store.remember("b", "from the other process")
+            done = await asyncio.to_thread(
+                agent, "--ledger", ledger, "--relay", relay, "remember", "c", "meanwhile"
+            )
+            assert done.stdout == "kept · 1 relay has it\n"
+            listed = await asyncio.to_thread(agent.json, "--ledger", ledger, "list")
+            assert [m["key"] for m in listed] == ["a", "b", "c"]
+            assert (await store.recall("c")).value == "meanwhile"
+
+    asyncio.run(beside())
+
+
+# ── The sentence ────────────────────────────────────────────────────────────────────────
+
+
+def copies(url, state, problem=""):
+    return Copies(url, is_local=False, states={state: 1}, total=1, problem=problem)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], "on this machine only: no relays are configured"),
+        ([copies("wss://a", "acked"), copies("wss://b", "confirmed")], "2 relays have it"),
+        (
+            [copies("wss://a", "acked"), copies("wss://b", "acked"), copies("wss://c", "queued", "gone")],
+            "2 of 3 relays have it, 1 waits (wss://c: gone)",
+        ),
+        ([copies("wss://a", "refused", "blocked")], "no relay has it yet, 1 refuses (wss://a: blocked)"),
+        (
+            [
+                copies("wss://a", "queued", "gone"),
+                copies("wss://b", "queued", "late"),
+                copies("wss://c", "refused", "no"),
+            ],
+            "no relay has it yet, 2 wait, 1 refuses\n  wss://a: gone\n  wss://b: late\n  wss://c: no",
+        ),
+    ],
+)
+def test_the_sentence_says_who_has_it_who_waits_and_who_refuses(given, expected):
+    assert sentence(given) == expected
