@@ -70,9 +70,22 @@ class SyncMemoryStore:
                 self._stop()
 
     @property
+    def public_key(self) -> str:
+        """Whose memory this is, 64 hex digits."""
+        return self._store.public_key
+
+    @property
     def npub(self) -> str:
         """Whose memory this is, as NIP-19 text."""
         return self._store.npub
+
+    @property
+    def relays(self) -> tuple[str, ...]:
+        """The configured relays."""
+        return self._store.relays
+
+    def __repr__(self) -> str:
+        return f"Sync{self._store!r}"
 
     def remember(self, key: str, value: str) -> str:
         """As `MemoryStore.remember`."""
@@ -114,11 +127,19 @@ class SyncMemoryStore:
 
     def status(self) -> Status:
         """As `MemoryStore.status`."""
+        return self._wait(self._called(self._store.status))
 
-        async def status() -> Status:
-            return self._store.status()
+    def holders(self, event_id: str) -> dict[str, str]:
+        """As `MemoryStore.holders`."""
+        return self._wait(self._called(self._store.holders, event_id))
 
-        return self._wait(status())
+    def integrity(self) -> list[str]:
+        """As `MemoryStore.integrity`."""
+        return self._wait(self._called(self._store.integrity))
+
+    async def _called(self, function: Callable[..., _T], *values: Any) -> _T:
+        """A call that does not wait, made in the store's own thread."""
+        return function(*values)
 
     def _wait(self, call: Coroutine[Any, Any, _T]) -> _T:
         if self._loop is None:

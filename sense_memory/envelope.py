@@ -196,7 +196,7 @@ def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
 
 def _lies_there(event: Event, kind: RecordType, path: str, fields: Mapping[str, Any]) -> bool:
     if kind is not RecordType.JOURNAL:
-        return event.kind == KIND_APP_DATA and event.d_tag == address.d_tag(path)
+        return event.kind == KIND_APP_DATA and event.d_tag in {address.d_tag(path), address.PREFIX + path}
     if event.kind == KIND_DIRECT_MESSAGE:
         return True
     # 0.3.1 keeps its journal as kind 30078 under `sense-journal/{ts}`, ts as Python prints a float.

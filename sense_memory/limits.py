@@ -68,6 +68,7 @@ CURSOR_OVERLAP_SECONDS = 7_200  # late arrivals and events dated back by a burst
 HEAL_SECONDS = 3_600  # a relay that is behind gets our newer version at most this often
 SWEEP_SECONDS = 86_400  # a pull without cursor, to find what another device sent days late, or went missing
 BACKGROUND_SECONDS = 30.0  # between two background passes when nothing was written
+INCOMPLETE_SECONDS = 60.0  # and after one in which a relay did not show everything
 POLL_SECONDS = 2.0  # to notice what another process wrote to the shared ledger
 DEBOUNCE_SECONDS = 0.1  # writes gather this long before the background pass starts
 LOCK_SECONDS = 60.0  # to wait for another process that is publishing

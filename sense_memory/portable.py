@@ -7,7 +7,6 @@ each bad one is reported by its number. A file is written beside its name and mo
 from __future__ import annotations
 
 import os
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from sense_memory.nostr.event import RawEvent, verify
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from sense_memory.nostr.event import Event
@@ -62,8 +61,9 @@ def write_export(
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     count = 0
     try:
-        with open(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
-            for count, body in enumerate(bodies, 1):  # noqa: B007 - the last number is the result
+        descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            for count, body in enumerate(bodies, 1):
                 file.write(body + b"\n")
                 if progress is not None and count % APPLY_BATCH_COUNT == 0:
                     progress(count)
@@ -79,60 +79,31 @@ def write_export(
     return count
 
 
-async def read_import(
-    path: Path,
-    author: str,
-    admit: Callable[[Sequence[tuple[int, Event]]], Awaitable[tuple[Mapping[str, int], Sequence[BadLine]]]],
-    *,
-    progress: Callable[[int], None] | None,
-) -> ImportReport:
-    """Verify a file of JSON lines and hand good events over in batches.
+def read_import(path: Path, author: str) -> Iterator[tuple[int, Event | str]]:
+    """Each line of a file with its number: the verified event, or the problem with it. Blank lines are skipped.
 
     Args:
-        path: the file.
+        path: JSON lines.
         author: the only author that is taken, 64 hex digits.
-        admit: files events; says how each was filed, and which could not be opened.
-        progress: called with the number of lines read.
 
     Raises:
         InvalidInput: the file can not be read.
     """
-    counts: Counter[str] = Counter()
-    bad: list[BadLine] = []
-    batch: list[tuple[int, Event]] = []
-
-    async def hand_over() -> None:
-        filed, refused = await admit(batch)
-        counts.update(filed)
-        bad.extend(refused)
-        batch.clear()
-
     try:
         with path.open("rb") as file:
             number = 0
             while line := file.readline(MAX_FRAME_BYTES):
                 number += 1
-                event = _checked(line, author)
-                if isinstance(event, str):
-                    bad.append(BadLine(number, event))
-                elif event is not None:
-                    batch.append((number, event))
-                if len(batch) >= APPLY_BATCH_COUNT:
-                    await hand_over()
-                    if progress is not None:
-                        progress(number)
+                while not line.endswith(b"\n") and (rest := file.readline(MAX_FRAME_BYTES)):
+                    line = b"-" + rest[-1:]  # longer than any event: read on to its end, keep nothing
+                if line.strip():
+                    yield number, _checked(line, author)
     except OSError as error:
         raise InvalidInput(f"{path} could not be read ({error.strerror}).") from None
-    await hand_over()
-    if progress is not None:
-        progress(number)
-    return ImportReport(dict(counts), tuple(sorted(bad, key=lambda line: line.number)))
 
 
-def _checked(line: bytes, author: str) -> Event | str | None:
-    """The verified event of a line, the problem with it, or None for a blank line."""
-    if not line.strip():
-        return None
+def _checked(line: bytes, author: str) -> Event | str:
+    """The verified event of a line, or the problem with it."""
     try:
         event = verify(RawEvent.loads(line))
     except InvalidEvent as error:

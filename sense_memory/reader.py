@@ -76,28 +76,39 @@ class Reader:
         self._open[stored.slot] = stored.id, found
         return found
 
-    async def admit(self, events: Sequence[Event], relay: str) -> Mapping[str, int]:
+    async def admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
         """File what a relay served; returns counts: new, known, stale, …, foreign, misfiled, unreadable."""
+        counts, _ = await self.take(events, relay)
+        return counts
+
+    async def take(
+        self, events: Sequence[Event], relay: str | None
+    ) -> tuple[Mapping[str, int], Mapping[int, str]]:
+        """File what a relay served, or (None) what a file held.
+
+        Returns:
+            Counts as `admit`, and of what was left out the index with the reason.
+        """
         counts: Counter[str] = Counter()
+        left_out: dict[int, str] = {}
         filed: list[Filed] = []
         opened: dict[str, Record] = {}
-        for event in events:
+        for index, event in enumerate(events):
             try:
-                item = self._ledger.place(event) or await self._file(event, opened)
+                filed.append(self._ledger.place(event) or await self._file(event, opened))
             except _ForeignEvent:
-                counts["foreign"] += 1
+                left_out[index] = "foreign"
             except MisfiledError:
-                counts["misfiled"] += 1
+                left_out[index] = "misfiled"
             except BadPayload:
-                counts["unreadable"] += 1
-            else:
-                filed.append(item)
+                left_out[index] = "unreadable"
+        counts.update(left_out.values())
         fates = self._ledger.apply(filed, relay, self._clock())
         for item, fate in zip(filed, fates, strict=True):
             counts[fate.value] += 1
             if fate is Fate.NEW:
                 self._keep(item, opened.get(item.event.id))
-        return counts
+        return counts, left_out
 
     def _keep(self, filed: Filed, record: Record | None) -> None:
         """Keep the record of a new head; drop what it replaced, or what a deletion names."""
@@ -123,7 +134,7 @@ class Reader:
         tag = event.d_tag if event.kind == KIND_APP_DATA else None
         if event.kind == KIND_APP_DATA and (tag is None or not address.is_ours(tag)):
             raise _ForeignEvent
-        slot = slot_of(event.id) if tag is None else tag
+        slot = slot_of(event.id) if tag is None else address.filed_tag(tag)
         try:
             record = await envelope.open_event(self._signer, event)
         except NeedsNewerVersion:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
-from sense_memory.errors import InvalidInput, NeedsNewerVersion, NotSynced, StoreClosed
+from sense_memory.errors import InvalidInput, NotSynced, StoreClosed
 from sense_memory.ledger import Ledger, Role
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_RECENT_COUNT
 from sense_memory.models import JournalEntry, Memory
@@ -18,12 +21,12 @@ from sense_memory.nostr.signer import as_signer
 from sense_memory.reader import Reader
 from sense_memory.relay.url import is_local, relay_url
 from sense_memory.status import RelayStatus, Status
+from sense_memory.timeline import RESTORED, before, version
 from sense_memory.writer import Writer
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
     from types import TracebackType
 
     from pynostr.key import PrivateKey
@@ -31,9 +34,11 @@ if TYPE_CHECKING:
     from sense_memory.envelope import Record
     from sense_memory.ledger import Stored
     from sense_memory.nostr.signer import Signer
+    from sense_memory.portable import ImportReport
     from sense_memory.relay.pool import Pool
     from sense_memory.relay.report import SyncReport
     from sense_memory.relay.session import Timeouts
+    from sense_memory.timeline import Version
 
 
 class MemoryStore:
@@ -100,11 +105,14 @@ class MemoryStore:
         self._ledger = Ledger(self._ledger_path or _default_ledger(self.public_key), self.public_key)
         self._reader = Reader(self._signer, self._ledger, self._clock)
         self._writer = Writer(self._signer, self._ledger, self._reader, relays=self._urls, clock=self._clock)
-        self._ledger.release(self._clock())
-        if self._urls:
-            self._pool = self._make_pool(self._ledger)
-            if self._background:
-                self._pool.start()
+        try:
+            self._ledger.release(self._clock())
+            self._ledger.outbox.ensure(self._urls)
+            if self._urls and self._background:
+                self._relay_pool().start()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(
@@ -163,7 +171,7 @@ class MemoryStore:
         """Keep many values: durable in batches of 1,000, each batch whole or not at all.
 
         Args:
-            pairs: any iterable of key and value.
+            pairs: any iterable of key and value, such as a dict's `items()`.
             progress: called with the number written so far.
 
         Returns:
@@ -174,9 +182,10 @@ class MemoryStore:
         rest = iter(pairs)
         while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
             now = self._clock()
-            records = [envelope.flat(key, value, now) for key, value in batch]
+            records = [envelope.flat(*_pair(item), now) for item in batch]
             ids += await self._writer.write([await self._carry_over(ledger, record) for record in records])
             self._wake()
+            await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
             if progress is not None:
                 progress(len(ids))
         return ids
@@ -195,10 +204,8 @@ class MemoryStore:
             stored = self._find(paths)
         if stored is None or stored.role is Role.TOMBSTONE:
             return None
-        record = await self._reader.record(stored)
-        if record is None:
-            raise NeedsNewerVersion(stored.id.hex(), 0)
-        return _memory(stored, record) if record.type is RecordType.FLAT else None
+        record = await self._reader.needed(stored)
+        return _memory(stored, record) if record.type is RecordType.FLAT and record.path in paths else None
 
     async def recall_all(self) -> list[Memory]:
         """Every flat memory, ordered by address.
@@ -221,12 +228,64 @@ class MemoryStore:
             The id of the deletion request.
         """
         ledger = self._opened()
-        paths = address.lookup_paths(key)
-        live = [path for path in paths if ledger.head(address.d_tag(path))]
-        ident = await self._writer.forget(live[0] if live else address.flat_path(key))
+        heads = {path: ledger.head(address.d_tag(path)) for path in address.lookup_paths(key)}
+        live = [path for path, head in heads.items() if head is not None and head.role is Role.MEMORY]
+        ids = [
+            await self._writer.forget(path) for path in live or dict.fromkeys((address.flat_path(key), key))
+        ]
         ledger.checkpoint()
         self._wake()
-        return ident
+        return ids[0]
+
+    # ── The time machine ────────────────────────────────────────────────────────────────
+
+    async def history(self, key: str) -> list[Version]:
+        """Every version of a memory that this ledger has seen, newest first.
+
+        Of a forgotten memory only the tombstone is left. Versions that a relay served late are in their
+        place in time, not in the order in which they came.
+        """
+        ledger = self._opened()
+        found = []
+        for path in address.lookup_paths(key):
+            tag = address.d_tag(path)
+            head = ledger.head(tag)
+            for stored in ledger.versions(tag):
+                record = await self._reader.record(stored)
+                if record is not None and record.type in {RecordType.FLAT, RecordType.TOMBSTONE}:
+                    is_head = head is not None and head.seq == stored.seq
+                    found.append(version(record, stored.id.hex(), _time(record, stored), is_head=is_head))
+        return found
+
+    async def as_of(self, time: float) -> list[Memory]:
+        """Every flat memory as it was at a time, as far as this ledger has seen it.
+
+        Args:
+            time: seconds since 1970.
+        """
+        found = []
+        for stored_versions in self._opened().histories(address.PREFIX):
+            for stored in stored_versions:
+                record = await self._reader.record(stored)
+                if record is not None and _time(record, stored) <= time:
+                    if record.type is RecordType.FLAT:
+                        found.append(_memory(stored, record))
+                    break
+        return found
+
+    async def undo(self, key: str) -> Memory | None:
+        """Bring back the value before the last edit, as a new version; undoing again goes further back.
+
+        Returns:
+            The memory as it is now, or None where there is no older value to go back to.
+        """
+        earlier = before(await self.history(key))
+        if earlier is None or earlier.value is None:
+            return None
+        record = envelope.flat(key, earlier.value, self._clock(), {RESTORED: earlier.event_id})
+        await self._writer.write([await self._carry_over(self._opened(), record)])
+        self._wake()
+        return await self.recall(key)
 
     # ── v1: journal ─────────────────────────────────────────────────────────────────────
 
@@ -251,7 +310,7 @@ class MemoryStore:
             InvalidInput: the limit is out of range.
             NotSynced: there is none, and no relay ever answered completely.
         """
-        if not 1 <= limit <= MAX_RECENT_COUNT:
+        if type(limit) is not int or not 1 <= limit <= MAX_RECENT_COUNT:
             raise InvalidInput(f"limit must lie between 1 and {MAX_RECENT_COUNT:,}, not {limit}")
         found = await self._entries(limit)
         if not found and await self._ask_relays("journal entries are"):
@@ -280,6 +339,59 @@ class MemoryStore:
         ledger = self._opened()
         fresh = [url for url in self._urls if ledger.outbox.state(url).completed_at is None]
         return await self._round(Plan(pull=bool(fresh) and not self._offline_first))
+
+    # ── Portable ────────────────────────────────────────────────────────────────────────
+
+    def export(
+        self, path: str | Path, *, overwrite: bool = False, progress: Callable[[int], None] | None = None
+    ) -> int:
+        """Write every event of the ledger into a file of JSON lines: signed, encrypted, no secret inside.
+
+        Args:
+            path: the file; created with mode 0600 and moved into place whole.
+            overwrite: replace a file that exists.
+            progress: called with the number of events written so far.
+
+        Returns:
+            How many events were written.
+
+        Raises:
+            InvalidInput: the file exists, or can not be written.
+        """
+        from sense_memory.portable import write_export
+
+        return write_export(Path(path), self._opened().bodies(), overwrite=overwrite, progress=progress)
+
+    async def import_(
+        self, path: str | Path, *, progress: Callable[[int], None] | None = None
+    ) -> ImportReport:
+        """Take events from a file of JSON lines: every line is verified and opened, each bad one reported.
+
+        What is new goes to the relays as if it had been written here; nothing newer is overwritten.
+
+        Args:
+            path: the file.
+            progress: called with the number of lines read so far.
+
+        Raises:
+            InvalidInput: the file can not be read.
+        """
+        from sense_memory.portable import BadLine, ImportReport, read_import
+
+        self._opened()
+        counts: Counter[str] = Counter()
+        bad: list[BadLine] = []
+        lines = read_import(Path(path), self.public_key)
+        while batch := list(itertools.islice(lines, APPLY_BATCH_COUNT)):
+            good = [(number, event) for number, event in batch if not isinstance(event, str)]
+            filed, left_out = await self._reader.take([event for _, event in good], None)
+            counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
+            bad += [BadLine(number, event) for number, event in batch if isinstance(event, str)]
+            bad += [BadLine(good[index][0], reason) for index, reason in left_out.items()]
+            if progress is not None:
+                progress(batch[-1][0])
+        self._wake()
+        return ImportReport(dict(counts), tuple(sorted(bad, key=lambda line: line.number)))
 
     def status(self) -> Status:
         """What is held here, and how far each relay is; no network."""
@@ -329,19 +441,22 @@ class MemoryStore:
             raise StoreClosed
         return self._ledger
 
-    def _make_pool(self, ledger: Ledger) -> Pool:
-        from sense_memory.relay.pool import Pool
-        from sense_memory.relay.session import Timeouts
+    def _relay_pool(self) -> Pool:
+        """The pool, made when a relay is first needed: a read of the ledger does not pay for sockets."""
+        if self._pool is None:
+            from sense_memory.relay.pool import Pool
+            from sense_memory.relay.session import Timeouts
 
-        return Pool(
-            self._urls,
-            ledger,
-            self._signer,
-            self._reader.admit,
-            clock=self._clock,
-            timeouts=self._timeouts or Timeouts(),
-            offline_first=self._offline_first,
-        )
+            self._pool = Pool(
+                self._urls,
+                self._opened(),
+                self._signer,
+                self._reader.admit,
+                clock=self._clock,
+                timeouts=self._timeouts or Timeouts(),
+                offline_first=self._offline_first,
+            )
+        return self._pool
 
     def _wake(self) -> None:
         if self._pool is not None:
@@ -351,18 +466,19 @@ class MemoryStore:
         from sense_memory.relay.report import SyncReport
 
         self._opened()
-        return await self._pool.sync(plan) if self._pool else SyncReport()
+        return await self._relay_pool().sync(plan) if self._urls else SyncReport()
 
     async def _ask_relays(self, what: str) -> bool:
         """Before saying "nothing": make sure a relay was asked completely once. False without relays."""
         outbox = self._opened().outbox
-        if self._pool is None:
+        if not self._urls:
             return False
         if any(outbox.state(url).completed_at is not None for url in self._urls):
             return False
-        await self._pool.asked()
+        pool = self._relay_pool()
+        await pool.asked()
         if not any(outbox.state(url).completed_at is not None for url in self._urls):
-            raise NotSynced(what, self._pool.problems)
+            raise NotSynced(what, pool.problems)
         return True
 
     def _find(self, paths: Sequence[str]) -> Stored | None:
@@ -375,14 +491,11 @@ class MemoryStore:
         before = ledger.head(address.d_tag(record.path))
         if before is None or before.role is not Role.MEMORY:
             return record
-        old = await self._reader.record(before)
-        if old is None:
-            raise NeedsNewerVersion(before.id.hex(), 0)
-        return (
-            record
-            if old.type is not record.type
-            else envelope.Record(record.type, record.path, {**old.fields, **record.fields})
-        )
+        old = await self._reader.needed(before)
+        if old.type is not record.type:
+            return record
+        kept = {name: value for name, value in old.fields.items() if name != RESTORED}
+        return envelope.Record(record.type, record.path, {**kept, **record.fields})
 
     async def _all_flat(self) -> list[Memory]:
         found = []
@@ -420,6 +533,13 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
     signer = LocalSigner(secret)
     ledger = settings.ledger or ledger_path(settings.home, signer.public_key)
     return signer, {**options, "relays": settings.relays, "ledger": ledger}
+
+
+def _pair(item: object) -> tuple[Any, Any]:
+    """A key and a value. A text of two characters is none: it is what iterating over a dict gives."""
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise InvalidInput("each item must be a pair of key and value; nothing of its batch was written")
+    return item[0], item[1]
 
 
 def _memory(stored: Stored, record: Record) -> Memory:

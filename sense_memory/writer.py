@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
+from sense_memory.errors import InvalidEvent
 from sense_memory.ledger import Filed, Role
 from sense_memory.ledger.stamps import BurstWait
 from sense_memory.ledger.versions import slot_of
 from sense_memory.nostr import address
+from sense_memory.nostr.event import Unsigned
 
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class Writer:
             (grave,) = await self._sign([(record, sealed)])
             named = (grave.event.id,) if before is None else (grave.event.id, before.id.hex())
             unsigned = envelope.deletion(self._signer.public_key, tag, named, grave.event.created_at)
-            request = await self._signer.sign(unsigned)
+            request = await self._signed(unsigned)
             pair = [grave, Filed(request, slot_of(request.id), Role.DELETION)]
             if not self._ledger.append(pair, self._relays, self._clock(), together=True):
                 self._reader.remember(grave, record)
@@ -104,12 +106,22 @@ class Writer:
             second = await self._second(stamps, mark, first=not filed)
             if second is None:
                 break
-            event: Event = await self._signer.sign(sealed.at(second))
+            event = await self._signed(sealed.at(second))
             if tag:
                 marks[tag] = second
             role = Role.TOMBSTONE if record.type is RecordType.TOMBSTONE else Role.MEMORY
             filed.append(Filed(event, tag or slot_of(event.id), role))
         return filed
+
+    async def _signed(self, unsigned: Unsigned) -> Event:
+        """A signature on exactly these fields: a signer may be remote, so its answer is compared."""
+        event = await self._signer.sign(unsigned)
+        claimed = Unsigned(event.created_at, event.kind, event.tags, event.content)
+        if (event.pubkey, claimed) != (self._signer.public_key, unsigned):
+            raise InvalidEvent(
+                "the signer signed something else than it was given; nothing was stored or sent"
+            )
+        return event
 
     async def _second(self, stamps: Stamps, mark: int | None, *, first: bool) -> int | None:
         """A second for one event; waits for the clock only when nothing else is ready to be written."""

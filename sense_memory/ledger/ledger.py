@@ -18,6 +18,7 @@ from sense_memory.limits import (
     MAX_FUTURE_SECONDS,
     STAMP_LOOKBACK_SECONDS,
 )
+from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64
 
 
@@ -89,19 +90,21 @@ class Ledger:
                 self.outbox.queue([seq], relays, now)
         return late
 
-    def apply(self, items: Sequence[Filed], relay: str, now: float) -> list[Fate]:
-        """File events that a relay served, in one transaction, and record that it holds them."""
+    def apply(self, items: Sequence[Filed], relay: str | None, now: float) -> list[Fate]:
+        """File events in one transaction: from a relay, recording that it holds them, or (None) from a file."""
         fates: list[Fate] = []
         behind: list[str] = []
         with self._db.transaction():
             for item in items:
                 fate, seq = versions.apply(self._db, item, now)
                 fates.append(fate)
+                if relay is None:
+                    continue
                 if seq is not None:
                     self.outbox.seen(relay, [seq], now)
                 if self._is_behind(fate, seq):
                     behind.append(item.slot)
-        if behind:
+        if relay is not None and behind:
             self.outbox.heal(relay, behind, now)
         return fates
 
@@ -167,6 +170,17 @@ class Ledger:
                 slot,
             )
         ]
+
+    def histories(self, prefix: str) -> Iterator[list[Stored]]:
+        """The versions of every slot directly under a prefix (no further `/`), each newest first."""
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        slots = self._db.rows(
+            "SELECT slot FROM slots WHERE slot >= ? AND slot < ? AND instr(substr(slot, ?), '/') = 0",
+            prefix,
+            end,
+            len(prefix) + 1,
+        )
+        return (self.versions(slot) for (slot,) in slots)
 
     def by_id(self, event_id: str) -> Stored | None:
         """One stored event by its id (hex), or None."""
@@ -285,5 +299,6 @@ def _is_in_place(ident: bytes, slot: str, kind: int, created_at: int, body: byte
         event = Event.restored(body)
     except InvalidEvent:
         return False
-    place = event.d_tag if event.kind == KIND_APP_DATA else versions.slot_of(event.id)
+    tag = event.d_tag if event.kind == KIND_APP_DATA else None
+    place = versions.slot_of(event.id) if tag is None else address.filed_tag(tag)
     return (event.id, place, event.kind, event.created_at) == (ident.hex(), slot, kind, created_at)

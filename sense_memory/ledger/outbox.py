@@ -8,7 +8,7 @@ harmless. Times are seconds since 1970 and come from the caller.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.versions import Role
@@ -56,7 +56,7 @@ class Parcel:
     seq: int
     id: str
     slot: str
-    body: bytes
+    body: bytes = field(repr=False)
 
 
 class Outbox:
@@ -112,15 +112,15 @@ class Outbox:
 
     def queue(self, seqs: Iterable[int], urls: Sequence[str], now: float) -> None:
         """Queue events for relays, inside the caller's transaction; rows that exist stay."""
-        for seq in seqs:
-            for url in urls:
-                self._db.execute(
-                    "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) "
-                    "SELECT relay, ?, 'queued', ? FROM relays WHERE url = ?",
-                    seq,
-                    now,
-                    url,
-                )
+        marks = ", ".join("?" * len(urls))
+        for seq in seqs if urls else ():
+            self._db.execute(
+                "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) "
+                f"SELECT relay, ?, 'queued', ? FROM relays WHERE url IN ({marks})",
+                seq,
+                now,
+                *urls,
+            )
 
     def backfill(self, url: str, now: float) -> int:
         """Queue the heads and deletions that came since the last time and that this relay lacks."""

@@ -251,7 +251,7 @@ def deletion_targets(event: Event) -> Iterator[tuple[str, int]]:
     for coordinate in event.tag_values("a"):
         tag = address.d_tag_of(coordinate, event.pubkey)
         if tag is not None and address.is_ours(tag):
-            yield tag, event.created_at
+            yield address.filed_tag(tag), event.created_at
     for ident in event.tag_values("e"):
         if is_hex64(ident):
             yield slot_of(ident), MAX_SAFE_INTEGER

@@ -75,6 +75,12 @@ def path_of(tag: str) -> str | None:
     return None if path == tag or not path or path.startswith("~") else path
 
 
+def filed_tag(tag: str) -> str:
+    """The d-tag under which the ledger files what lies at a tag: 0.3.1 spells long paths out, we hash them."""
+    path = path_of(tag)
+    return tag if path is None else d_tag(path)
+
+
 def is_ours(tag: str) -> bool:
     """Whether a d-tag lies in our hierarchy or in the published package's journal."""
     return tag.startswith((PREFIX, JOURNAL_PREFIX))

@@ -27,7 +27,7 @@ class Batch:
     Attributes:
         waiting: ids in flight.
         verdicts: what came back and was not handed over yet.
-        stopped: whether the relay asked for a pause: nothing more is sent.
+        stopped: whether nothing more is sent: the relay asked for a pause, or is gone.
         news: set when a verdict came, or when nothing more will be sent.
         room: set when there may be room for more.
     """
@@ -46,6 +46,12 @@ class Batch:
         self.verdicts.append((event_id, verdict))
         if verdict.outcome is Outcome.RATE_LIMITED:
             self.stopped = True
+        self.news.set()
+        self.room.set()
+
+    def stop(self) -> None:
+        """Send nothing more; what is in flight will still be judged."""
+        self.stopped = True
         self.news.set()
         self.room.set()
 

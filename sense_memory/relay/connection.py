@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class RelayConnection:
-    """A connection to a relay: `async with RelayConnection(url, public_key=…) as relay: …`.
+    """A connection to a relay: `async with RelayConnection(url, public_key=…) as relay: …`. Used once.
 
     Args:
         url: the relay, as `relay_url` spells it; NIP-42 events name it.
@@ -72,6 +72,7 @@ class RelayConnection:
         self._replies: asyncio.Queue[str] = asyncio.Queue()  # what the session itself wants sent
         self._pages: dict[str, asyncio.Future[Page]] = {}
         self._batches: dict[str, Batch] = {}  # by the id of an event in flight
+        self._publishing: set[Batch] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._goodbye: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
@@ -99,6 +100,8 @@ class RelayConnection:
     async def __aenter__(self) -> Self:
         from sense_memory.relay.websocket import open_socket
 
+        if self._socket is not None:
+            raise RelayError(self.url, "this connection was used already; open another one")
         self._socket = await open_socket(self.url, self._timeouts.open, self._timeouts.close)
         self._problem = None
         self._spawn(self._read(self._socket))
@@ -196,6 +199,7 @@ class RelayConnection:
         """
         self._check_open()
         batch = Batch(window)
+        self._publishing.add(batch)
         feeder = asyncio.create_task(self._feed(items, batch))
         feeder.add_done_callback(lambda _: batch.news.set())
         try:
@@ -210,6 +214,7 @@ class RelayConnection:
             if feeder.done():
                 feeder.result()  # raises what reading the items raised
         finally:
+            self._publishing.discard(batch)
             feeder.cancel()
             await asyncio.gather(feeder, return_exceptions=True)
             for event_id in batch.waiting:
@@ -220,7 +225,7 @@ class RelayConnection:
     ) -> None:
         async for event_id, body in each(items):
             await batch.has_room()
-            if batch.stopped or self._problem is not None:
+            if batch.stopped:
                 return
             if event_id in self._batches:
                 continue
@@ -309,6 +314,8 @@ class RelayConnection:
         if self._problem is not None or self._socket is None:
             return
         self._problem = problem
+        for batch in self._publishing:
+            batch.stop()
         self._act(self._session.disconnected(problem))
         if self._alarm is not None:
             self._alarm.cancel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from sense_memory.errors import RelayError, SenseMemoryError
 from sense_memory.limits import (
     BACKGROUND_SECONDS,
     DEBOUNCE_SECONDS,
+    INCOMPLETE_SECONDS,
     JITTER,
     POLL_SECONDS,
     RECONNECT_FIRST_SECONDS,
@@ -80,7 +82,7 @@ class Pool:
 
     async def _follow_up(self, link: _Link, report: RelayReport, plan: Plan) -> RelayReport:
         """Send a relay what came in from the others meanwhile."""
-        if report.problem or not link.is_behind(plan):
+        if report.problem:
             return report
         link.report = report.followed_by(await link.run(replace(plan, pull=False)))
         return link.report
@@ -101,10 +103,13 @@ class Pool:
 
     async def close(self) -> None:
         """End the background and the connections. What is queued stays queued in the ledger."""
-        if self._background is not None:
-            self._background.cancel()
-            await asyncio.gather(self._background, return_exceptions=True)
+        background, self._background = self._background, None
+        if background is not None:
+            background.cancel()
+            await asyncio.wait([background])
         await asyncio.gather(*(link.close() for link in self._links))
+        if background is not None and not background.cancelled():
+            background.result()  # it ends by itself only when something in here is broken: say so
 
     @property
     def reports(self) -> dict[str, RelayReport]:
@@ -123,12 +128,15 @@ class Pool:
 
     async def _run(self) -> None:
         """The background: one task a relay, each at its own pace."""
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(link.follow(self._offline_first)) for link in self._links]
-            group.create_task(self._spread_wakes())
-            await asyncio.gather(*(link.first_round.wait() for link in self._links))
-            self._asked.set()
-            await asyncio.gather(*tasks)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for link in self._links:
+                    group.create_task(link.follow(self._offline_first))
+                group.create_task(self._spread_wakes())
+                await asyncio.gather(*(link.first_round.wait() for link in self._links))
+                self._asked.set()
+        finally:
+            self._asked.set()  # whatever ended it: nobody has to wait any longer
 
     async def _spread_wakes(self) -> None:
         while True:
@@ -156,6 +164,7 @@ class _Link:
         self.report: RelayReport | None = None
         self.wake = asyncio.Event()
         self.first_round = asyncio.Event()
+        self._revived = asyncio.Event()
         self._ledger, self._signer, self._clock, self._timeouts = ledger, signer, clock, timeouts
         self._sync = RelaySync(url, ledger, signer.public_key, intake, clock)
         self._connection: RelayConnection | None = None
@@ -164,15 +173,20 @@ class _Link:
         self._jitter = random.Random()  # noqa: S311 - jitter, not a secret
 
     async def run(self, plan: Plan) -> RelayReport:
-        """One run over a live connection; a failure becomes the report's `problem`."""
+        """One run over a live connection, unless there is nothing to do; a failure becomes `problem`."""
         async with self._turn:
             begun = asyncio.get_running_loop().time()
             try:
+                if not plan.pull and not self._is_behind(plan):
+                    return self._sync.standing()
                 report = await self._sync.run(await self._connected(), plan)
-            except SenseMemoryError as error:
+            except RelayError as error:
+                report = replace(self._sync.standing(), problem=error.problem, asked=plan.pull)
+            except SenseMemoryError as error:  # the ledger's: it can not be asked for more
                 await self.close()
-                problem = error.problem if isinstance(error, RelayError) else str(error)
-                report = replace(self._sync.standing(), problem=problem, asked=plan.pull)
+                report = RelayReport(self.url, problem=str(error), asked=plan.pull)
+            if self._failures and not report.problem:
+                self._revived.set()
             self._failures = self._failures + 1 if report.problem else 0
             self.report = replace(report, seconds=asyncio.get_running_loop().time() - begun)
             self.first_round.set()
@@ -183,7 +197,7 @@ class _Link:
         """The relay's last words, escaped."""
         return tuple(self._connection.notices) if self._connection is not None else ()
 
-    def is_behind(self, plan: Plan) -> bool:
+    def _is_behind(self, plan: Plan) -> bool:
         """Whether something may be sent to this relay: it is queued, or came in and was never given to it."""
         if self._sync.is_held_back(plan):
             return False
@@ -197,25 +211,21 @@ class _Link:
         next_pull = loop.time()
         while True:
             pulls = loop.time() >= next_pull
-            plan = Plan(pull=pulls, offline_first=offline_first)
-            if pulls or self.is_behind(plan):
-                await self.run(plan)
-                if pulls:
-                    next_pull = loop.time() + BACKGROUND_SECONDS
+            report = await self.run(Plan(pull=pulls, offline_first=offline_first))
+            if pulls and not report.problem:
+                next_pull = loop.time() + (BACKGROUND_SECONDS if report.complete else INCOMPLETE_SECONDS)
             await self._pause()
 
     async def _pause(self) -> None:
-        """Until the next look: at once when woken, later the more often the relay failed."""
+        """Until the next look: at once when woken; while the relay fails, later each time whoever writes."""
+        awaited, seconds = self.wake, POLL_SECONDS
         if self._failures:
             wait = min(RECONNECT_FIRST_SECONDS * 2 ** min(self._failures - 1, 20), RECONNECT_MAX_SECONDS)
-            await asyncio.sleep(wait * self._jitter.uniform(1 - JITTER, 1 + JITTER))
-            return
-        try:
-            async with asyncio.timeout(POLL_SECONDS):
-                await self.wake.wait()
-        except TimeoutError:
-            return
-        self.wake.clear()
+            awaited, seconds = self._revived, wait * self._jitter.uniform(1 - JITTER, 1 + JITTER)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await awaited.wait()
+        awaited.clear()
 
     async def close(self) -> None:
         """End the connection, if there is one."""

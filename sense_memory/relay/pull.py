@@ -1,16 +1,17 @@
 """Pulling a relay: pages by `until`, and complete told apart from incomplete. No I/O, no clock.
 
-A short page is never the end of the world: paging goes on until a page brings nothing new. Where one
-second holds more than a page, time can not advance: the known addresses are then asked for one by one,
-the walk goes on below that second, and the pull is reported incomplete.
+A short page is never the end of the world: paging goes on until there is nothing below. Where one second
+holds more than a page, time can not advance: the known addresses are then asked for one by one, the walk
+goes on below that second, and the pull is reported incomplete.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sense_memory.limits import ADDRESS_BATCH_COUNT, PAGE_COUNT
+from sense_memory.relay.page import Page
 
 
 if TYPE_CHECKING:
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
-    from sense_memory.relay.session import Page
 
     Fetch: TypeAlias = Callable[[Sequence[Filter]], Awaitable[Page]]
     Take: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
+
+_CROWDED: Final = "more events in one second than a page holds"
+_NOTHING: Final = Page((), complete=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +78,31 @@ async def pull(
         page_size: the `limit` of each REQ.
     """
     walk = _Walk(take)
-    until = wanted.until
     largest = 0
-    crowded: int | None = None
-    while True:
-        page = await fetch([replace(wanted, until=until, limit=page_size)])
-        fresh = await walk.take(page)
-        if not page.complete:
-            return walk.done(page.reason)
-        if crowded is not None and page.events:
-            await _by_address(fetch, walk, replace(wanted, since=crowded, until=crowded), known_tags())
-            walk.reasons.append("more events in one second than a page holds")
-        crowded = None
-        if fresh:
-            until = min(event.created_at for event in page.events)
-        elif not page.events or len(page.events) < largest or until is None:
-            return walk.done()
-        else:
-            # Either this is the end, or the second fills a page: one step down shows which.
-            crowded = until = min(event.created_at for event in page.events)
-            until -= 1
-            if until < 0:
-                return walk.done()
-        largest = max(largest, len(page.events))
+    page = await fetch([replace(wanted, limit=page_size)])
+    while page.complete and page.events:
+        count = len(page.events)
+        largest = max(largest, count)
+        if await walk.take(page):
+            page = await fetch([replace(wanted, until=walk.second, limit=page_size)])
+            continue
+        # Nothing new: this second is the last, or it fills a page. One step down shows which; where nothing
+        # lies below, it may still hide more if the page is as full as pages of this relay get.
+        second, crowded = walk.second, count >= page_size or count == largest < walk.totals.received
+        page = _NOTHING
+        if second > (wanted.since or 0):
+            page = await fetch([replace(wanted, until=second - 1, limit=page_size)])
+        if page.complete and (page.events or crowded):
+            walk.reasons.append(_CROWDED)
+            await _by_address(fetch, walk, replace(wanted, since=second, until=second), known_tags())
+    await walk.take(page)
+    return walk.done(page.reason)
 
 
 async def by_address(fetch: Fetch, take: Take, wanted: Filter, tags: Sequence[str]) -> Pulled:
     """Fetch the current events of some addresses: one filter each, because relays disagree about several."""
     walk = _Walk(take)
-    await _by_address(fetch, walk, wanted, tags)
+    await _by_address(fetch, walk, wanted, tuple(dict.fromkeys(tags)))
     return walk.done()
 
 
@@ -117,12 +116,19 @@ async def _by_address(fetch: Fetch, walk: _Walk, wanted: Filter, tags: Sequence[
 
 
 class _Walk:
-    """What a walk has seen so far. Ids are kept for the oldest second only: pages overlap nowhere else."""
+    """What a walk has seen so far. Ids are kept for the oldest second only: pages overlap nowhere else.
+
+    Attributes:
+        second: the oldest second seen, or -1.
+        totals: what was received so far.
+        reasons: why the walk is not complete.
+    """
 
     def __init__(self, take: Take) -> None:
         self._take = take
         self._edge: set[str] = set()
-        self._totals = Pulled()
+        self.second = -1
+        self.totals = Pulled()
         self.reasons: list[str] = []
 
     async def take(self, page: Page) -> bool:
@@ -131,16 +137,14 @@ class _Walk:
         if fresh:
             await self._take(fresh)
             oldest = min(event.created_at for event in page.events)
-            self._edge = {event.id for event in page.events if event.created_at == oldest} | {
-                ident for ident in self._edge if oldest == self._edge_second
-            }
-            self._edge_second = oldest
+            if oldest != self.second:
+                self._edge.clear()
+            self._edge |= {event.id for event in page.events if event.created_at == oldest}
+            self.second = oldest
         newest = max((event.created_at for event in fresh), default=0)
-        self._totals += Pulled((), len(fresh), newest, page.invalid, page.over_delivered)
+        self.totals += Pulled((), len(fresh), newest, page.invalid, page.over_delivered)
         return bool(fresh)
 
-    _edge_second: int = -1
-
     def done(self, *reasons: str) -> Pulled:
-        """The outcome, with further reasons for being incomplete."""
-        return self._totals + Pulled((*self.reasons, *reasons))
+        """The outcome, with further reasons for being incomplete; empty ones are none."""
+        return self.totals + Pulled(tuple(filter(None, (*self.reasons, *reasons))))

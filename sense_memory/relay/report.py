@@ -58,14 +58,16 @@ class RelayReport:
         return self.complete and not self.waiting and not self.refused
 
     def followed_by(self, later: RelayReport) -> RelayReport:
-        """This report and that of a second run, which only sent, as one."""
+        """This report and that of a second run, which sent at most, as one."""
         return replace(
             later,
             pulled=self.pulled,
             served=_sum(self.served, later.served),
             sent=_sum(self.sent, later.sent),
             useless=_sum(self.useless, later.useless),
+            misbehaving=self.misbehaving or later.misbehaving,
             asked=self.asked,
+            held_back=self.held_back,
             seconds=self.seconds + later.seconds,
         )
 

@@ -125,10 +125,14 @@ class RelaySync:
         since = None if swept else state.cursor
 
         fetch, take = _fetching(connection), self._taking(served)
-        parts = await asyncio.gather(
-            *(pull(fetch, take, wanted, tags) for wanted, tags in self._wanted(since))
-        )
-        total = sum(parts, Pulled())
+        try:
+            async with asyncio.TaskGroup() as group:
+                walks = [
+                    group.create_task(pull(fetch, take, wanted, tags)) for wanted, tags in self._wanted(since)
+                ]
+        except BaseExceptionGroup as failed:  # the ledger's failure ends all three walks
+            raise failed.exceptions[0] from None
+        total = sum((walk.result() for walk in walks), Pulled())
         if total.complete:
             newest = min(int(begun), total.newest) - CURSOR_OVERLAP_SECONDS
             cursor = max(newest, state.cursor or 0) if total.newest else state.cursor
@@ -154,6 +158,8 @@ class RelaySync:
             waiting = {parcel.id: parcel for parcel in parcels}
             verdicts: dict[int, Verdict] = {}
             async for ident, verdict in connection.publish((p.id, p.body) for p in parcels):
+                if verdict == Verdict(Outcome.RETRY, connection.problem or ""):
+                    continue  # cut off on the way: no word of the relay's, so it stays due
                 parcel = waiting.pop(ident)
                 verdicts[parcel.seq] = verdict
                 sent[verdict.outcome.value] += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from relays.faults import Forge, Inject, Record, Rollback
 from sense_memory.nostr.event import Unsigned
 
@@ -141,3 +143,21 @@ async def test_d04_late_older_kind5_does_not_lower_mark(stage):
         await stage.put(liar.upstream, after)
         await stage.sync(store)
         assert (await store.recall("k")).event_id == after["id"]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["the tombstone comes first", "the memory comes first"])
+async def test_d01_a_tombstone_alone_is_enough(stage, late):
+    """A relay that lost the kind 5, or never took it: nothing of the memory is kept here, in either order."""
+    event = await stage.event("k", "secret", at=-60)
+    grave = await stage.event("k", at=-10, inside={"type": "sense-memory:tombstone", "value": ""})
+    order = (event, grave) if late else (grave, event)
+    async with (
+        stage.liar(Inject(*map(frame, order), kind=30078)) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest) as store,
+    ):
+        await stage.sync(store)
+        await stage.sync(store, full=True)
+        assert await store.recall("k") is None
+        assert {json.loads(body)["id"] for body in store._ledger.bodies()} == {grave["id"]}
+        assert [found["id"] for found in await stage.stored(honest.url)] == [grave["id"]]

@@ -7,14 +7,13 @@ import json
 import pytest
 
 from relays.faults import Forge, Inject, Record, Refuse
-from sense_memory import LocalSigner
 from sense_memory.nostr.event import Unsigned
 
 
 class CountingSigner:
     """A signer that counts what it was asked to open."""
 
-    def __init__(self, signer: LocalSigner) -> None:
+    def __init__(self, signer) -> None:
         self._signer = signer
         self.public_key = signer.public_key
         self.opened: list[str] = []

@@ -7,13 +7,13 @@ import json
 import sys
 import time
 
-from relays.faults import FaultyRelay, LieInOk, NoEose, Record, Refuse, SwallowPublish
+import pytest
+
+from relays.faults import CloseEvery, FaultyRelay, LieInOk, NoEose, Record, Refuse, SwallowPublish
+from sense_memory import NotSynced, StorageFullError
+from sense_memory.reader import Reader
 from sense_memory.relay import pool
-
-
-def is_ok(record):
-    """Whether the client heard an OK that accepts something."""
-    return any(frame[2] for frame in record.heard("OK"))
+from sense_memory.relay.sync import RelaySync
 
 
 async def test_p02_rejection_is_not_success(stage):
@@ -255,3 +255,81 @@ async def test_what_another_process_writes_is_sent_by_the_one_that_holds_the_sto
         assert record.published == [own, ident]
         assert (await store.recall("from_outside")).value == f"{stage.plaintext} from outside"
         assert len(liar.upgrades) == 1  # the other process never dialled
+
+
+async def test_what_was_in_flight_when_the_line_was_cut_is_sent_next_time(stage):
+    """At once, with the same bytes: being cut off is no word of the relay's on any event."""
+    lie = CloseEvery(12)
+    lie.on = False
+    async with stage.liar(lie) as liar, stage.relay() as honest, stage.store(liar, honest) as store:
+        await stage.sync(store)
+        idents = await store.remember_many((f"k{number}", stage.plaintext) for number in range(60))
+        lie.on = True
+        rounds = 0
+        while (line := (await store.flush()).relays[0]).waiting:
+            rounds += 1
+            assert line.problem.startswith("connection lost")
+            assert "retry" not in line.sent
+            assert line.sent["accepted"] + line.waiting <= 60
+            assert rounds < 10
+        assert rounds >= 60 // 12 - 1
+        lie.on = False
+        assert (await stage.sync(store)).in_step
+        assert sorted(event["id"] for event in await stage.stored(liar.upstream)) == sorted(idents)
+
+
+async def test_a_ledger_that_fails_while_pulling_ends_the_whole_round(stage, monkeypatch):
+    """One sentence per relay, nothing goes on behind the caller's back, and the next round works."""
+
+    async def full(self, events, relay):
+        await asyncio.sleep(0)
+        raise StorageFullError("the disk is full")
+
+    async with stage.liar() as liar, stage.relay() as honest:
+        events = [await stage.event(f"k{number}") for number in range(3)]
+        for url in (liar.upstream, honest.url):
+            await stage.put(url, *events)
+        with monkeypatch.context() as broken:
+            broken.setattr(Reader, "admit", full)
+            async with stage.store(liar, honest, ledger="k.db") as store:
+                before = asyncio.all_tasks()
+                report = await store.sync()
+                assert [line.problem for line in report.relays] == ["the disk is full"] * 2
+                assert not report.complete
+                assert {task.get_coro().__name__ for task in asyncio.all_tasks() - before}.isdisjoint(
+                    {"pull"}
+                )
+        async with stage.store(liar, honest, ledger="k.db") as store:
+            assert (await stage.sync(store)).in_step
+            assert len(await store.recall_all()) == len(events)
+
+
+async def test_a_relay_that_came_back_is_followed_again_as_soon_as_a_sync_succeeds(stage, monkeypatch):
+    """The background waits out its back-off, unless somebody found out before."""
+    monkeypatch.setattr(pool, "RECONNECT_FIRST_SECONDS", 600.0)
+    async with stage.relay() as behind:
+        relay = FaultyRelay(behind.url, record := Record())
+        async with relay:
+            pass  # its port is known now, and closed
+        async with stage.store(relay, background=True) as store:
+            await stage.until(lambda: store.status().relays[0].problem)
+            async with relay:
+                assert (await stage.sync(store)).in_step
+                ident = await store.remember("k", stage.plaintext)
+                async with asyncio.timeout(5):
+                    await record.until(lambda seen: ident in [frame[1] for frame in seen.heard("OK")])
+
+
+async def test_a_broken_background_is_no_secret_and_nobody_waits_for_it(stage, monkeypatch):
+    async def broken(self, connection, plan):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(RelaySync, "run", broken)
+    async with stage.relay() as relay:
+        store = stage.store(relay, background=True)
+        await store.__aenter__()
+        with pytest.raises(NotSynced):
+            await store.recall("k")
+        with pytest.raises(ExceptionGroup) as found:
+            await store.close()
+    assert found.group_contains(ZeroDivisionError)

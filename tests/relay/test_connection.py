@@ -261,6 +261,90 @@ async def test_leaving_a_publish_early_leaves_the_connection_usable(dial, make_e
         assert (await relay.fetch(EVERYTHING)).complete
 
 
+async def test_an_event_left_in_flight_is_judged_for_whoever_publishes_it_again(dial, make_event):
+    event, asked = make_event(), asyncio.Event()
+
+    async def conversation(peer):
+        await peer.hear()
+        await asked.wait()
+        await peer.say("OK", event.id, True, "")
+
+    async def source():
+        yield event.id, event.body()
+        asked.set()
+
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await anext(relay.publish(bodies([event])))
+        assert [item async for item in relay.publish(source())] == [(event.id, ACCEPTED)]
+
+
+async def test_the_same_event_in_two_publishes_is_judged_in_the_first(dial, make_event):
+    event, asked = make_event(), asyncio.Event()
+
+    async def conversation(peer):
+        await peer.hear()
+        await asked.wait()
+        await peer.say("OK", event.id, True, "")
+
+    async def first_of_all(publishing):
+        return [item async for item in publishing]
+
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+        first = asyncio.create_task(first_of_all(relay.publish(bodies([event]))))
+        second = asyncio.create_task(first_of_all(relay.publish(bodies([event]))))
+        assert await second == []
+        asked.set()
+        assert await first == [(event.id, ACCEPTED)]
+
+
+async def test_sending_goes_on_while_the_caller_handles_a_verdict(dial, make_event):
+    events, all_sent = [make_event(number) for number in range(5)], asyncio.Event()
+
+    async def conversation(peer):
+        for _ in range(3):
+            await peer.hear()
+        for event in events[:2]:  # each OK makes room for one more
+            await peer.say("OK", event.id, True, "")
+            await peer.hear()
+        all_sent.set()
+        for event in events[2:]:
+            await peer.say("OK", event.id, True, "")
+
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+        seen = []
+        async for ident, _ in relay.publish(bodies(events), window=3):
+            seen.append(ident)
+            await all_sent.wait()
+    assert seen == [event.id for event in events]
+
+
+async def test_verdicts_do_not_pile_up_before_a_caller_who_does_not_read_them(dial, make_event):
+    async def conversation(peer):
+        while True:
+            name, *rest = await peer.hear()
+            if name == "EVENT":
+                await peer.say("OK", rest[0]["id"], True, "")
+            elif name == "REQ":
+                await peer.say("EOSE", rest[0])
+
+    events, pulled = [make_event(number) for number in range(100)], []
+
+    def source():
+        for item in bodies(events):
+            pulled.append(item)
+            yield item
+
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+        publishing = relay.publish(source(), window=5)
+        first = await anext(publishing)
+        for _ in range(20):  # each is answered after everything that was sent before it
+            assert (await relay.fetch(EVERYTHING)).complete
+        assert len(pulled) < 20
+        assert len([first] + [item async for item in publishing]) == 100
+
+
 # ── Dialling that fails ─────────────────────────────────────────────────────────────────
 
 
@@ -527,6 +611,22 @@ async def test_a_lost_connection_returns_what_was_in_flight_and_sends_no_more(di
     assert len(pulled) <= 4
 
 
+async def test_a_lost_connection_does_not_wait_for_a_source_that_waits(dial):
+    waiting = asyncio.Event()
+
+    async def source():
+        waiting.set()
+        await asyncio.Event().wait()
+        yield
+
+    async def conversation(peer):
+        await waiting.wait()
+        peer.socket.transport.abort()
+
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+        assert [item async for item in relay.publish(source())] == []
+
+
 async def test_what_came_before_the_relay_hung_up_still_counts(dial, make_event):
     events = [make_event(number) for number in range(3)]
 
@@ -541,6 +641,17 @@ async def test_what_came_before_the_relay_hung_up_still_counts(dial, make_event)
         verdicts = dict([item async for item in relay.publish(bodies(events))])
     assert [verdicts[event.id].outcome for event in events] == ["accepted", "accepted", "retry"]
     assert verdicts[events[2].id].reason == relay.problem == "connection lost (code 1013)"
+
+
+async def test_a_relay_that_closes_with_too_big_is_not_misbehaving_itself(dial):
+    async def conversation(peer):
+        await peer.hear()
+        await peer.socket.close(1009)
+
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+        page = await relay.fetch(EVERYTHING)
+    assert page.reason == "connection lost (code 1009)"
+    assert not relay.misbehaving
 
 
 async def test_p10_a_rate_limit_stops_the_sending(dial, make_event):
@@ -622,13 +733,16 @@ async def demand_auth(peer):
     await peer.say("OK", (await peer.hear())[1]["id"], False, "auth-required: who are you")
 
 
-@pytest.mark.parametrize("slow", [False, True])
-async def test_a_signer_that_fails_or_hangs_ends_nothing_else(dial, make_event, slow):
-    async def sign(unsigned):
-        if slow:
-            await asyncio.Event().wait()
-        raise ZeroDivisionError
+async def refuses_to_sign(unsigned):
+    raise ZeroDivisionError
 
+
+async def never_signs(unsigned):
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("answer", "seconds"), [(refuses_to_sign, 60), (never_signs, 0.05)])
+async def test_a_signer_that_fails_or_hangs_ends_nothing_else(dial, make_event, answer, seconds):
     async def conversation(peer):
         await demand_auth(peer)
         await peer.serve_page()
@@ -636,7 +750,7 @@ async def test_a_signer_that_fails_or_hangs_ends_nothing_else(dial, make_event, 
     event = make_event()
     async with (
         relay_that(conversation) as url,
-        dial(url, sign=sign, timeouts=Timeouts(sign=0.05)) as relay,
+        dial(url, sign=answer, timeouts=Timeouts(sign=seconds)) as relay,
         asyncio.timeout(5),
     ):
         verdicts = [item async for item in relay.publish(bodies([event]))]
@@ -674,6 +788,15 @@ async def test_closing_ends_an_open_fetch_as_incomplete(dial):
         await relay.fetch(EVERYTHING)
 
 
+async def test_a_connection_is_used_once(dial):
+    async with relay_that(Peer.serve_page) as url, asyncio.timeout(5):
+        relay = dial(url)
+        async with relay:
+            assert (await relay.fetch(EVERYTHING)).complete
+        with pytest.raises(RelayError, match="used already"):
+            await relay.__aenter__()
+
+
 async def test_a_cancelled_fetch_closes_its_subscription(dial):
     asked, closed = asyncio.Event(), asyncio.Event()
 
@@ -701,11 +824,8 @@ async def test_nothing_runs_on_after_closing(dial, make_event):
         assert (await peer.hear())[0] == "REQ"
         heard.set()
 
-    async def sign(unsigned):
-        await asyncio.Event().wait()
-
     async with relay_that(conversation) as url, asyncio.timeout(5):
-        async with dial(url, sign=sign) as relay:
+        async with dial(url, sign=never_signs) as relay:
             publishing = relay.publish(bodies([make_event(1)]))
             verdict = asyncio.create_task(anext(publishing))
             await asyncio.sleep(0)
@@ -717,7 +837,11 @@ async def test_nothing_runs_on_after_closing(dial, make_event):
         assert [task for task in asyncio.all_tasks() if "relay/connection.py" in repr(task)] == []
 
 
-async def test_a_relay_that_does_not_say_goodbye_is_cut_off(dial):
+@asynccontextmanager
+async def deaf_relay():
+    """A relay that completes the handshake and reads, but never says a word; `.left` when its peer is gone."""
+    said, left = asyncio.Event(), asyncio.Event()
+
     async def deaf(reader, writer):
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         key = next(line.split(": ")[1] for line in head.split("\r\n") if line.startswith("Sec-WebSocket-Key"))
@@ -728,14 +852,32 @@ async def test_a_relay_that_does_not_say_goodbye_is_cut_off(dial):
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n"
         )
-        while await reader.read(65_536):
+        try:
+            while await reader.read(65_536):
+                said.set()
+        except ConnectionError:
             pass
         left.set()
 
-    left = asyncio.Event()
-    async with tcp_server(deaf) as port, asyncio.timeout(5):
-        async with dial(f"ws://127.0.0.1:{port}", timeouts=Timeouts(close=0.05)):
+    async with tcp_server(deaf) as port:
+        yield f"ws://127.0.0.1:{port}", said, left
+
+
+async def test_a_relay_that_does_not_say_goodbye_is_cut_off(dial):
+    async with deaf_relay() as (url, _, left), asyncio.timeout(5):
+        async with dial(url, timeouts=Timeouts(close=0.05)):
             pass
+        await left.wait()
+
+
+async def test_a_close_that_is_cancelled_still_cuts_the_line(dial):
+    async with deaf_relay() as (url, said, left), asyncio.timeout(5):
+        relay = await dial(url, timeouts=Timeouts(close=60)).__aenter__()
+        closing = asyncio.create_task(relay.close())
+        await said.wait()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
         await left.wait()
 
 

@@ -202,3 +202,8 @@ def test_a_relays_name_is_made_printable():
     found = RelayInformation.parse(json.dumps({"name": "\x1b[31mred" + "x" * 1_000}).encode())
     assert found.name.isprintable()
     assert len(found.name) < 300
+
+
+def test_a_document_of_more_than_64_kib_is_none():
+    assert RelayInformation.parse(b"{}" + b" " * 65_534) == RelayInformation()
+    assert RelayInformation.parse(b"{}" + b" " * 65_535) is None

@@ -213,9 +213,11 @@ def test_what_is_no_event_at_all_is_invalid(talk, value):
     assert the_page(talk.hear("EOSE", sub)).invalid == 1
 
 
-def test_an_unverified_event_changes_nothing_but_a_counter(talk, make_event):
+@pytest.mark.parametrize("noticed", [False, True])
+def test_an_unverified_event_changes_nothing_but_a_counter(talk, make_event, noticed):
     sub = talk.ask()
-    talk.hear("NOTICE", "busy")
+    if noticed:
+        talk.hear("NOTICE", "busy")
     before = talk.session.deadline()
     talk.now += 1
     talk.hear("EVENT", sub, forged(make_event(99)))
@@ -335,7 +337,17 @@ def test_a_flood_of_frames_that_answer_nothing_is_hung_up_on(start):
     assert talk.hear("EOSE", sub) == []
 
 
-def test_a_useful_answer_forgives_the_noise_before_it(start):
+def test_an_ok_forgives_the_noise_before_it(start, make_event):
+    talk = start(noise_budget=100)
+    for number in range(5):
+        event = make_event(number)
+        talk.publish(event)
+        for _ in range(90):
+            assert talk.hear("NOTICE", "hello") == []
+        assert judged(talk.hear("OK", event.id, True, "")) == {event.id: ACCEPTED}
+
+
+def test_a_page_forgives_the_noise_before_it(start):
     talk = start(noise_budget=100)
     for _ in range(5):
         sub = talk.ask()
@@ -453,6 +465,18 @@ def test_disconnect_ends_everything_as_incomplete(talk, make_event):
     assert (page.complete, page.reason, page.events) == (False, "connection lost", (kept,))
     assert judged(actions) == {flying.id: Verdict(Outcome.RETRY, "connection lost")}
     assert talk.session.disconnected() == talk.hear("EOSE", sub) == []
+
+
+def test_disconnect_ends_what_waits_for_auth(talk, make_event):
+    event, sub = make_event(), talk.ask()
+    talk.hear("AUTH", "one")
+    talk.publish(event)
+    talk.hear("OK", event.id, False, "auth-required: x")
+    talk.hear("CLOSED", sub, "auth-required: x")
+    actions = talk.session.disconnected()
+    assert judged(actions) == {event.id: Verdict(Outcome.RETRY, "connection lost")}
+    assert the_page(actions).reason == "connection lost"
+    assert talk.session.deadline() is None
 
 
 # ── Frames that are none ────────────────────────────────────────────────────────────────
@@ -624,6 +648,48 @@ def test_r10_a_subscription_is_asked_again_after_auth(talk, make_event):
     assert (page.complete, page.events) == (True, (event,))
 
 
+def test_a_subscription_that_waits_for_auth_takes_no_events(talk, make_event):
+    sub = talk.ask()
+    talk.hear("AUTH", "one")
+    talk.hear("CLOSED", sub, "auth-required: x")
+    assert talk.hear_event(sub, make_event()) == talk.hear("EOSE", sub) == []
+    assert talk.counts.unasked == 2
+    auth, _ = talk.signed("one")
+    talk.hear("OK", auth.id, True, "")
+    assert the_page(talk.hear("EOSE", sub)).received == 0
+
+
+def test_a_subscription_asked_again_gets_the_full_patience(talk):
+    sub = talk.ask()
+    talk.hear("AUTH", "one")
+    talk.hear("CLOSED", sub, "auth-required: x")
+    assert talk.wait(30) == []  # a slow signer
+    auth, _ = talk.signed("one")
+    talk.hear("OK", auth.id, True, "")
+    assert talk.wait(9) == []
+    assert the_page(talk.wait(1)).reason == "went silent"
+
+
+def test_an_event_that_waits_for_auth_is_not_sent_twice(talk, make_event):
+    event = make_event()
+    talk.hear("AUTH", "one")
+    talk.publish(event)
+    talk.hear("OK", event.id, False, "auth-required: x")
+    assert talk.publish(event) == []
+
+
+def test_a_challenge_after_the_acceptance_is_answered_when_it_matters(talk, make_event):
+    first, second = make_event(1), make_event(2)
+    talk.hear("AUTH", "one")
+    talk.publish(first)
+    talk.hear("OK", first.id, False, "auth-required: x")
+    auth, _ = talk.signed("one")
+    talk.hear("OK", auth.id, True, "")
+    assert talk.hear("AUTH", "two") == []
+    talk.publish(second)
+    assert talk.hear("OK", second.id, False, "auth-required: again") == [SignAuth("two")]
+
+
 def test_the_challenge_may_come_after_the_refusal(talk, make_event):
     event = make_event()
     talk.publish(event)
@@ -769,6 +835,16 @@ def test_a_signer_that_fails_leaves_the_event_for_later(talk, make_event):
     talk.hear("OK", event.id, False, "auth-required: x")
     assert judged(talk.session.signing_failed())[event.id].outcome is Outcome.RETRY
     assert talk.session.signing_failed() == []
+
+
+def test_a_failure_reported_after_the_signature_changes_nothing(talk, make_event):
+    event = make_event()
+    talk.hear("AUTH", "one")
+    talk.publish(event)
+    talk.hear("OK", event.id, False, "auth-required: x")
+    auth, _ = talk.signed("one")
+    assert talk.session.signing_failed() == []
+    assert [frame[0] for frame in sent(talk.hear("OK", auth.id, True, ""))] == ["EVENT"]
 
 
 def test_a_relay_that_never_answers_the_auth_leaves_the_event_for_later(talk, make_event):

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import RelayError, SenseMemoryError
+from sense_memory.interfaces.cli.invocation import password_prompt
 from sense_memory.interfaces.cli.syncing import LOCAL, survival
 from sense_memory.interfaces.cli.text import age, quantity
 from sense_memory.settings import Settings, find_secret, ledger_path
@@ -78,12 +79,12 @@ def check_key(settings: Settings) -> tuple[Check, LocalSigner | None]:
     from sense_memory.nostr.signer import LocalSigner
 
     try:
-        secret, place = find_secret(settings)
+        secret, place = find_secret(settings, ask_password=password_prompt())
     except SenseMemoryError as error:
         return Check("key", State.FAIL, str(error)), None
     signer = LocalSigner(secret)
-    mode = f", mode {_mode(settings.key_file):04o}" if place.startswith("the key file") else ""
-    return Check("key", State.OK, f"{signer.npub}, from {place}{mode}"), signer
+    shown = f", mode {_mode(settings.key_file):04o}" if place.endswith(str(settings.key_file)) else ""
+    return Check("key", State.OK, f"{signer.npub}, from {place}{shown}"), signer
 
 
 async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Check], Status | None]:

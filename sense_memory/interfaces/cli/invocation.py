@@ -7,6 +7,7 @@ as one line each. Heavy modules are imported when a command needs them.
 from __future__ import annotations
 
 import asyncio
+import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,7 +118,14 @@ def signer_of(settings: Settings) -> LocalSigner:
     from sense_memory.settings import find_secret
 
     with warnings_as_lines():
-        return LocalSigner(find_secret(settings)[0])
+        return LocalSigner(find_secret(settings, ask_password=password_prompt())[0])
+
+
+def password_prompt() -> Callable[[str], str] | None:
+    """How to ask for the password of an encrypted key: unseen, on the terminal; None without one."""
+    from getpass import getpass
+
+    return (lambda prompt: getpass(f"{prompt}: ")) if sys.stderr.isatty() else None
 
 
 @contextmanager
@@ -152,6 +160,7 @@ JsonOption = Annotated[
         help="Print JSON; also understood before the command.",
         callback=_also_json,
         show_default=False,
+        metavar="",
     ),
 ]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sense_memory.errors import BadKey, InvalidInput
-from sense_memory.interfaces.cli.invocation import JsonOption, of, warnings_as_lines
+from sense_memory.errors import BadKey, InvalidInput, KeyMissing, SenseMemoryError, UnsafeKeyFile
+from sense_memory.interfaces.cli.invocation import JsonOption, of, password_prompt, warnings_as_lines
 from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.text import as_json
 
@@ -33,6 +33,7 @@ def init(
             "--import",
             help="Use a key you have: nsec or 64 hex digits, from stdin or typed unseen.",
             show_default=False,
+            metavar="",
         ),
     ] = False,
     show_nsec: Annotated[
@@ -41,6 +42,7 @@ def init(
             "--show-nsec",
             help="Print the secret key, to write it down. It is all one needs.",
             show_default=False,
+            metavar="",
         ),
     ] = False,
     _json: JsonOption = False,
@@ -51,37 +53,63 @@ def init(
     can. With --show-nsec, a key that exists is shown again.
     """
     if context.args:  # never repeated: it may be the key
-        raise typer.BadParameter(
-            "init takes no arguments; a key comes on stdin or is typed unseen, see --import"
-        )
-    invocation = of(context)
-    settings = invocation.settings()
-    exists = settings.key_file.exists() and show_nsec and not import_key
-    done = "shown" if exists else "imported" if import_key else "made"
-    with _secret(settings, exists=exists, import_key=import_key) as secret:
-        shown = secret.nsec() if show_nsec else None
-        public_key = secret.public_key
+        context.fail("init takes no arguments; a key comes on stdin or is typed unseen, see --import")
     from sense_memory.nostr.keys import npub
 
-    owner = npub(public_key)
+    invocation = of(context)
+    settings = invocation.settings()
+    secret, place, done = _key(settings, import_key=import_key, show=show_nsec)
+    with secret:
+        shown = secret.nsec() if show_nsec else None
+        public_key = secret.public_key
     if invocation.as_json:
-        result = {"agent": settings.agent, "npub": owner, "key_file": str(settings.key_file), "done": done}
+        path = str(settings.key_file) if settings.key_file.exists() else None
+        result = {
+            "agent": settings.agent,
+            "npub": npub(public_key),
+            "place": place,
+            "key_file": path,
+            "done": done,
+        }
         typer.echo(as_json(result | ({"nsec": shown} if shown else {})))
     else:
-        _explain(settings, owner, done, shown)
-    _warn_if_unused(settings, public_key)
+        _explain(settings.agent, npub(public_key), place, done, shown)
+    _warn_if_unused(settings, public_key, place)
 
 
-def _secret(settings: Settings, *, exists: bool, import_key: bool) -> Secret:
-    """The key, in its file already."""
-    from sense_memory.keyfile import read_secret, write_secret
+def _key(settings: Settings, *, import_key: bool, show: bool) -> tuple[Secret, str, str]:
+    """The agent's key, stored; where it is, and whether it was "made", "imported" or only "shown"."""
+    from sense_memory.keyfile import write_secret
     from sense_memory.nostr.keys import Secret
 
-    if exists:
-        return read_secret(settings.key_file)
+    wants_present = show and not import_key
+    secret, place = _present(settings, unlock=wants_present)
+    if wants_present and secret is not None:
+        return secret, place, "shown"
+    if place:
+        raise UnsafeKeyFile(
+            f"agent {settings.agent} has a key already, in {place}, and a key is never overwritten or hidden "
+            "by another; nothing was changed. Choose another agent name: sense-memory --agent NAME init"
+        )
     secret = _imported() if import_key else Secret.generate()
     write_secret(settings.key_file, secret)
-    return secret
+    return secret, f"the key file {settings.key_file}", "imported" if import_key else "made"
+
+
+def _present(settings: Settings, *, unlock: bool) -> tuple[Secret | None, str]:
+    """The agent's own key and its place: its file, its entry in the keyring, or its encrypted file.
+
+    The key is None where there is none (the place is empty), and where it is encrypted and not unlocked.
+    """
+    from sense_memory.agentkey import agent_key
+
+    agent = settings.agent if settings.origins["key_file"] == "default" else None
+    try:
+        return agent_key(settings.key_file, agent, password_prompt() if unlock else None)
+    except KeyMissing as missing:
+        if missing.locked is not None and unlock:
+            raise
+        return None, missing.locked or ""
 
 
 def _imported() -> Secret:
@@ -98,12 +126,12 @@ def _imported() -> Secret:
     raise InvalidInput(problem)
 
 
-def _explain(settings: Settings, owner: str, done: str, shown: str | None) -> None:
+def _explain(agent: str, owner: str, place: str, done: str, shown: str | None) -> None:
     what = {"shown": "This is the key", "imported": "Imported the key", "made": "Made a key"}[done]
     lines = [
-        f"{what} of agent {settings.agent!r}.",
+        f"{what} of agent {agent!r}.",
         f"  public key  {owner}",
-        f"  secret key  {settings.key_file} (readable by you only)",
+        f"  secret key  in {place}",
     ]
     lines += [f"  nsec        {shown}"] if shown else []
     lines += [
@@ -113,16 +141,21 @@ def _explain(settings: Settings, owner: str, done: str, shown: str | None) -> No
         "Whoever has it can read and write everything, so share it with nobody, and log it nowhere.",
     ]
     if not shown:
-        lines.append("To see it once, for the copy: sense-memory init --show-nsec")
+        lines.append("To see it for the copy: sense-memory init --show-nsec")
     typer.echo("\n".join(lines))
 
 
-def _warn_if_unused(settings: Settings, public_key: str) -> None:
+def _warn_if_unused(settings: Settings, public_key: str, place: str) -> None:
     """Another key may come first, such as NOSTR_NSEC in the environment."""
     from sense_memory.settings import find_secret
 
-    with warnings_as_lines():
-        secret, place = find_secret(settings)
+    try:
+        with warnings_as_lines():
+            secret, first = find_secret(settings)  # without a password: nobody is asked twice
+    except SenseMemoryError as error:
+        if not isinstance(error, KeyMissing) or error.locked != place:
+            typer.echo(f"warning: this key is not the one in use: {error}", err=True)
+        return
     with secret:
         if secret.public_key != public_key:
-            typer.echo(f"warning: this key is not the one in use: {place} comes first", err=True)
+            typer.echo(f"warning: this key is not the one in use: {first} comes first", err=True)

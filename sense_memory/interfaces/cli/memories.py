@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 KeyArgument = Annotated[
-    str, typer.Argument(show_default=False, help="The memory's name, 1 to 256 characters.")
+    str, typer.Argument(metavar="KEY", show_default=False, help="The memory's name, 1 to 256 characters.")
 ]
 
 
@@ -33,9 +33,14 @@ KeyArgument = Annotated[
 def remember(
     context: typer.Context,
     *,
-    key: Annotated[str | None, typer.Argument(show_default=False, help="The memory's name.")] = None,
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", show_default=False, help="The memory's name.")
+    ] = None,
     value: Annotated[
-        str | None, typer.Argument(show_default=False, help="Its text; missing or `-` reads stdin, as it is.")
+        str | None,
+        typer.Argument(
+            metavar="VALUE", show_default=False, help="Its text; missing or `-` reads stdin, as it is."
+        ),
     ] = None,
     many: Annotated[
         Path | None,
@@ -50,16 +55,17 @@ def remember(
     """Keep a value under a key, replacing the one before.
 
     Done means: durable in the local ledger. Relays then get a few seconds to take it; what they have
-    not got by then is queued, and sent by the next command that talks to them.
+    not got by then is queued, and sent by the next command that talks to them. A value that begins
+    with a dash needs `--` before it.
     """
-    writing.refuse_contradiction(wait, require_acks)
+    writing.refuse_contradiction(context, wait, require_acks)
     if many is not None:
         if key is not None:
-            raise typer.BadParameter("--many takes its keys from the file; give no KEY with it")
+            context.fail("--many takes its keys from the file; give no KEY with it")
         _remember_many(context, reading.pairs(many), wait, require_acks)
         return
     if key is None:
-        raise typer.BadParameter("give a KEY, or a file with --many")
+        context.fail("give a KEY, or a file with --many")
     text = reading.text_or_stdin(value, "value")
     invocation = of(context)
 
@@ -125,7 +131,7 @@ def forget(
     The deletion is sent even where the key is unknown here, because it may exist on relays. Nobody can
     promise that every copy is gone.
     """
-    writing.refuse_contradiction(wait, require_acks)
+    writing.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
     async def work(store: MemoryStore) -> writing.Written:
@@ -142,14 +148,16 @@ def journal(
     *,
     text: Annotated[
         str | None,
-        typer.Argument(show_default=False, help="The entry; missing or `-` reads stdin, as it is."),
+        typer.Argument(
+            metavar="TEXT", show_default=False, help="The entry; missing or `-` reads stdin, as it is."
+        ),
     ] = None,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
     """Write a journal entry. Entries are never replaced."""
-    writing.refuse_contradiction(wait, require_acks)
+    writing.refuse_contradiction(context, wait, require_acks)
     content = reading.text_or_stdin(text, "entry")
     invocation = of(context)
 

@@ -32,7 +32,8 @@ _ORDER = (  # of `--help`: what one needs first stands first
     *("sync", "status", "relays", "relay"),
 )
 
-_is_secret = re.compile(r"\s*nsec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
+_UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it, and where it lives has changed
+_is_secret = re.compile(r"\s*n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
 
 
 class Commands(TyperGroup):
@@ -60,14 +61,23 @@ class Commands(TyperGroup):
         except SenseMemoryError as error:
             code = ExitCode.USAGE if isinstance(error, InvalidInput) else ExitCode.ERROR
             _end(ctx, code, type(error).__name__, str(error))
+        except _UsageError as error:
+            if not _wants_json(ctx):
+                raise  # typer shows the usage as well
+            _end(ctx, ExitCode.USAGE, "UsageError", error.format_message())
         except OSError as error:
             if error.filename is None:  # a closed pipe, for one: typer knows what to do
                 raise
             _end(ctx, ExitCode.ERROR, "OSError", f"{error.filename}: {error.strerror}")
 
 
+def _wants_json(ctx: typer.Context) -> bool:
+    """Whether JSON was asked for, even where no command could be found."""
+    return of(ctx).as_json if ctx.obj is not None else bool(ctx.params.get("as_json"))
+
+
 def _end(ctx: typer.Context, code: ExitCode, name: str, message: str) -> NoReturn:
-    if of(ctx).as_json:
+    if _wants_json(ctx):
         typer.echo(as_json({"error": {"type": name, "message": message}}))
     else:
         typer.echo(f"error: {safe(message)}", err=True)
@@ -78,7 +88,7 @@ app = typer.Typer(
     name="sense-memory",
     cls=Commands,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=(
@@ -113,19 +123,23 @@ def options(
         Path | None, typer.Option(metavar="FILE", help="Read this file instead of the home folder's .env.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of text.", show_default=False)
+        bool, typer.Option("--json", help="Print JSON instead of text.", show_default=False, metavar="")
     ] = False,
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Show the version.", callback=_version, is_eager=True, show_default=False
+            "--version",
+            help="Show the version.",
+            callback=_version,
+            is_eager=True,
+            show_default=False,
+            metavar="",
         ),
     ] = False,
 ) -> None:
     """A memory that belongs to an agent's key: kept here, signed and encrypted, copied to relays.
 
-    First: sense-memory init, then sense-memory remember.
-
-    Copies elsewhere: sense-memory relays add, then sense-memory sync.
+    First make a key: `sense-memory init`. Then keep something: `sense-memory remember`.
+    For copies on other machines: `sense-memory relays add`, then `sense-memory sync`.
     """
     context.obj = Invocation(agent, tuple(relay) if relay else None, ledger, env_file, as_json)

@@ -23,13 +23,16 @@ def text_or_stdin(argument: str | None, what: str) -> str:
     """The argument, or stdin where it is missing or "-".
 
     Raises:
-        InvalidInput: stdin is not UTF-8, or the argument is no Unicode text.
+        InvalidInput: stdin is empty or not UTF-8.
     """
     if argument is not None and argument != "-":
         return argument
     if sys.stdin.isatty():
         typer.echo(f"Type the {what}; end with Ctrl-D on a line of its own.", err=True)
-    return _decoded(typer.get_binary_stream("stdin").read(), "stdin")
+    text = _decoded(typer.get_binary_stream("stdin").read(), "stdin")
+    if not text:  # far more often an accident than a wish, and it would replace what is there
+        raise InvalidInput(f"stdin is empty; nothing was written. Give an empty {what} as an argument: ''")
+    return text
 
 
 def pairs(source: Path) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sense_memory.settings import Settings
 
-commands = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+commands = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 app.add_typer(
     commands,
     name="relays",
@@ -31,7 +31,8 @@ app.add_typer(
 )
 
 UrlArgument = Annotated[
-    str, typer.Argument(show_default=False, help="wss://…, or ws:// for a relay on this machine.")
+    str,
+    typer.Argument(metavar="URL", show_default=False, help="wss://…, or ws:// for a relay on this machine."),
 ]
 
 
@@ -113,7 +114,9 @@ def _listed(settings: Settings) -> dict[str, Any]:
 @app.command(rich_help_panel=RELAYS, epilog="Example: sense-memory relay --port 7447")
 def relay(
     context: typer.Context,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="TCP port; 0 takes a free one.")] = 7447,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, metavar="PORT", help="TCP port; 0 takes a free one.")
+    ] = 7447,
     data: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Where it keeps its data. Default: relay.db in the home folder."),

@@ -27,7 +27,10 @@ LOCAL = "this machine: not a backup"
 def sync(
     context: typer.Context,
     full: Annotated[
-        bool, typer.Option("--full", help="Compare everything instead of what is new.", show_default=False)
+        bool,
+        typer.Option(
+            "--full", help="Compare everything instead of what is new.", show_default=False, metavar=""
+        ),
     ] = False,
     _json: JsonOption = False,
 ) -> None:
@@ -84,7 +87,7 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
         return f"{found}; nothing is sent before it has shown everything" if relay.held_back else found
     if not state.holds_all:
         return "; ".join(f"{reason} ({count:,})" for reason, count in relay.reasons.items()) or "not finished"
-    return "in step"
+    return f"in step ({LOCAL})" if state.is_local else "in step"
 
 
 def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
@@ -97,8 +100,7 @@ def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
     show(count_table("relay", rows, ("time",), always=("new", "known", "sent")))
     show(Text())
     for relay, state in rounds:
-        local = f" ({LOCAL})" if state.is_local else ""
-        show(Text(f"{relay.url}: {one_line(outcome(relay, state))}{local}"))
+        show(Text(f"{relay.url}: {one_line(outcome(relay, state))}"))
     if not in_step:
         show(Text("Not everything is in step. Nothing is lost: what waits is queued here, try again later."))
 
@@ -166,7 +168,7 @@ def _print_status(status: Status) -> None:
     if counts["quarantined"]:
         waits = quantity(counts["quarantined"], "event")
         lines.append(f"        {waits} dated ahead of this clock wait for their time; check the clocks")
-    show(*(Text(line) for line in lines))
+    typer.echo("\n".join(lines))
     if status.relays:
         show(Text(), _relay_table(status, time.time()))
         notes = [(relay.url, note) for relay in status.relays if (note := _note(relay))]

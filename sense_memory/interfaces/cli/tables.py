@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from sense_memory.interfaces.cli.text import age, iso, one_line, safe
+from sense_memory.interfaces.cli.text import age, local_time, one_line, safe
 
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def print_entries(entries: Sequence[JournalEntry], now: float) -> None:
     for number, entry in enumerate(entries):
         if number:
             out.print()
-        when = f"{age(entry.created_at, now)} · {iso(entry.created_at)}"
+        when = f"{age(entry.created_at, now)} · {local_time(entry.created_at)}"
         out.print(Text(when, style="dim"))
         out.print(Text(safe(entry.content).rstrip("\n")), soft_wrap=not out.is_terminal)
 

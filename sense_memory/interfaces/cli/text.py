@@ -36,14 +36,15 @@ def age(then: float, now: float) -> str:
 
 
 def iso(then: float | None) -> str | None:
-    """A time in seconds since 1970 as ISO 8601 in UTC, to the millisecond; None stays None."""
-    if then is None:
-        return None
-    try:
-        moment = datetime.fromtimestamp(then, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None  # a number that is no date of this calendar
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """A time in seconds since 1970 as ISO 8601 in UTC, to the millisecond; None where it is no date."""
+    moment = _moment(then)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment else None
+
+
+def local_time(then: float) -> str:
+    """A time in seconds since 1970 as date and time of this machine's time zone."""
+    moment = _moment(then)
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}" if moment else "at no known time"
 
 
 def quantity(count: int, noun: str, plural: str = "") -> str:
@@ -68,6 +69,13 @@ def as_json(value: Any) -> str:
     """JSON that people can read too: indented, letters as they are, what is not printable escaped."""
     shown = json.dumps(value, ensure_ascii=False, indent=2)
     return "".join(char if char.isprintable() or char == "\n" else _json_escape(char) for char in shown)
+
+
+def _moment(then: float | None) -> datetime | None:
+    try:
+        return None if then is None else datetime.fromtimestamp(then, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None  # a number that is no date of this calendar
 
 
 def _is_harmless(char: str) -> bool:

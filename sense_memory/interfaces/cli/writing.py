@@ -78,10 +78,10 @@ class Written:
     acks: int
 
 
-def refuse_contradiction(wait: float, require_acks: int) -> None:
+def refuse_contradiction(context: typer.Context, wait: float, require_acks: int) -> None:
     """Acknowledgements can not be asked for without talking to relays. Checked before anything is written."""
     if require_acks and not wait:
-        raise typer.BadParameter("--require-acks needs relays to be contacted; give --wait more than 0")
+        context.fail("--require-acks needs relays to be contacted; give --wait more than 0")
 
 
 async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:

@@ -12,7 +12,6 @@ import sys
 import threading
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -209,8 +208,3 @@ def nsec():
 def secrets():
     """Every form of the agent's key that must never be shown."""
     return NSEC, HEX, HEX.upper(), bytes.fromhex(HEX).decode("latin-1")
-
-
-@pytest.fixture
-def root():
-    return Path(__file__).parents[3]

@@ -3,9 +3,14 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from sense_memory.interfaces.cli import app, keys
-from sense_memory.keyfile import read_secret
-from sense_memory.nostr.keys import npub
+from sense_memory import keychain
+from sense_memory.interfaces.cli import app, invocation, keys
+from sense_memory.keyfile import read_secret, write_ncryptsec
+from sense_memory.nostr.keys import npub, parse_secret
+from sense_memory.nostr.nip49 import encrypt_secret
+
+
+PASSWORD = "correct horse"
 
 
 @pytest.fixture
@@ -123,7 +128,13 @@ def test_the_secret_is_shown_only_when_asked_for_and_also_later(agent, nsec, key
 def test_init_as_json(cli, key_file):
     found = cli.json("init")
 
-    assert found == {"agent": "default", "npub": found["npub"], "key_file": str(key_file), "done": "made"}
+    assert found == {
+        "agent": "default",
+        "npub": found["npub"],
+        "place": f"the key file {key_file}",
+        "key_file": str(key_file),
+        "done": "made",
+    }
     assert cli.json("--agent", "bob", "init", "--show-nsec").keys() == {*found, "nsec"}
 
 
@@ -134,6 +145,58 @@ def test_a_key_that_another_one_hides_is_warned_about(cli, nsec, monkeypatch):
 
     assert "not the one in use: NOSTR_NSEC in the environment comes first" in result.stderr
     assert nsec not in result.output
+
+
+@pytest.fixture
+def encrypted(home, nsec):
+    """The agent's key, encrypted with a password, as its only key."""
+    with parse_secret(nsec) as secret:
+        write_ncryptsec(home / "keys" / "default.ncryptsec", encrypt_secret(secret, PASSWORD, log_n=16))
+
+
+def test_an_encrypted_key_is_not_hidden_by_a_new_one(cli, encrypted, key_file, nsec):
+    assert "default.ncryptsec" in cli("init", code=1).stderr
+    cli("init", "--import", stdin=nsec, code=1)
+    assert not key_file.exists()
+
+
+def test_a_key_in_the_keyring_is_not_hidden_by_a_new_one(cli, key_file, nsec, monkeypatch):
+    monkeypatch.setattr(keychain, "installed", lambda: True)
+    monkeypatch.setattr(keychain, "load", lambda agent: parse_secret(nsec) if agent == "default" else None)
+
+    assert "the system's keyring" in cli("init", code=1).stderr
+    assert cli.json("init", "--show-nsec")["nsec"] == nsec
+    assert not key_file.exists()
+    cli("--agent", "bob", "init")
+
+
+def test_without_a_terminal_nobody_is_asked_for_a_password(cli, encrypted):
+    for command in (["init", "--show-nsec"], ["list"]):
+        assert "nobody could be asked" in cli(*command, code=1).stderr
+
+
+def test_in_a_terminal_the_password_is_asked_for_unseen(cli, encrypted, nsec, monkeypatch):
+    asked = []
+    for module in (invocation, keys):
+        monkeypatch.setattr(
+            module, "password_prompt", lambda: lambda prompt: asked.append(prompt) or PASSWORD
+        )
+
+    assert cli.json("list") == []
+    assert cli.json("init", "--show-nsec")["nsec"] == nsec
+    assert len(asked) == 2
+
+
+def test_a_password_prompt_needs_a_terminal(monkeypatch):
+    class Terminal:
+        @staticmethod
+        def isatty():
+            return True
+
+    assert invocation.password_prompt() is None
+    monkeypatch.setattr(invocation.sys, "stderr", Terminal)
+    monkeypatch.setattr("getpass.getpass", lambda prompt: f"<{prompt}>")
+    assert invocation.password_prompt()("Password for it") == "<Password for it: >"
 
 
 def test_init_writes_the_file_that_the_settings_name(cli, tmp_path, monkeypatch):

@@ -50,6 +50,21 @@ def test_a_value_comes_from_stdin_where_it_is_missing_or_a_dash(agent, arguments
     assert agent("recall", "k").stdout_bytes == text.encode()
 
 
+def test_an_empty_stdin_never_replaces_a_memory(agent):
+    agent("remember", "k", "v")
+
+    assert "stdin is empty" in agent("remember", "k", stdin="", code=2).stderr
+    assert agent("recall", "k").stdout == "v"
+    agent("remember", "k", "")
+    assert agent("recall", "k").stdout == ""
+
+
+def test_a_value_that_begins_with_a_dash_stands_behind_two(agent):
+    agent("remember", "k", "-5", code=2)
+    agent("remember", "--", "k", "-5")
+    assert agent("recall", "k").stdout == "-5"
+
+
 def test_a_value_that_is_not_utf8_is_refused_and_nothing_is_written(agent):
     result = agent("remember", "k", stdin=b"caf\xe9", code=2)
 
@@ -242,7 +257,8 @@ def test_recent_as_json_and_its_limit(agent):
 def test_an_empty_journal_and_an_empty_entry(agent):
     assert agent("recent").stderr == "The journal is empty.\n"
     assert agent.json("recent") == []
-    assert "non-empty" in agent("journal", stdin="", code=2).stderr
+    assert "stdin is empty" in agent("journal", stdin="", code=2).stderr
+    assert "non-empty" in agent("journal", "", code=2).stderr
     assert agent.json("recent", "-n", "0", code=2)["error"]["type"] == "InvalidInput"
 
 
@@ -257,7 +273,7 @@ def test_journal_entries_are_escaped_and_never_markup(monkeypatch, capsys):
     print_entries([JournalEntry(content=HOSTILE, created_at=1_000.0, event_id="")], 1_090.0)
 
     assert capsys.readouterr().out.splitlines() == [
-        "1 min ago · 1970-01-01T00:16:40.000Z",
+        f"1 min ago · {datetime.fromtimestamp(1_000, UTC).astimezone().strftime('%Y-%m-%d %H:%M')}",
         "red \\u001b[31m, bidi \\u202e, bell \\u0007, c1 \\u009b, link [bold]no[/bold] :smile:",
     ]
 

@@ -69,9 +69,7 @@ def test_version(cli):
     assert cli("--version").stdout == f"sense-memory {__version__}\n"
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["nonsense"], ["recall"], ["recall", "a", "b"], ["recent", "-n", "x"]]
-)
+@pytest.mark.parametrize("arguments", [["nonsense"], ["recall"], ["recall", "a", "b"], ["recent", "-n", "x"]])
 def test_wrong_usage_exits_with_2(cli, arguments):
     cli(*arguments, code=2)
 
@@ -107,6 +105,22 @@ def test_an_error_of_the_tree_is_one_sentence_on_stderr_or_json_on_stdout(cli):
     assert text.stderr.startswith("error: no secret key found; looked at ")
     assert text.stderr.count("\n") == 1
     assert json.loads(data.stdout)["error"]["type"] == "KeyMissing"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["recal", "k"], "No such command 'recal'. Did you mean"),
+        (["remember"], "give a KEY"),
+        (["recall"], "Missing argument"),
+        (["list", "--nope"], "No such option"),
+    ],
+)
+def test_wrong_usage_is_json_too_where_that_is_asked_for_first(cli, arguments, message):
+    error = cli.json(*arguments, code=2)["error"]
+
+    assert error["type"] == "UsageError"
+    assert error["message"].startswith(message)
 
 
 def test_a_setting_that_can_not_be_used_exits_with_2_and_says_where_it_came_from(cli, monkeypatch):
@@ -200,7 +214,7 @@ def test_real_processes_share_a_memory_and_a_pipe_gets_the_value_byte_for_byte(p
     value = "Zürich 東京\r\n\x1b[31m\u202e\n".encode()
     assert process("init").code == 0
 
-    assert process("remember", "k", stdin=value).stdout.startswith("kept".encode())
+    assert process("remember", "k", stdin=value).stdout.startswith(b"kept")
 
     recalled = process("recall", "k")
     assert (recalled.code, recalled.stdout, recalled.stderr) == (0, value, b"")

@@ -46,7 +46,7 @@ def test_sync_as_json_has_every_number(agent, relay):
 
     assert (found["in_step"], found["complete"]) == (True, True)
     (report,) = found["relays"]
-    assert set(report) == RELAY_KEYS
+    assert set(report) >= RELAY_KEYS
     assert (report["sent"], report["events"], report["waiting"]) == ({"accepted": 1}, {"acked": 1}, 0)
 
 

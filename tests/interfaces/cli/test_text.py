@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, safe
+from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, one_line, quantity, safe
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,7 @@ def test_times_are_iso_8601_in_utc_and_impossible_ones_are_none():
     assert iso(None) is None
     assert iso(1e20) is None
     assert iso(float("nan")) is None
+    assert local_time(1e20) == "at no known time"
 
 
 def test_a_quantity_agrees_with_its_noun():

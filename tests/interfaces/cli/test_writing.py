@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.interfaces.cli.writing import Copies, sentence
+from sense_memory.limits import IDLE_SECONDS
 
 
 def test_a_write_waits_for_the_relay_and_says_that_it_has_it(agent, relay):
@@ -82,8 +84,11 @@ def test_wait_0_contacts_no_relay(agent, relay):
 
 
 def test_a_relay_that_never_answers_costs_the_wait_and_no_more(agent, silent_relay):
+    begun = time.monotonic()
+
     result = agent("--relay", silent_relay, "remember", "k", "v", "--wait", "0.2")
 
+    assert time.monotonic() - begun < IDLE_SECONDS / 2  # what the connection itself would have waited
     assert result.stdout == f"kept · no relay has it yet, 1 waits ({silent_relay}: no answer within 0.2 s)\n"
 
 

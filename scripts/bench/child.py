@@ -1,0 +1,133 @@
+"""What runs in a process of its own: `python -m scripts.bench.child WHAT …`, and how to start it.
+
+The relay and the sender do not share an interpreter with the client that is measured; memory is measured
+in a fresh process that did nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from sense_memory import LocalSigner, MemoryStore
+
+from .raw_ledger import heads
+from .raw_nostr import RawKey
+from .stage import secret_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[2]
+_MODULE = "scripts.bench.child"
+
+
+@contextmanager
+def running(what: str, *arguments: object) -> Iterator[str]:
+    """Run a server for the time of a `with`; gives the first line that it says."""
+    command = (sys.executable, "-m", _MODULE, what, *map(str, arguments))
+    child = subprocess.Popen(  # noqa: S603 - this file
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with child:
+        try:
+            yield str(child.stdout and child.stdout.readline()).strip()
+        finally:
+            child.communicate()  # closes its standard input: the sign to leave
+
+
+def asked(what: str, *arguments: object) -> float:
+    """Run a measurement to its end; gives the number that it says."""
+    command = (sys.executable, "-m", _MODULE, what, *map(str, arguments))
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S603
+    return float(done.stdout)
+
+
+async def relay(path: str, port: str) -> None:
+    """The embedded relay on a file, until standard input ends."""
+    from sense_memory import EmbeddedRelay  # late: whoever measures memory does not pay for it
+
+    async with EmbeddedRelay(path, int(port)) as served:
+        print(served.url, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+async def stream(path: str) -> None:
+    """A server that answers whatever it is asked with the bytes of a file, after an HTTP head."""
+    await asyncio.to_thread(_stream, Path(path))
+
+
+def _stream(path: Path) -> None:
+    data = path.read_bytes()
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        print(f"ws://127.0.0.1:{server.getsockname()[1]}", flush=True)
+        client, _ = server.accept()
+        with client:
+            client.recv(65_536)
+            client.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+            client.recv(65_536)
+            client.sendall(data)
+            sys.stdin.read()
+
+
+async def opened(path: str, seed: str) -> None:
+    """The memory that an open store takes, in MB, after everything in it was read once."""
+    async with MemoryStore(_signer(seed), ledger=path) as store:
+        await store.recall_all()
+        print(_resident())
+
+
+async def plain(path: str, seed: str) -> None:
+    """The memory that the same texts take in a dict, in MB, in a process that imported the same."""
+    key = RawKey(secret_of(int(seed)))
+    texts = {}
+    for body in heads(Path(path)):
+        fields = orjson.loads(key.open(orjson.loads(body)["content"]))
+        texts[fields["key"]] = fields["value"]
+    print(_resident())
+
+
+async def restored(path: str, seed: str, url: str) -> None:
+    """The most memory that a restore took, in MB."""
+    async with MemoryStore(_signer(seed), [url], ledger=path, background=False) as store:
+        await store.sync()
+    print(_peak())
+
+
+def _signer(seed: str) -> LocalSigner:
+    return LocalSigner.from_hex(secret_of(int(seed)).hex())
+
+
+def _resident() -> float:
+    """What this process holds now, in MB; where the system does not tell, its peak."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return _peak()
+    return pages * resource.getpagesize() / 1e6
+
+
+def _peak() -> float:
+    unit = 1 if sys.platform == "darwin" else 1_024  # getrusage(2): bytes there, kilobytes here
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def main() -> None:
+    """Do what the first argument names."""
+    known: dict[str, Callable[..., object]] = {
+        function.__name__: function for function in (relay, stream, opened, plain, restored)
+    }
+    asyncio.run(known[sys.argv[1]](*sys.argv[2:]))  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()

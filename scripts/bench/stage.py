@@ -1,0 +1,131 @@
+"""The stage of a run: its key, its memories, its folder, and the repetitions. Everything follows from the seed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import shutil
+import socket
+import statistics
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from sense_memory import LocalSigner, MemoryStore
+
+from .raw_nostr import RawKey
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+VALUE_CHARS = 1_024
+_WORDS = (
+    "agent",
+    "Lisa",
+    "noon",
+    "said",
+    "prints",
+    "paper",
+    "ink",
+    "river",
+    "bread",
+    "later",
+    "blue",
+    "notebook",
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What every measurement needs.
+
+    Args:
+        folder: for files; removed at the end.
+        count: memories.
+        repeat: how often each figure and its floor are measured, in turn.
+        seed: of the key and of the texts.
+        say: tells the person what is being measured.
+    """
+
+    folder: Path
+    count: int
+    repeat: int
+    seed: int
+    say: Callable[[str], None]
+
+    @cached_property
+    def signer(self) -> LocalSigner:
+        """The key as a store takes it."""
+        return LocalSigner.from_hex(secret_of(self.seed).hex())
+
+    @cached_property
+    def raw_key(self) -> RawKey:
+        """The key as a floor takes it."""
+        return RawKey(secret_of(self.seed))
+
+    @cached_property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Keys and values."""
+        dice = random.Random(self.seed)  # noqa: S311 - texts, not secrets
+        words = " ".join(dice.choices(_WORDS, k=20_000))
+        places = (dice.randrange(len(words) - VALUE_CHARS) for _ in range(self.count))
+        return [(f"note-{i:06}", words[place : place + VALUE_CHARS]) for i, place in enumerate(places)]
+
+    @cached_property
+    def port(self) -> int:
+        """A free port, the same for every relay of this run: ledgers know relays by their URL."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+            return port
+
+    @property
+    def relay(self) -> str:
+        """The URL of the run's relay, whether it runs or not."""
+        return f"ws://127.0.0.1:{self.port}"
+
+    def path(self, name: str) -> Path:
+        """A place in the folder where nothing is yet."""
+        number = sum(1 for _ in self.folder.glob(f"{name}-*"))
+        place = self.folder / f"{name}-{number}"
+        place.mkdir()
+        return place / "file.db"
+
+    def filled(self) -> Path:
+        """A fresh copy of a ledger with every memory, all of them queued for the relay."""
+        copy = self.path("copy")
+        shutil.copy(self._filled, copy)
+        return copy
+
+    @cached_property
+    def _filled(self) -> Path:
+        self.say(f"writing {self.count:,} memories to begin with")
+        path = self.path("filled")
+        asyncio.run(self._fill(path))
+        return path
+
+    async def _fill(self, path: Path) -> None:
+        async with MemoryStore(self.signer, [self.relay], ledger=path, background=False) as store:
+            await store.remember_many(self.pairs)
+
+
+def secret_of(seed: int) -> bytes:
+    """The key of a run: known to anybody who knows the seed, and of no other use."""
+    return hashlib.sha256(f"sense-memory bench {seed}".encode()).digest()
+
+
+def in_turn(repeat: int, *measures: Callable[[], float]) -> list[float]:
+    """The median of each measure. They take turns, so that a busy moment of the machine meets all of them."""
+    rounds = [[measure() for measure in measures] for _ in range(repeat)]
+    return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
+def best_in_turn(repeat: int, *measures: Callable[[], float]) -> list[float]:
+    """As `in_turn`, but the best of each."""
+    rounds = [[measure() for measure in measures] for _ in range(repeat)]
+    return [min(column) for column in zip(*rounds, strict=True)]

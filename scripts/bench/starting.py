@@ -1,0 +1,104 @@
+"""What a process pays before it has done anything: the import, and one command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from .child import ROOT
+from .figure import Figure, Rule
+from .stage import best_in_turn
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from .stage import Stage
+
+_START_COUNT = 5  # processes at least; the best of them counts, because the machine does other things too
+_LIBRARIES = "asyncio, sqlite3, coincurve, orjson, pydantic, cryptography.hazmat.primitives.ciphers"
+_TIMED = "import time; begun = time.perf_counter(); {}; print(time.perf_counter() - begun)"
+
+
+def measure(stage: Stage) -> list[Figure]:
+    """The figures of starting."""
+    return [_import(stage), _command(stage)]
+
+
+def _import(stage: Stage) -> Figure:
+    stage.say("import sense_memory")
+    value, floor = best_in_turn(
+        max(stage.repeat, _START_COUNT),
+        lambda: float(_run(["-c", _TIMED.format("from sense_memory import LocalSigner, MemoryStore")])),
+        lambda: float(_run(["-c", _TIMED.format(f"import {_LIBRARIES}")])),
+    )
+    return Figure(
+        "import sense_memory and its MemoryStore, best",
+        "s",
+        value,
+        floor,
+        "import of the libraries that it needs",
+        Rule.AT_MOST,
+        0.2,
+    )
+
+
+def _command(stage: Stage) -> Figure:
+    stage.say("sense-memory recall, as a process")
+    home = stage.path("home").parent
+    (home / "ledgers").mkdir()
+    (home / "keys").mkdir(mode=0o700)
+    shutil.copy(stage.filled(), home / "ledgers" / f"{stage.signer.npub}.db")
+    key_file = home / "keys" / "default.key"
+    key_file.touch(mode=0o600)
+    key_file.write_text(stage.signer.export_nsec(), encoding="ascii")
+    key, text = stage.pairs[-1]
+    value, floor = best_in_turn(
+        max(stage.repeat, _START_COUNT),
+        lambda: _recall(home, key, text),
+        lambda: _time(["-c", f"import typer, rich.console, {_LIBRARIES}"], {}),
+    )
+    return Figure(
+        f"sense-memory recall, {stage.count:,}, one process, best",
+        "s",
+        value,
+        floor,
+        "an interpreter that imports the libraries and exits",
+        Rule.AT_MOST,
+        0.4,
+    )
+
+
+def _recall(home: Path, key: str, text: str) -> float:
+    begun = time.perf_counter()
+    said = _run(["-m", "sense_memory", "recall", key], {"SENSE_MEMORY_HOME": str(home)})
+    took = time.perf_counter() - begun
+    if said.rstrip("\n") != text:
+        raise RuntimeError("the command said something else")
+    return took
+
+
+def _time(arguments: Sequence[str], variables: Mapping[str, str]) -> float:
+    begun = time.perf_counter()
+    _run(arguments, variables)
+    return time.perf_counter() - begun
+
+
+def _run(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+    """What a fresh interpreter says, in an environment without settings of the person who runs this."""
+    ours = ("SENSE_MEMORY_", "NOSTR_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run(  # noqa: S603 - this interpreter
+        (sys.executable, *arguments),
+        cwd=ROOT,
+        env={**environment, **(variables or {})},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout

@@ -1,0 +1,113 @@
+"""How long it takes until a memory is durable: one, and thousands."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+import orjson
+
+from sense_memory import MemoryStore
+
+from .figure import Figure, Rule
+from .raw_ledger import RawLedger
+from .stage import in_turn
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .stage import Stage
+
+_SINGLE_COUNT = 200  # writes one by one in each repetition
+
+
+def measure(stage: Stage) -> list[Figure]:
+    """The figures of writing."""
+    return [_one(stage), _many(stage)]
+
+
+def _one(stage: Stage) -> Figure:
+    stage.say("remember, one by one")
+    pairs = stage.pairs[:_SINGLE_COUNT]
+    value, floor = in_turn(
+        stage.repeat, lambda: asyncio.run(_remember_each(stage, pairs)), lambda: _write_each(stage, pairs)
+    )
+    return Figure(
+        "remember until durable, p50",
+        "ms",
+        value * 1e3,
+        floor * 1e3,
+        "sign + seal + one SQLite commit, same schema",
+        Rule.RATIO,
+        2.0,
+    )
+
+
+def _many(stage: Stage) -> Figure:
+    stage.say(f"remember_many({stage.count:,})")
+    value, floor = in_turn(stage.repeat, lambda: asyncio.run(_remember_all(stage)), lambda: _write_all(stage))
+    return Figure(
+        f"remember_many({stage.count:,})",
+        "s",
+        value,
+        floor,
+        "sign + seal + open-to-check + one bulk insert, same schema",
+        Rule.RATIO,
+        1.5,
+    )
+
+
+async def _remember_each(stage: Stage, pairs: Sequence[tuple[str, str]]) -> float:
+    times = []
+    async with MemoryStore(stage.signer, [stage.relay], ledger=stage.path("one"), background=False) as store:
+        for key, value in pairs:
+            begun = time.perf_counter()
+            await store.remember(key, value)
+            times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+def _write_each(stage: Stage, pairs: Sequence[tuple[str, str]]) -> float:
+    times = []
+    ledger = RawLedger(stage.path("raw-one"), stage.signer, stage.relay)
+    for key, value in pairs:
+        begun = time.perf_counter()
+        ledger.insert([_row(stage, key, value, int(time.time()))])
+        times.append(time.perf_counter() - begun)
+    ledger.close()
+    return statistics.median(times)
+
+
+async def _remember_all(stage: Stage) -> float:
+    async with MemoryStore(stage.signer, [stage.relay], ledger=stage.path("many"), background=False) as store:
+        begun = time.perf_counter()
+        await store.remember_many(stage.pairs)
+        return time.perf_counter() - begun
+
+
+def _write_all(stage: Stage) -> float:
+    ledger = RawLedger(stage.path("raw-many"), stage.signer, stage.relay)
+    begun = time.perf_counter()
+    now = int(time.time())
+    ledger.insert(
+        [_row(stage, key, value, now - i // 200, check=True) for i, (key, value) in enumerate(stage.pairs)]
+    )
+    took = time.perf_counter() - begun
+    ledger.close()
+    return took
+
+
+def _row(
+    stage: Stage, key: str, value: str, now: int, *, check: bool = False
+) -> tuple[bytes, str, int, bytes]:
+    """A memory, sealed and signed, as a row of the ledger."""
+    plaintext = orjson.dumps({"type": "sense-memory:kv", "key": key, "value": value, "ts": time.time()})
+    content = stage.raw_key.seal(plaintext)
+    if check and stage.raw_key.open(content) != plaintext:
+        raise ValueError("sealed something else")
+    slot = f"sense-memory/{key}"
+    ident, body = stage.raw_key.event(now, slot, content)
+    return ident, slot, now, body

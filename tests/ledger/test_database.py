@@ -1,0 +1,603 @@
+"""The file under the ledger: what is opened, what is refused untouched, and what several processes do to it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from sense_memory.errors import (
+    LedgerCorrupt,
+    LedgerError,
+    LedgerTooNew,
+    StorageFullError,
+    UnsafeKeyFile,
+    WrongKeyError,
+)
+from sense_memory.ledger import Ledger, database
+from sense_memory.ledger.database import APPLICATION_ID, MIGRATIONS, VERSION, Database
+from sense_memory.nostr.keys import npub
+
+
+RELAY = "wss://relay.example/"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledger" / "a.db"
+
+
+@pytest.fixture
+def written(me, path):
+    """A closed ledger with one memory; returns its path."""
+    ledger = Ledger(path, me.public_key)
+    ledger.append([me.memory()], [], 100.0)
+    ledger.close()
+    return path
+
+
+def snapshot(folder):
+    """Every file's name, mode and bytes: what must not change when a file is refused."""
+    return {file.name: (file.stat().st_mode, file.read_bytes()) for file in folder.iterdir()}
+
+
+def foreign_file(path, *statements):
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    path.chmod(0o644)
+
+
+# ── Opening ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_new_ledger_is_ours_at_the_current_version(me, path):
+    Ledger(path, me.public_key).close()
+
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+def test_a_marked_file_without_tables_is_migrated(me, path):
+    """What a process leaves that died between making the file and its first transaction."""
+    foreign_file(path, f"PRAGMA application_id={APPLICATION_ID}", "CREATE TABLE t (x)", "DROP TABLE t")
+
+    ledger = Ledger(path, me.public_key)
+
+    assert ledger.append([me.memory()], [], 100.0) == []
+    assert ledger.integrity() == []
+    ledger.close()
+
+
+def test_closing_leaves_one_file_and_the_lock(me, written):
+    assert {file.name for file in written.parent.iterdir()} == {"a.db", "a.db.lock"}
+
+
+def test_closing_twice_is_harmless(me, path):
+    ledger = Ledger(path, me.public_key)
+    ledger.close()
+    ledger.close()
+
+
+def test_what_was_written_is_there_after_reopening(me, written):
+    ledger = Ledger(written, me.public_key)
+
+    assert ledger.head("sense-memory/a").event() == me.memory().event
+    ledger.close()
+
+
+def test_durability_and_erasure_are_switched_on(me, path):
+    db = Database(path, me.public_key)
+    pragmas = ("synchronous", "secure_delete", "foreign_keys", "trusted_schema", "wal_autocheckpoint")
+
+    assert [db.row(f"PRAGMA {name}") for name in pragmas] == [(2,), (1,), (1,), (0,), (0,)]
+    db.close()
+
+
+def test_two_threads_may_make_the_same_ledger_at_once(me, path):
+    barrier, failures = threading.Barrier(8), []
+
+    def make():
+        barrier.wait(5)
+        try:
+            Ledger(path, me.public_key).close()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+    assert failures == []
+    assert {file.name for file in path.parent.iterdir()} == {"a.db", "a.db.lock"}
+
+
+# ── What is refused stays untouched ─────────────────────────────────────────────────────
+
+
+def test_the_wrong_key_is_told_both_names_and_writes_nothing(me, stranger, written):
+    """L-04."""
+    before = snapshot(written.parent)
+
+    with pytest.raises(WrongKeyError) as caught:
+        Ledger(written, stranger.public_key)
+
+    assert (caught.value.ledger, caught.value.given) == (npub(me.public_key), npub(stranger.public_key))
+    assert npub(me.public_key) in str(caught.value)
+    assert npub(stranger.public_key) in str(caught.value)
+    assert before == snapshot(written.parent)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("CREATE TABLE bookmarks (url)",),
+        ("PRAGMA application_id=1", "CREATE TABLE bookmarks (url)"),
+        ("CREATE TABLE t (x)", "DROP TABLE t"),
+    ],
+)
+def test_another_programs_file_is_refused_untouched(me, path, statements):
+    foreign_file(path, *statements)
+    before = snapshot(path.parent)
+
+    with pytest.raises(LedgerCorrupt, match="another program"):
+        Ledger(path, me.public_key)
+
+    assert before == snapshot(path.parent)
+
+
+def test_a_newer_ledger_is_refused_untouched(me, written):
+    """L-07."""
+    foreign_file(written, "PRAGMA user_version=99")
+    before = snapshot(written.parent)
+
+    with pytest.raises(LedgerTooNew, match="schema 99"):
+        Ledger(written, me.public_key)
+
+    assert before == snapshot(written.parent)
+
+
+def test_an_older_ledger_of_the_wrong_key_is_not_even_migrated(me, stranger, written, monkeypatch):
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE later (x TEXT) STRICT"))
+    monkeypatch.setattr(database, "VERSION", VERSION + 1)
+    before = snapshot(written.parent)
+
+    with pytest.raises(WrongKeyError):
+        Ledger(written, stranger.public_key)
+
+    assert before == snapshot(written.parent)
+
+
+def test_an_older_ledger_is_migrated_and_keeps_what_it_holds(me, written, monkeypatch):
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE later (x TEXT) STRICT"))
+    monkeypatch.setattr(database, "VERSION", VERSION + 1)
+
+    ledger = Ledger(written, me.public_key)
+
+    assert ledger.head("sense-memory/a") is not None
+    assert ledger._db.rows("SELECT * FROM later") == []
+    assert ledger._db.row("PRAGMA user_version") == (VERSION + 1,)
+    ledger.close()
+
+
+def test_a_failing_migration_changes_nothing(me, written, monkeypatch):
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE later (x TEXT) STRICT; NONSENSE"))
+    monkeypatch.setattr(database, "VERSION", VERSION + 1)
+    with pytest.raises(LedgerError):
+        Ledger(written, me.public_key)
+
+    connection = sqlite3.connect(written)
+    assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    assert connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'later'").fetchone() is None
+    connection.close()
+
+
+@pytest.mark.parametrize("leftover", ["", "-wal"])
+def test_an_empty_file_is_never_silently_a_new_ledger(me, path, leftover):
+    """L-03."""
+    path.parent.mkdir(mode=0o700)
+    path.touch(0o600)
+    if leftover:
+        Path(f"{path}{leftover}").write_bytes(b"x" * 5_000)
+
+    with pytest.raises(LedgerCorrupt, match="empty"):
+        Ledger(path, me.public_key)
+
+    assert path.stat().st_size == 0
+
+
+@pytest.mark.parametrize("size", [1, 100, 4_095, 4_096, 20_000])
+def test_a_truncated_file_is_damaged_and_never_silently_shorter(me, path, size):
+    """L-03."""
+    ledger = Ledger(path, me.public_key)
+    ledger.append([me.memory(str(number)) for number in range(100)], [], 100.0)
+    ledger.close()
+    whole = path.read_bytes()
+    assert len(whole) > 20_000
+    path.write_bytes(whole[:size])
+
+    with pytest.raises(LedgerCorrupt):
+        Ledger(path, me.public_key)
+
+    assert path.read_bytes() == whole[:size]
+
+
+def test_a_file_of_something_else_is_refused(me, path):
+    path.parent.mkdir(mode=0o700)
+    path.write_bytes(b"Dear diary, " * 1_000)
+
+    with pytest.raises(LedgerCorrupt):
+        Ledger(path, me.public_key)
+
+    assert path.read_bytes() == b"Dear diary, " * 1_000
+
+
+def test_a_ledger_without_an_owner_is_refused(me, written):
+    foreign_file(written, "DELETE FROM meta")
+
+    with pytest.raises(LedgerCorrupt, match="whose"):
+        Ledger(written, me.public_key)
+
+
+def test_a_folder_or_a_path_through_a_file_is_a_clear_error(me, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir(mode=0o700)
+
+    for path in (tmp_path / "file" / "a.db", tmp_path / "file" / "deep" / "a.db", tmp_path / "folder"):
+        with pytest.raises(LedgerError, match="can not be opened"):
+            Ledger(path, me.public_key)
+
+
+def test_a_file_that_can_not_be_made_is_a_clear_error(me, path, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "link", refused)
+    with pytest.raises(LedgerError, match="Permission denied"):
+        Ledger(path, me.public_key)
+
+    assert list(path.parent.iterdir()) == []
+
+
+# ── Permissions (L-08) ──────────────────────────────────────────────────────────────────
+
+
+def test_a_new_ledger_is_private_whatever_the_umask(me, path):
+    before = os.umask(0)
+    try:
+        ledger = Ledger(path, me.public_key)
+        ledger.append([me.memory()], [], 100.0)
+        assert ledger.outbox is not None
+        ledger._db.try_lock()
+        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+        ledger.close()
+    finally:
+        os.umask(before)
+
+    assert modes == dict.fromkeys(("a.db", "a.db-wal", "a.db-shm", "a.db.lock"), 0o600)
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_ledger_that_others_could_read_is_closed_to_them(me, written):
+    written.chmod(0o644)
+
+    Ledger(written, me.public_key).close()
+
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o703])
+def test_a_folder_that_others_may_write_to_is_refused(me, written, mode):
+    written.parent.chmod(mode)
+    try:
+        with pytest.raises(UnsafeKeyFile, match="chmod 700"):
+            Ledger(written, me.public_key)
+    finally:
+        written.parent.chmod(0o700)
+
+
+def test_a_sticky_folder_is_as_good_as_a_private_one(me, path):
+    path.parent.mkdir()
+    path.parent.chmod(0o1777)
+
+    Ledger(path, me.public_key).close()
+
+
+def test_symbolic_links_are_refused(me, written, tmp_path):
+    (tmp_path / "link").symlink_to(written.parent)
+    (tmp_path / "link.db").symlink_to(written)
+    (tmp_path / "dangling.db").symlink_to(tmp_path / "nowhere.db")
+
+    for path in (tmp_path / "link" / "a.db", tmp_path / "link.db", tmp_path / "dangling.db"):
+        with pytest.raises(UnsafeKeyFile, match="symbolic link"):
+            Ledger(path, me.public_key)
+    assert not (tmp_path / "nowhere.db").exists()
+
+
+# ── Transactions ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_transaction_is_rolled_back_and_closed_on_any_error(me, path, error):
+    db = Database(path, me.public_key)
+
+    def broken():
+        with db.transaction():
+            db.execute("INSERT INTO relays (url) VALUES ('x')")
+            raise error
+
+    with pytest.raises(error):
+        broken()
+
+    assert not db.in_transaction
+    assert db.rows("SELECT * FROM relays") == []
+    db.close()
+
+
+def test_a_transaction_inside_another_is_an_error_and_both_are_undone(me, path):
+    db = Database(path, me.public_key)
+
+    def nested():
+        with db.transaction():
+            db.execute("INSERT INTO relays (url) VALUES ('x')")
+            with db.transaction():
+                raise AssertionError("never entered")
+
+    with pytest.raises(LedgerError):
+        nested()
+
+    assert not db.in_transaction
+    assert db.rows("SELECT * FROM relays") == []
+    db.close()
+
+
+def test_a_faulty_statement_is_an_error_of_ours(me, path):
+    db = Database(path, me.public_key)
+    for call in (db.rows, db.row, db.execute):
+        with pytest.raises(LedgerError, match="no such table"):
+            call("SELECT * FROM absent")
+    db.close()
+    with pytest.raises(LedgerError):
+        db.row("SELECT 1")
+
+
+@pytest.mark.parametrize("room", range(0, 12, 2))
+def test_disk_full_rolls_back_and_opens_again(me, path, room):
+    """P-14: whichever page is the one that does not fit."""
+    ledger = Ledger(path, me.public_key)
+    ledger.outbox.ensure([RELAY])
+    ledger.append([me.memory("before")], [RELAY], 100.0)
+    ledger.checkpoint()
+    (pages,) = ledger._db.row("PRAGMA page_count")
+    ledger._db.row(f"PRAGMA max_page_count={pages + room}")
+    with pytest.raises(StorageFullError, match="rolled back"):
+        ledger.append([me.memory(str(number), text="x" * 5_000) for number in range(20)], [RELAY], 100.0)
+
+    assert not ledger._db.in_transaction
+    assert ledger.census()["events"] == 1
+    ledger.close()
+    reopened = Ledger(path, me.public_key)
+    assert [parcel.slot for parcel in reopened.outbox.due(RELAY, 100.0, 9)] == ["sense-memory/before"]
+    assert reopened.append([me.memory("after")], [RELAY], 100.0) == []
+    assert reopened.integrity() == []
+    reopened.close()
+
+
+def test_a_file_held_by_another_program_is_a_clear_error(me, written, monkeypatch):
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
+    ledger = Ledger(written, me.public_key)
+    other = sqlite3.connect(written, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LedgerError, match="held by another process"):
+        ledger.append([me.memory("b")], [], 100.0)
+
+    other.execute("ROLLBACK")
+    other.close()
+    assert ledger.append([me.memory("b")], [], 100.0) == []
+    ledger.close()
+
+
+def test_the_write_ahead_log_does_not_grow_for_ever(me, path, monkeypatch):
+    """A process that runs for weeks without forgetting anything must not keep a second copy of it all."""
+    monkeypatch.setattr(database, "MAX_WAL_BYTES", 100_000)
+    ledger = Ledger(path, me.public_key)
+    sizes = []
+    for number in range(60):
+        ledger.append([me.memory(str(number), text="x" * 4_000)], [], 100.0)
+        sizes.append(Path(f"{path}-wal").stat().st_size)
+    ledger.close()
+
+    assert max(sizes) <= 100_000
+    assert sizes.count(0) >= 2
+
+
+# ── Several processes ───────────────────────────────────────────────────────────────────
+
+WRITER = """
+    import asyncio, sys
+    from sense_memory import LocalSigner, MemoryStore
+
+    async def main(path, secret, name):
+        async with MemoryStore(LocalSigner.from_hex(secret), ledger=path) as store:
+            for first in range(0, 50, 5):
+                print("ready", flush=True)
+                sys.stdin.readline()
+                for number in range(first, first + 5):
+                    await store.remember("shared", f"{name} {number}")
+                    await store.remember(f"{name} {number}", "own")
+
+    asyncio.run(main(*sys.argv[1:]))
+"""
+
+HOLDER = """
+    import sys
+    from sense_memory.ledger.database import Database
+
+    db = Database(*sys.argv[1:])
+    print(db.try_lock(), flush=True)
+    sys.stdin.readline()
+    db.close()
+"""
+
+
+def program(source, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(source), *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_two_processes_write_and_nothing_is_lost_or_stamped_twice(me, path):
+    """L-05, with 100 writes each, half of them to one address, in ten rounds that both begin together."""
+    secret = me.signer._secret.reveal().hex()
+    writers = [program(WRITER, path, secret, name) for name in ("left", "right")]
+    for _ in range(10):
+        assert [writer.stdout.readline() for writer in writers] == ["ready\n", "ready\n"]
+        for writer in writers:
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+    errors = [writer.communicate(timeout=50)[1] for writer in writers]
+    assert errors == ["", ""]
+
+    ledger = Ledger(path, me.public_key)
+    arrived = [ledger.by_id(stored.id.hex()) for stored in ledger.versions("sense-memory/shared")]
+    stamps = [stored.event().created_at for stored in sorted(arrived, key=lambda stored: stored.seq)]
+    assert len(stamps) == 100
+    assert stamps == sorted(set(stamps))
+    own = [stored for stored in ledger.heads("sense-memory/") if stored.slot != "sense-memory/shared"]
+    assert len(own) == 100
+    order = [stored.slot.split("/")[1].split()[0] for stored in sorted(own, key=lambda stored: stored.seq)]
+    turns = sum(before != after for before, after in itertools.pairwise(order))
+    assert turns >= 10, "the writes did not interleave, so this shows nothing"
+    assert ledger.integrity() == []
+    ledger.close()
+
+
+def test_the_lock_is_exclusive_across_processes_and_free_when_its_holder_ends(me, path):
+    mine = Database(path, me.public_key)
+    holder = program(HOLDER, path, me.public_key)
+    assert holder.stdout.readline() == "True\n"
+    assert not mine.try_lock()
+
+    holder.communicate("\n", timeout=20)
+
+    assert mine.try_lock()
+    refused = program(HOLDER, path, me.public_key)
+    assert refused.stdout.readline() == "False\n"
+    refused.communicate("\n", timeout=20)
+    mine.close()
+
+
+def test_a_killed_holder_does_not_keep_the_lock(me, path):
+    mine = Database(path, me.public_key)
+    holder = program(HOLDER, path, me.public_key)
+    assert holder.stdout.readline() == "True\n"
+
+    holder.kill()
+    holder.communicate(timeout=20)
+
+    assert mine.try_lock()
+    mine.close()
+
+
+def test_the_lock_is_re_entrant_within_one_ledger(me, path):
+    one, two = Database(path, me.public_key), Database(path, me.public_key)
+    assert one.try_lock()
+    assert one.try_lock()
+    one.unlock()
+    assert not two.try_lock()
+
+    one.unlock()
+
+    assert two.try_lock()
+    one.close()
+    two.close()
+
+
+def test_a_checkpoint_waits_for_nobody_who_publishes(me, path):
+    one, two = Ledger(path, me.public_key), Ledger(path, me.public_key)
+    one.append([me.memory()], [], 100.0)
+    assert two._db.try_lock()
+
+    one.checkpoint()
+    assert Path(f"{path}-wal").stat().st_size > 0
+    two._db.unlock()
+    one.checkpoint()
+
+    assert Path(f"{path}-wal").stat().st_size == 0
+    one.close()
+    two.close()
+
+
+async def test_publishing_yields_to_the_process_that_holds_the_lock(me, path):
+    one, two = Ledger(path, me.public_key), Ledger(path, me.public_key)
+    async with one.publishing() as ours:
+        assert ours
+        async with one.publishing() as also, two.publishing(wait=0) as theirs:
+            assert also
+            assert not theirs
+    async with two.publishing(wait=0) as theirs:
+        assert theirs
+    one.close()
+    two.close()
+
+
+async def test_the_lock_is_given_back_after_an_error(me, path):
+    one, two = Ledger(path, me.public_key), Ledger(path, me.public_key)
+    with pytest.raises(ValueError, match="while publishing"):
+        async with one.publishing():
+            raise ValueError("while publishing")
+
+    async with two.publishing(wait=0) as theirs:
+        assert theirs
+    one.close()
+    two.close()
+
+
+# ── Integrity ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "tampering",
+    [
+        "UPDATE events SET body = (SELECT body FROM events WHERE seq = 2) WHERE seq = 1",
+        "UPDATE events SET created_at = created_at + 1 WHERE seq = 1",
+        "UPDATE events SET slot = 'sense-memory/b' WHERE seq = 1",
+        "UPDATE events SET kind = 4 WHERE seq = 1",
+        "UPDATE events SET body = x'00' WHERE seq = 1",
+        "UPDATE events SET body = '[]' WHERE seq = 1",
+    ],
+)
+def test_integrity_finds_rows_that_do_not_say_what_their_event_says(me, path, tampering):
+    ledger = Ledger(path, me.public_key)
+    ledger.append([me.memory("a"), me.memory("b"), me.journal()], [], 100.0)
+    assert ledger.integrity() == []
+    ledger.close()
+    connection = sqlite3.connect(path)
+    connection.execute(tampering.replace("'[]'", "x'5b5d'"))
+    connection.commit()
+    connection.close()
+
+    ledger = Ledger(path, me.public_key)
+
+    assert ledger.integrity() == ["event 1 is damaged or misplaced"]
+    ledger.close()

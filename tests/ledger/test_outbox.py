@@ -1,0 +1,537 @@
+"""The outbox: a row per event and relay, from `queued` to its end. Nothing is dropped, nothing burns."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from sense_memory.ledger import Fate, Ledger
+from sense_memory.ledger.outbox import NOT_OUR_DELETION, Outbox
+from sense_memory.limits import (
+    HEAL_SECONDS,
+    JITTER,
+    PARK_SECONDS,
+    RATE_LIMIT_FIRST_SECONDS,
+    RETRY_FIRST_SECONDS,
+    RETRY_MAX_SECONDS,
+)
+from sense_memory.nostr.verdict import Outcome, Verdict
+
+
+ONE, TWO = "wss://relay.example/", "wss://other.example/"
+ACCEPTED, RETRY = Verdict(Outcome.ACCEPTED), Verdict(Outcome.RETRY, "relay error")
+
+
+@pytest.fixture
+def ledger(ledger):
+    ledger.outbox.ensure([TWO])
+    return ledger
+
+
+@pytest.fixture
+def write(ledger):
+    """Append our own events for both relays; returns their seqs."""
+
+    def written(*items, now=100.0, relays=(ONE, TWO)):
+        assert ledger.append(items, relays, now) == []
+        return [_seq(ledger, item) for item in items]
+
+    return written
+
+
+def _seq(ledger, item):
+    stored = ledger.by_id(item.event.id)
+    return stored and stored.seq
+
+
+def _due(ledger, url=ONE, now=10.0**9):
+    return [parcel.seq for parcel in ledger.outbox.due(url, now, 100)]
+
+
+# ── Record first, send second ───────────────────────────────────────────────────────────
+
+
+def test_an_event_and_its_rows_are_written_together(me, ledger, write):
+    (seq,) = write(me.memory())
+
+    assert ledger.outbox.holders(seq) == {ONE: "queued", TWO: "queued"}
+    (parcel,) = ledger.outbox.due(ONE, 100.0, 10)
+    assert (parcel.seq, parcel.id, parcel.slot) == (seq, me.memory().event.id, "sense-memory/a")
+    assert parcel.body == me.memory().event.body()
+
+
+def test_an_error_between_event_and_rows_leaves_neither(me, ledger, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("between the two")
+
+    monkeypatch.setattr(ledger.outbox, "queue", broken)
+    with pytest.raises(RuntimeError):
+        ledger.append([me.memory("a"), me.memory("b")], [ONE], 100.0)
+
+    assert ledger.census()["events"] == 0
+    assert ledger.mark("sense-memory/a") is None
+    assert ledger.outbox.counts(ONE) == {}
+
+
+def test_a_process_killed_between_event_and_rows_leaves_neither(me, tmp_path):
+    """`SIGKILL`, not an exception: what SQLite finds on reopening is what it was before."""
+    path = tmp_path / "a.db"
+    ledger = Ledger(path, me.public_key)
+    ledger.outbox.ensure([ONE])
+    ledger.append([me.memory("before")], [ONE], 100.0)
+    ledger.close()
+    program = """
+        import os, signal, sys
+        from sense_memory.ledger import Filed, Ledger
+        from sense_memory.nostr.event import RawEvent, verify
+
+        ledger = Ledger(sys.argv[1], sys.argv[2])
+        queue = ledger.outbox.queue
+        def killed(*given):
+            queue(*given)
+            os.kill(os.getpid(), signal.SIGKILL)
+        ledger.outbox.queue = killed
+        ledger.append([Filed(verify(RawEvent.loads(sys.argv[3])), "sense-memory/after")], [sys.argv[4]], 100.0)
+    """
+    body = me.memory("after").event.body().decode()
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(path), me.public_key, body, ONE],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+    reopened = Ledger(path, me.public_key)
+    assert reopened.head("sense-memory/after") is None
+    assert [parcel.slot for parcel in reopened.outbox.due(ONE, 100.0, 10)] == ["sense-memory/before"]
+    assert reopened.integrity() == []
+    reopened.close()
+
+
+def test_a_relay_that_was_never_made_known_gets_no_row(me, ledger):
+    ledger.append([me.memory()], ["wss://unknown.example/"], 100.0)
+
+    assert ledger.outbox.due("wss://unknown.example/", 100.0, 10) == []
+
+
+def test_parcels_leave_in_the_order_they_were_written(me, ledger, write):
+    grave = me.tombstone(at=90)
+    seqs = write(
+        me.memory("z", at=99), me.memory("b", at=98), grave, me.deletion(90, ["a"], [grave.event.id])
+    )
+
+    assert _due(ledger) == seqs
+    assert [parcel.seq for parcel in ledger.outbox.due(ONE, 100.0, 2)] == seqs[:2]
+
+
+# ── Coalescing ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_replaced_version_needs_no_sending(me, ledger, write):
+    write(me.memory(at=1, text="one"))
+    (second,) = write(me.memory(at=2, text="two"))
+
+    assert _due(ledger) == [second]
+
+
+def test_coalesce_keeps_tombstones(me, ledger, write):
+    """P-12: edit, edit, forget, and again: of each address the last word and its deletion."""
+    grave = me.tombstone(at=3)
+    write(me.memory(at=1), me.memory(at=2, text="two"), grave, me.deletion(3, ["a"], [grave.event.id]))
+    write(me.memory(at=4, text="again"))
+
+    assert [item.id for item in ledger.outbox.due(ONE, 100.0, 10)] == [
+        grave.event.id,
+        me.deletion(3, ["a"], [grave.event.id]).event.id,
+        me.memory(at=4, text="again").event.id,
+    ]
+
+
+def test_what_a_relay_refused_of_a_replaced_version_is_no_longer_held_against_it(me, ledger, write):
+    """Else a relay that refused a too large version once would count as incomplete for ever."""
+    (first,) = write(me.memory(at=1, text="too large"))
+    ledger.outbox.record(ONE, {first: Verdict(Outcome.REFUSED, "too large for this relay")}, 100.0)
+    (second,) = write(me.memory(at=2, text="shorter"))
+    ledger.outbox.record(ONE, {second: ACCEPTED}, 101.0)
+
+    assert ledger.outbox.counts(ONE) == {"acked": 1}
+    assert ledger.outbox.reasons(ONE) == {}
+
+
+def test_an_answer_to_a_version_that_was_replaced_meanwhile_changes_nothing(me, ledger, write):
+    (first,) = write(me.memory(at=1))
+    (second,) = write(me.memory(at=2, text="two"))
+    ledger.outbox.record(ONE, {first: ACCEPTED}, 100.0)
+
+    assert ledger.outbox.counts(ONE) == {"queued": 1}
+    assert _due(ledger) == [second]
+
+
+# ── Verdicts ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ends"),
+    [
+        (ACCEPTED, ("acked", "")),
+        (Verdict(Outcome.SUPERSEDED, "has a newer version"), ("superseded", "has a newer version")),
+        (Verdict(Outcome.REFUSED, "blocked"), ("refused", "blocked")),
+        (Verdict(Outcome.NEEDS_AUTH, "auth-required"), ("refused", "auth-required")),
+        (Verdict(Outcome.RETRY, "relay error"), ("queued", "relay error")),
+        (Verdict(Outcome.RATE_LIMITED, "rate-limited"), ("queued", "rate-limited")),
+        (Verdict(Outcome.DELETED, "deleted"), ("refused", NOT_OUR_DELETION)),
+    ],
+)
+def test_each_verdict_on_a_memory_has_its_state(me, ledger, write, verdict, ends):
+    state, reason = ends
+    (seq,) = write(me.memory())
+
+    ledger.outbox.record(ONE, {seq: verdict}, 100.0)
+
+    assert ledger.outbox.holders(seq) == {ONE: state, TWO: "queued"}
+    assert ledger.outbox.reasons(ONE) == ({reason: 1} if reason else {})
+    assert _due(ledger, now=100.0) == []
+
+
+def test_every_outcome_has_a_state(me, ledger, write):
+    seqs = write(*(me.memory(outcome.value) for outcome in Outcome))
+
+    ledger.outbox.record(ONE, dict(zip(seqs, map(Verdict, Outcome), strict=True)), 100.0)
+
+    known = {"queued", "acked", "confirmed", "superseded", "refused", "parked"}
+    assert set(ledger.outbox.counts(ONE)) <= known
+
+
+@pytest.mark.parametrize("kind", ["tombstone", "deletion"])
+def test_deleted_is_a_good_answer_to_a_tombstone_and_to_a_deletion(me, ledger, write, kind):
+    """4.5: a relay that deleted what we forgot has done what was asked."""
+    item = me.tombstone(at=9) if kind == "tombstone" else me.deletion(9, ["a"])
+    (seq,) = write(item)
+
+    ledger.outbox.record(ONE, {seq: Verdict(Outcome.DELETED, "deleted")}, 100.0)
+
+    assert ledger.outbox.holders(seq)[ONE] == "acked"
+
+
+def test_an_answer_nobody_waits_for_changes_nothing(me, ledger, write):
+    """P-04: unknown, twice, or from a relay that was never asked."""
+    (seq,) = write(me.memory())
+    ledger.outbox.record(ONE, {seq: ACCEPTED}, 100.0)
+
+    ledger.outbox.record(ONE, {seq: Verdict(Outcome.REFUSED, "blocked"), 999: ACCEPTED}, 101.0)
+    ledger.outbox.record("wss://unknown.example/", {seq: ACCEPTED}, 101.0)
+
+    assert ledger.outbox.holders(seq) == {ONE: "acked", TWO: "queued"}
+
+
+def test_what_a_relay_serves_back_is_confirmed(me, ledger, write):
+    (seq,) = write(me.memory())
+    ledger.outbox.record(ONE, {seq: Verdict(Outcome.REFUSED, "blocked")}, 100.0)
+
+    assert ledger.apply([me.memory()], ONE, 200.0) == [Fate.KNOWN]
+    assert ledger.outbox.holders(seq) == {ONE: "confirmed", TWO: "queued"}
+    assert ledger.outbox.reasons(ONE) == {}
+
+
+# ── Trying again ────────────────────────────────────────────────────────────────────────
+
+
+def _waits(outbox, seq, verdict, times):
+    """The pauses after each of several tries, all made the moment they are due."""
+    now, pauses = 100.0, []
+    for _ in range(times):
+        outbox.record(ONE, {seq: verdict}, now)
+        due = outbox.next_due([ONE])
+        pauses.append(due - now)
+        now = due
+    return pauses
+
+
+@pytest.mark.parametrize(
+    ("verdict", "first"),
+    [(RETRY, RETRY_FIRST_SECONDS), (Verdict(Outcome.RATE_LIMITED, "rate-limited"), RATE_LIMIT_FIRST_SECONDS)],
+)
+def test_pauses_double_with_jitter_up_to_an_hour(me, ledger, write, verdict, first):
+    (seq,) = write(me.memory())
+
+    pauses = _waits(Outbox(ledger._db, seed=7), seq, verdict, 14)
+
+    plain = [min(first * 2**tried, RETRY_MAX_SECONDS) for tried in range(14)]
+    assert all(
+        low * (1 - JITTER) <= wait <= low * (1 + JITTER) for wait, low in zip(pauses, plain, strict=True)
+    )
+    assert pauses[-1] > RETRY_MAX_SECONDS * (1 - JITTER)
+
+
+def test_jitter_differs_between_devices_and_repeats_with_its_seed(me, ledger, write):
+    seqs = write(*(me.memory(name) for name in "abc"))
+
+    one, same, other = (
+        _waits(Outbox(ledger._db, seed=seed), seq, RETRY, 5)
+        for seq, seed in zip(seqs, (1, 1, 2), strict=True)
+    )
+
+    assert one == pytest.approx(same)
+    assert one != pytest.approx(other)
+
+
+def test_after_a_week_of_retries_a_row_is_parked_visibly(me, ledger, write):
+    (seq,) = write(me.memory())
+    ledger.outbox.record(ONE, {seq: RETRY}, 100.0)
+    ledger.outbox.record(ONE, {seq: RETRY}, 100.0 + PARK_SECONDS)
+    assert ledger.outbox.holders(seq)[ONE] == "queued"
+
+    ledger.outbox.record(ONE, {seq: RETRY}, 101.0 + PARK_SECONDS)
+
+    assert ledger.outbox.holders(seq)[ONE] == "parked"
+    assert ledger.outbox.reasons(ONE) == {"relay error": 1}
+    assert ledger.outbox.next_due([ONE]) is None
+    assert _due(ledger, now=10.0**12) == []
+
+
+def test_a_week_counts_from_the_first_try_and_not_from_the_writing(me, ledger, write):
+    """A relay that was away for a month has not answered anything yet."""
+    (seq,) = write(me.memory(), now=100.0)
+
+    ledger.outbox.record(ONE, {seq: RETRY}, 100.0 + 4 * PARK_SECONDS)
+
+    assert ledger.outbox.holders(seq)[ONE] == "queued"
+
+
+def test_the_next_due_time_is_the_earliest_of_the_relays_asked_for(me, ledger, write):
+    seqs = write(me.memory("a"), me.memory("b"))
+    assert ledger.outbox.next_due([ONE, TWO]) == 100.0
+    ledger.outbox.record(ONE, dict.fromkeys(seqs, ACCEPTED), 100.0)
+
+    assert ledger.outbox.next_due([ONE]) is None
+    assert ledger.outbox.next_due([]) is None
+    assert ledger.outbox.next_due([ONE, TWO]) == 100.0
+
+
+# ── Backfill ────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_new_relay_gets_every_head_and_deletion_and_no_history(me, ledger, write):
+    """F-03."""
+    grave = me.tombstone("b", at=6)
+    write(me.memory(at=1), me.memory(at=2, text="two"), me.journal(at=3), grave, me.deletion(6, ["b"]))
+    ledger.outbox.ensure(["wss://new.example/"])
+
+    assert ledger.outbox.backfill("wss://new.example/", 200.0) == 4
+    sent = [parcel.id for parcel in ledger.outbox.due("wss://new.example/", 200.0, 10)]
+    assert sent == [
+        item.event.id
+        for item in (me.memory(at=2, text="two"), me.journal(at=3), grave, me.deletion(6, ["b"]))
+    ]
+
+
+def test_backfill_passes_over_each_event_once(me, ledger, write):
+    write(me.memory(at=1))
+    assert ledger.outbox.backfill(TWO, 200.0) == 0  # queued when it was written
+
+    ledger.apply([me.memory("b", at=1)], ONE, 200.0)
+
+    assert ledger.outbox.backfill(TWO, 200.0) == 1
+    assert ledger.outbox.backfill(TWO, 200.0) == 0
+    assert ledger.outbox.backfill(ONE, 200.0) == 0  # it was served by this very relay
+
+
+def test_quarantined_events_are_not_passed_on_before_their_time(me, ledger):
+    ledger.apply([me.memory(at=5_000)], ONE, 200.0)
+    assert ledger.outbox.backfill(TWO, 200.0) == 0
+
+    ledger.release(5_000.0)
+
+    assert ledger.outbox.backfill(TWO, 5_000.0) == 1
+
+
+def test_backfill_of_an_unknown_relay_or_an_empty_ledger_is_nothing(ledger):
+    assert ledger.outbox.backfill(ONE, 200.0) == 0
+    assert ledger.outbox.backfill("wss://unknown.example/", 200.0) == 0
+
+
+# ── Healing ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_relay_that_serves_an_older_version_gets_the_newer_once_an_hour(me, ledger, write):
+    """V-01."""
+    (newest,) = write(me.memory(at=50, text="new"))
+    ledger.outbox.record(ONE, {newest: ACCEPTED}, 100.0)
+    old = me.memory(at=10, text="old")
+
+    ledger.apply([old], ONE, 200.0)
+    assert _due(ledger) == []  # it was sent less than an hour ago
+    ledger.apply([old], ONE, 100.0 + HEAL_SECONDS)
+    assert _due(ledger) == [newest]
+    ledger.outbox.record(ONE, {newest: ACCEPTED}, 200.0 + HEAL_SECONDS)
+    ledger.apply([old], ONE, 300.0 + HEAL_SECONDS)
+
+    assert _due(ledger) == []
+    assert _due(ledger, TWO) == [newest]  # the other relay's row is untouched
+
+
+def test_a_relay_never_given_the_newer_version_is_healed_at_once(me, ledger):
+    ledger.apply([me.memory(at=50, text="new")], TWO, 200.0)
+    ledger.apply([me.memory(at=10, text="old")], ONE, 200.0)
+
+    assert [parcel.id for parcel in ledger.outbox.due(ONE, 200.0, 9)] == [
+        me.memory(at=50, text="new").event.id
+    ]
+
+
+def test_a_relay_that_serves_what_was_forgotten_gets_tombstone_and_deletion(me, ledger):
+    """D-01, 4.7 rule 4."""
+    grave = me.tombstone(at=50)
+    ledger.apply([grave, me.deletion(50, ["a"])], TWO, 200.0)
+
+    assert ledger.apply([me.memory(at=10)], ONE, 200.0) == [Fate.DELETED]
+
+    assert [parcel.id for parcel in ledger.outbox.due(ONE, 200.0, 9)] == [
+        grave.event.id,
+        me.deletion(50, ["a"]).event.id,
+    ]
+
+
+def test_a_relay_that_serves_a_deleted_journal_entry_gets_the_deletion(me, ledger):
+    entry = me.journal(at=1)
+    request = me.deletion(2, ids=[entry.event.id])
+    ledger.apply([request], TWO, 200.0)
+
+    ledger.apply([entry], ONE, 200.0)
+
+    assert [parcel.id for parcel in ledger.outbox.due(ONE, 200.0, 9)] == [request.event.id]
+
+
+def test_a_relay_in_step_is_not_healed(me, ledger, write):
+    (seq,) = write(me.memory(at=50))
+    ledger.outbox.record(ONE, {seq: ACCEPTED}, 100.0)
+
+    ledger.apply([me.memory(at=50)], ONE, 10.0**6)
+
+    assert _due(ledger) == []
+
+
+def test_a_refusal_is_not_healed_away(me, ledger, write):
+    """P-06: a relay that will not have it is not asked every hour."""
+    (seq,) = write(me.memory(at=50))
+    ledger.outbox.record(ONE, {seq: Verdict(Outcome.REFUSED, "blocked")}, 100.0)
+
+    ledger.apply([me.memory(at=10, text="old")], ONE, 10.0**6)
+
+    assert ledger.outbox.holders(seq)[ONE] == "refused"
+
+
+# ── Missing after a sweep ───────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def swept(ledger):
+    """Two hours after the acknowledgement, a complete sweep begins; returns what it queued again."""
+
+    def sweep(*served, begun=8_000.0):
+        ledger.apply(served, ONE, begun + 1)
+        return ledger.outbox.missing(ONE, begun, begun + 2)
+
+    return sweep
+
+
+def test_what_a_relay_accepted_and_does_not_show_is_sent_again(me, ledger, write, swept):
+    """P-07."""
+    kept, lost, entry = write(me.memory("kept"), me.memory("lost"), me.journal())
+    ledger.outbox.record(ONE, dict.fromkeys((kept, lost, entry), ACCEPTED), 100.0)
+
+    assert swept(me.memory("kept")) == 2
+    assert _due(ledger) == [lost, entry]
+
+
+def test_a_confirmed_event_that_disappears_is_sent_again_too(me, ledger, swept):
+    ledger.apply([me.memory()], ONE, 100.0)
+
+    assert swept() == 1
+
+
+def test_what_was_accepted_while_the_sweep_ran_is_not_missing(me, ledger, write, swept):
+    (seq,) = write(me.memory())
+    ledger.outbox.record(ONE, {seq: ACCEPTED}, 8_000.5)
+
+    assert swept() == 0
+
+
+def test_older_versions_and_refusals_are_not_missing(me, ledger, write, swept):
+    (old,) = write(me.memory(at=1))
+    ledger.outbox.record(ONE, {old: ACCEPTED}, 100.0)
+    new, refused = write(me.memory(at=2, text="two"), me.memory("b", at=2))
+    ledger.outbox.record(ONE, {new: ACCEPTED, refused: Verdict(Outcome.REFUSED, "blocked")}, 100.0)
+
+    assert swept(me.memory(at=2, text="two")) == 0
+
+
+def test_a_tombstone_that_its_own_deletion_removed_is_settled(me, ledger, write, swept):
+    grave, request = write(me.tombstone(at=9), me.deletion(9, ["a"]))
+    ledger.outbox.record(ONE, {grave: ACCEPTED, request: ACCEPTED}, 100.0)
+
+    assert swept(me.deletion(9, ["a"])) == 0
+    assert swept(begun=20_000.0) == 1  # the deletion itself must stay
+    assert _due(ledger) == [request]
+
+
+# ── Relays ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_removed_relay_loses_its_rows_and_a_returning_one_is_filled_anew(me, ledger, write):
+    """P-13."""
+    seqs = write(me.memory("a"), me.memory("b"))
+    ledger.outbox.record(ONE, {seqs[0]: ACCEPTED}, 100.0)
+    ledger.outbox.completed(ONE, 50, 100.0, swept=True)
+
+    assert ledger.outbox.forget_relay(ONE) == 1
+    assert ledger.outbox.counts(ONE) == {}
+    assert ledger.outbox.state(ONE).completed_at is None
+    assert _due(ledger, TWO) == seqs
+    ledger.outbox.ensure([ONE])
+    assert ledger.outbox.backfill(ONE, 200.0) == 2
+
+
+def test_forgetting_an_unknown_relay_is_nothing(ledger):
+    assert ledger.outbox.forget_relay("wss://unknown.example/") == 0
+
+
+def test_the_cursor_and_the_sweep_are_remembered_apart(ledger):
+    ledger.outbox.completed(ONE, 50, 100.0, swept=True)
+    ledger.outbox.completed(ONE, 70, 200.0, swept=False)
+
+    state = ledger.outbox.state(ONE)
+    assert (state.cursor, state.completed_at, state.swept_at) == (70, 200.0, 100.0)
+    assert ledger.outbox.state(TWO).cursor is None
+
+
+def test_making_a_relay_known_twice_keeps_what_is_remembered(ledger):
+    ledger.outbox.completed(ONE, 50, 100.0, swept=True)
+
+    ledger.outbox.ensure([ONE, ONE, "wss://new.example/"])
+
+    assert ledger.outbox.state(ONE).cursor == 50
+    assert ledger.outbox.state("wss://new.example/").url == "wss://new.example/"
+
+
+def test_no_method_leaves_a_transaction_open(me, ledger, write):
+    """L-06."""
+    (seq,) = write(me.memory())
+    calls = [
+        lambda: ledger.outbox.record(ONE, {seq: "no verdict"}, 100.0),
+        lambda: ledger.outbox.heal(ONE, [object()], 100.0),
+        lambda: ledger.outbox.completed(ONE, object(), 100.0, swept=True),
+        lambda: ledger.append([object()], [ONE], 100.0),
+        lambda: ledger.apply([object()], ONE, 100.0),
+        lambda: ledger.touch(object(), 100.0),
+    ]
+    for call in calls:
+        with pytest.raises(Exception):  # noqa: B017 - whatever it is, the transaction must be closed
+            call()
+        assert not ledger._db.in_transaction
