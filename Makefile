@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types clean
+.PHONY: help demo test lint types bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -28,6 +28,9 @@ lint: $(VENV)/.installed-test  ## ruff: rules and format
 
 types: $(VENV)/.installed-test  ## mypy --strict
 	@$(BIN)/mypy
+
+bench: $(VENV)/.installed  ## speed and memory, each figure beside its floor; OPTIONS="--json --large" for more
+	@$(BIN)/python -m scripts.bench $(OPTIONS)
 
 clean:  ## remove .venv, caches and builds; memories live elsewhere and are not touched
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -80,7 +80,17 @@ async def live(
         say("It sees who writes, when, how much, and the names of the notes. It can not read a word of them.")
 
 
-async def live_again(signer: LocalSigner, relay: str, ledger: Path) -> tuple[list[Memory], list[JournalEntry]]:
+def lose(ledger: Path) -> list[str]:
+    """Delete the ledger and everything beside it; returns the names of the files."""
+    files = sorted(ledger.parent.glob(f"{ledger.name}*"))
+    for file in files:
+        file.unlink()
+    return [file.name for file in files]
+
+
+async def live_again(
+    signer: LocalSigner, relay: str, ledger: Path
+) -> tuple[list[Memory], list[JournalEntry]]:
     """The agent's second life: an empty ledger, the same key."""
     async with MemoryStore(signer, [relay], ledger=ledger, background=False) as store:
         (report,) = (await store.sync()).relays
@@ -120,10 +130,7 @@ async def main() -> int:
             await live(signer, relay.url, ledger, notes, texts)
 
             step(5, "The machine is lost")
-            lost = sorted(Path(folder).glob("ledger.db*"))
-            for file in lost:
-                file.unlink()
-            say(f"The ledger is deleted ({', '.join(file.name for file in lost)}). What is left: the key.")
+            say(f"The ledger is deleted ({', '.join(lose(ledger))}). What is left: the key.")
 
             step(6, "Another machine, the same key")
             found, entries = await live_again(signer, relay.url, ledger)

@@ -1,0 +1,116 @@
+"""The benchmark measures what it says, and says so to people and to programs. No test here judges a time."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+ROOT = Path(__file__).parents[2]
+
+FIGURES = {
+    "writing": {"remember until durable, p50", "remember_many(50)"},
+    "relays": {
+        "publish 50",
+        "restore 50, verified and decrypted",
+        "embedded relay, verified events in",
+        "embedded relay, events out",
+    },
+    "reading": {
+        "recall(key), 50 open and warm, p50",
+        "cold open to first recall, 50",
+        "cold open, 50 decoded",
+    },
+    "starting": {
+        "import sense_memory and its MemoryStore, best",
+        "sense-memory recall, 50, one process, best",
+    },
+    "in-step": {
+        "in step on 50, one sync: bytes",
+        "in step on 50, one sync: time",
+        "50 scattered differences in 50, one sync: bytes",
+    },
+    "memory": {"memory of an open store, 50 decoded"},
+}
+
+
+def bench(*options, cwd=ROOT, scratch=None):
+    command = (sys.executable, "-m", "scripts.bench", *map(str, options))
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **({"TMPDIR": str(scratch)} if scratch else {})}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    return tmp_path_factory.mktemp("scratch")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, scratch):
+    path = tmp_path_factory.mktemp("bench") / "result.json"
+    done = bench("--count", 50, "--repeat", 1, "--seed", 7, "--json", path, scratch=scratch)
+    assert done.returncode == 0, done.stderr
+    return done, json.loads(path.read_text())
+
+
+def test_every_figure_stands_beside_its_floor_and_its_target(run):
+    _, found = run
+
+    names = {group: {item["name"] for item in items} for group, items in found["figures"].items()}
+    assert names == FIGURES
+    for item in (item for items in found["figures"].values() for item in items):
+        assert item["value"] > 0, item
+        assert item["floor"] > 0, item
+        assert item["floor_name"], item
+        assert item["target"] != "-", item
+        assert item["met"] in {True, False}, item
+        slower = item["floor"] / item["value"] if item["unit"] == "/s" else item["value"] / item["floor"]
+        assert item["ratio"] == pytest.approx(slower), item
+
+
+def test_the_json_names_the_machine_and_what_was_asked_for(run):
+    _, found = run
+
+    assert set(found["machine"]) == {"cpu", "cores", "system", "python", "sqlite"}
+    assert all(found["machine"].values())
+    assert found["options"] == {"count": 50, "repeat": 1, "seed": 7, "large": False}
+
+
+def test_the_table_shows_every_figure_with_its_verdict_and_the_progress_stays_out_of_it(run):
+    done, found = run
+
+    words = " ".join(done.stdout.split())
+    for items in found["figures"].values():
+        for item in items:
+            first = item["name"].partition(",")[0]
+            assert first in words, first
+    verdicts = [line.split() for line in done.stdout.splitlines()]
+    shown = sum("hit" in line or "miss" in line for line in verdicts)
+    assert shown == sum(map(len, FIGURES.values()))
+    assert "measuring" not in done.stdout
+    assert "measuring: remember, one by one" in done.stderr
+
+
+def test_nothing_is_left_behind_and_no_key_is_shown(run, scratch):
+    done, _ = run
+
+    assert list(scratch.iterdir()) == []
+    assert "nsec" not in done.stdout + done.stderr
+
+
+def test_one_group_can_be_asked_for_and_json_goes_to_the_current_folder_where_no_path_is_given(tmp_path):
+    done = bench("--only", "memory", "--count", 5, "--repeat", 1, "--json", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads((tmp_path / "bench.json").read_text())["figures"]) == ["memory"]
+
+
+@pytest.mark.parametrize("option", [("--count", 0), ("--repeat", "-1"), ("--only", "nothing")])
+def test_a_run_that_makes_no_sense_is_refused(option):
+    done = bench(*option)
+
+    assert done.returncode == 2
+    assert option[0] in done.stderr
