@@ -1,8 +1,9 @@
 """The stage under the liars: a proxy in front of an honest relay, and what a fault is.
 
 The proxy hands every frame of a client on to the upstream relay and back, through each fault; the first
-fault stands nearest to the client. A fault has no I/O, no clock, and no randomness but its seed's. Loopback
-only; nothing here belongs to the installed package.
+fault stands nearest to the client. The relay's information document (NIP-11) takes the same way. A fault
+has no I/O, no clock, and no randomness but its seed's. Loopback only; nothing here belongs to the
+installed package.
 """
 
 # ruff: noqa: ARG002 - the hooks share one signature
@@ -14,12 +15,17 @@ import json
 import logging
 import random
 from collections import Counter
+from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from urllib.parse import urlsplit
 
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
+from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.http11 import Response
 
 
 if TYPE_CHECKING:
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
 
     from websockets.asyncio.client import ClientConnection
     from websockets.asyncio.server import Server, ServerConnection
-    from websockets.datastructures import Headers
+    from websockets.http11 import Request
 
 
 class Hangup(Enum):
@@ -39,13 +45,27 @@ class Hangup(Enum):
 
 HANGUP: Final = Hangup.HANGUP
 
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What a fault yields to let so many seconds pass before anything else goes this way."""
+
+    seconds: float
+
+
 Frame: TypeAlias = list[Any]  # a parsed Nostr frame
-Reply: TypeAlias = "Frame | str | bytes | Hangup"  # raw text and bytes pass the other faults untouched
+Reply: TypeAlias = "Frame | str | bytes | Hangup | Pause"  # all but frames pass the other faults untouched
 NostrEvent: TypeAlias = "Mapping[str, Any]"  # an event as plain JSON
+
+_DISABLED: Final = "blocked: negentropy is disabled"
 
 _log = logging.getLogger(__name__)
 _silent = logging.getLogger(f"{__name__}.library")  # websockets would log every frame
 _silent.setLevel(logging.CRITICAL + 1)
+
+
+class _HungUp(Exception):
+    """A fault cuts the connection."""
 
 
 class Talk:
@@ -101,6 +121,10 @@ class Fault:
         """What becomes of a frame on its way to the relay."""
         yield frame
 
+    def information(self, document: bytes) -> bytes:
+        """What becomes of the relay's information document (NIP-11)."""
+        return document
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(seed={self.seed}, on={self.on})"
 
@@ -112,15 +136,19 @@ class FaultyRelay:
         upstream: the honest relay's URL; may be changed between connections (a relay restored from a backup).
         faults: the first stands nearest to the client.
         seed: every fault's randomness follows from it.
+        negentropy: whether it compares (NIP-77) as the upstream relay does. Otherwise it refuses, as many
+            relays do, so that clients have to ask for events, about which most faults lie.
 
     Attributes:
         upgrades: the headers of each client's upgrade request.
+        inquiries: how often its information document was asked for.
         close_codes: how each connection ended, as the proxy saw it (RFC 6455).
     """
 
-    def __init__(self, upstream: str, *faults: Fault, seed: int = 0) -> None:
-        self.upstream, self.faults, self.seed = upstream, faults, seed
+    def __init__(self, upstream: str, *faults: Fault, seed: int = 0, negentropy: bool = False) -> None:
+        self.upstream, self.faults, self.seed, self.negentropy = upstream, faults, seed, negentropy
         self.upgrades: list[Headers] = []
+        self.inquiries = 0
         self.close_codes: list[int | None] = []
         self._server: Server | None = None
         self._port = 0
@@ -138,6 +166,7 @@ class FaultyRelay:
             self._welcome,
             "127.0.0.1",
             self._port,
+            process_request=self._inform,
             compression="deflate",  # offered to everybody, so that a client can be seen not to take it
             max_size=None,
             close_timeout=1,
@@ -160,6 +189,17 @@ class FaultyRelay:
     def __repr__(self) -> str:
         return f"FaultyRelay(port={self._port}, seed={self.seed}, faults={list(self.faults)})"
 
+    async def _inform(self, _client: ServerConnection, request: Request) -> Response | None:
+        """The information document, to whoever asks for it as NIP-11 says."""
+        if request.headers.get("Accept") != "application/nostr+json":
+            return None
+        self.inquiries += 1
+        document = await _document(self.upstream)
+        for fault in reversed(self.faults):
+            document = fault.information(document) if fault.on else document
+        headers = Headers({"Content-Type": "application/nostr+json", "Content-Length": str(len(document))})
+        return Response(200, "OK", headers, document)
+
     async def _welcome(self, client: ServerConnection) -> None:
         talk = Talk(len(self.upgrades) + 1)
         if client.request is not None:
@@ -168,10 +208,14 @@ class FaultyRelay:
             async with connect(
                 self.upstream, compression=None, max_size=None, proxy=None, close_timeout=1, logger=_silent
             ) as relay:
-                for place, fault in enumerate(self.faults):
-                    if fault.on:
-                        await self._tell(client, talk, fault.on_connect(talk), place)
-                await self._carry(client, relay, talk)
+                try:
+                    for place, fault in enumerate(self.faults):
+                        if fault.on:
+                            await self._tell(client, talk, fault.on_connect(talk), place)
+                    await self._carry(client, relay, talk)
+                except _HungUp:
+                    client.transport.close()  # what was said before still arrives, a farewell does not
+                    relay.transport.abort()
         except (ConnectionClosed, OSError, InvalidHandshake):
             client.transport.abort()
         except Exception as error:
@@ -201,16 +245,21 @@ class FaultyRelay:
             frame = json.loads(text)
             if frame[0] == "REQ":
                 talk.filters[frame[1]] = frame[2:]
+            if frame[0] == "NEG-OPEN" and not self.negentropy:
+                await self._tell(client, talk, [["NEG-ERR", frame[1], _DISABLED]], len(self.faults))
+                continue
             replies: list[Reply] = [frame]
             for place, fault in enumerate(self.faults):
-                replies = _through(fault, fault.from_client, replies, talk)
+                replies = list(_through(fault, fault.from_client, replies, talk))
                 answers, talk.answers = talk.answers, []
                 await self._tell(client, talk, answers, place)
             for reply in replies:
                 if isinstance(reply, Hangup):
-                    client.transport.abort()
-                    return
-                await relay.send(_text(reply))
+                    raise _HungUp
+                if isinstance(reply, Pause):
+                    await asyncio.sleep(reply.seconds)
+                else:
+                    await relay.send(_text(reply))
 
     async def _from_relay(self, client: ServerConnection, relay: ClientConnection, talk: Talk) -> None:
         async for text in relay:
@@ -218,25 +267,46 @@ class FaultyRelay:
 
     async def _tell(self, client: ServerConnection, talk: Talk, said: Iterable[Reply], place: int) -> None:
         """Send something to the client through the faults that stand before a place."""
-        replies = list(said)
+        replies = said
         for fault in reversed(self.faults[:place]):
             replies = _through(fault, fault.from_relay, replies, talk)
         for reply in replies:
             if isinstance(reply, Hangup):
-                client.transport.abort()
-                return
+                raise _HungUp
+            if isinstance(reply, Pause):
+                await asyncio.sleep(reply.seconds)
+                continue
             if isinstance(reply, list) and reply[0] == "EVENT":
                 talk.answered[reply[1]] += 1
             await client.send(_text(reply))
 
 
 def _through(
-    fault: Fault, hook: Callable[[Frame, Talk], Iterable[Reply]], replies: list[Reply], talk: Talk
-) -> list[Reply]:
+    fault: Fault, hook: Callable[[Frame, Talk], Iterable[Reply]], replies: Iterable[Reply], talk: Talk
+) -> Iterable[Reply]:
+    """What a fault makes of replies, one by one as they are asked for: a flood takes no memory."""
     if not fault.on:
         return replies
-    return [out for reply in replies for out in (hook(reply, talk) if isinstance(reply, list) else (reply,))]
+    return chain.from_iterable(
+        hook(reply, talk) if isinstance(reply, list) else (reply,) for reply in replies
+    )
 
 
 def _text(reply: Frame | str | bytes) -> str | bytes:
     return json.dumps(reply, ensure_ascii=False) if isinstance(reply, list) else reply
+
+
+async def _document(url: str) -> bytes:
+    """The information document of the upstream relay; empty where it has none."""
+    parts = urlsplit(url)
+    try:
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    except OSError:
+        return b""
+    lines = ("GET / HTTP/1.1", f"Host: {parts.netloc}", "Accept: application/nostr+json", "Connection: close")
+    try:
+        writer.write("".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii"))
+        answer = await reader.read()
+    finally:
+        writer.transport.abort()
+    return answer.partition(b"\r\n\r\n")[2]

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
         InvalidInput,
         InvalidRelayUrl,
         InvalidSetting,
+        KeychainError,
         KeyMissing,
         LedgerCorrupt,
         LedgerError,
         LedgerTooNew,
         MalformedFrame,
         MisfiledError,
+        MissingExtra,
         NeedsNewerVersion,
         NotSynced,
         RelayError,
@@ -40,20 +42,25 @@ if TYPE_CHECKING:
         UnsupportedVersion,
         WrongKeyError,
     )
-    from sense_memory.models import JournalEntry, Memory
+    from sense_memory.models import Draft, JournalEntry, Memory
     from sense_memory.nostr.signer import LocalSigner, Signer
+    from sense_memory.portable import BadLine, ImportReport
     from sense_memory.relay.embedded import EmbeddedRelay
     from sense_memory.relay.report import RelayReport, SyncReport
     from sense_memory.relay.session import Timeouts
     from sense_memory.status import RelayStatus, Status
     from sense_memory.store import MemoryStore
+    from sense_memory.timeline import Version
 
 __version__ = "2.0.0a1"
 
 # Where each public name lives. They are imported when first used: a script that only prints the
 # version, or a command line that only recalls, does not pay for sockets and models it never touches.
 _HOMES = {
+    "Draft": "models",
+    "BadLine": "portable",
     "EmbeddedRelay": "relay.embedded",
+    "ImportReport": "portable",
     "JournalEntry": "models",
     "LocalSigner": "nostr.signer",
     "Memory": "models",
@@ -65,14 +72,18 @@ _HOMES = {
     "SyncMemoryStore": "blocking",
     "SyncReport": "relay.report",
     "Timeouts": "relay.session",
+    "Version": "timeline",
 }
 
 __all__ = [
     "BadKey",
+    "BadLine",
     "BadPayload",
     "ClockSkewError",
+    "Draft",
     "EmbeddedRelay",
     "EnvelopeError",
+    "ImportReport",
     "InvalidAddress",
     "InvalidEvent",
     "InvalidInput",
@@ -80,6 +91,7 @@ __all__ = [
     "InvalidSetting",
     "JournalEntry",
     "KeyMissing",
+    "KeychainError",
     "LedgerCorrupt",
     "LedgerError",
     "LedgerTooNew",
@@ -88,6 +100,7 @@ __all__ = [
     "Memory",
     "MemoryStore",
     "MisfiledError",
+    "MissingExtra",
     "NeedsNewerVersion",
     "NotSynced",
     "RelayError",
@@ -105,6 +118,7 @@ __all__ = [
     "TooLargeError",
     "UnsafeKeyFile",
     "UnsupportedVersion",
+    "Version",
     "WrongKeyError",
     "__version__",
 ]

@@ -1,7 +1,7 @@
 """An agent's key: opened from text that may be encrypted, and looked for where its name leads.
 
 The order is key file, the system's keyring, encrypted key file: what needs nobody at the keyboard comes
-first. Which agent it is, and whether the environment names a key before all of this, is the business of
+first. The keyring knows agents by name only, so it serves the platform's own home folder and no other. Which agent it is, and whether the environment names a key before all of this, is the business of
 `settings`. The environment itself is never changed: it belongs to the program that uses this package.
 """
 
@@ -52,13 +52,24 @@ def open_key(text: str, place: str, ask_password: AskPassword | None) -> Secret:
         raise BadKey(f"{place}: {error}") from None
 
 
-def agent_key(key_file: Path, agent: str | None, ask_password: AskPassword | None) -> tuple[Secret, str]:
+def default_home() -> Path:
+    """The home folder where nobody chose one: the platform's data folder for sense-memory."""
+    from platformdirs import user_data_path
+
+    return user_data_path("sense-memory", appauthor=False)
+
+
+def agent_key(
+    key_file: Path, agent: str | None, ask_password: AskPassword | None, *, home: Path
+) -> tuple[Secret, str]:
     """An agent's key, and in words where it was found.
 
     Args:
         key_file: such as `keys/NAME.key`; its encrypted neighbour is `keys/NAME.ncryptsec`.
         agent: the agent's name. None where the file was named explicitly: then only the file counts.
         ask_password: as for `open_key`.
+        home: the agent's home folder. The keyring is asked for agents of `default_home()` only, because two
+            home folders may both have an agent "default".
 
     Raises:
         KeyMissing: none of them has it (`looked`), or an encrypted key can not be unlocked (`locked`).
@@ -69,7 +80,7 @@ def agent_key(key_file: Path, agent: str | None, ask_password: AskPassword | Non
     try:
         found = _in_file(key_file, looked, ask_password)
         if found is None and agent is not None:
-            found = _in_keyring(agent, looked)
+            found = _in_keyring(agent, looked) if home == default_home() else None
             if found is None:
                 found = _in_file(key_file.with_suffix(".ncryptsec"), looked, ask_password)
     except KeyMissing as missing:  # an encrypted one; that the keyring was locked belongs to its message

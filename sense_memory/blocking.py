@@ -7,20 +7,26 @@ waits. Docstrings and errors are those of `MemoryStore`.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from sense_memory.errors import StoreClosed
+from sense_memory.errors import InvalidInput, StoreClosed
+from sense_memory.limits import APPLY_BATCH_COUNT
 from sense_memory.store import MemoryStore, configured
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
+    from pathlib import Path
     from types import TracebackType
+    from typing import BinaryIO
 
-    from sense_memory.models import JournalEntry, Memory
+    from sense_memory.models import Draft, JournalEntry, Memory
+    from sense_memory.portable import ImportReport
     from sense_memory.relay.report import SyncReport
     from sense_memory.status import Status
+    from sense_memory.timeline import Version
 
 _T = TypeVar("_T")
 
@@ -94,8 +100,16 @@ class SyncMemoryStore:
     def remember_many(
         self, pairs: Iterable[tuple[str, str]], *, progress: Callable[[int], None] | None = None
     ) -> list[str]:
-        """As `MemoryStore.remember_many`; `progress` is called in the store's thread."""
-        return self._wait(self._store.remember_many(pairs, progress=progress))
+        """As `MemoryStore.remember_many`; `pairs` and `progress` run in the caller's thread."""
+        if self._loop is None:
+            raise StoreClosed
+        ids: list[str] = []
+        rest = iter(pairs)
+        while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
+            ids += self._wait(self._store.remember_many(batch))
+            if progress is not None:
+                progress(len(ids))
+        return ids
 
     def recall(self, key: str) -> Memory | None:
         """As `MemoryStore.recall`."""
@@ -109,6 +123,34 @@ class SyncMemoryStore:
         """As `MemoryStore.forget`."""
         return self._wait(self._store.forget(key))
 
+    def refresh(self, key: str) -> str | None:
+        """As `MemoryStore.refresh`."""
+        return self._wait(self._store.refresh(key))
+
+    def drafts(self) -> list[Draft]:
+        """As `MemoryStore.drafts`."""
+        return self._wait(self._store.drafts())
+
+    def publish_draft(self, number: int) -> str:
+        """As `MemoryStore.publish_draft`."""
+        return self._wait(self._store.publish_draft(number))
+
+    def discard_draft(self, number: int) -> None:
+        """As `MemoryStore.discard_draft`."""
+        self._wait(self._called(self._store.discard_draft, number))
+
+    def history(self, key: str) -> list[Version]:
+        """As `MemoryStore.history`."""
+        return self._wait(self._store.history(key))
+
+    def as_of(self, time: float) -> list[Memory]:
+        """As `MemoryStore.as_of`."""
+        return self._wait(self._store.as_of(time))
+
+    def undo(self, key: str) -> Memory | None:
+        """As `MemoryStore.undo`."""
+        return self._wait(self._store.undo(key))
+
     def journal(self, content: str) -> str:
         """As `MemoryStore.journal`."""
         return self._wait(self._store.journal(content))
@@ -116,6 +158,10 @@ class SyncMemoryStore:
     def recent(self, limit: int = 20) -> list[JournalEntry]:
         """As `MemoryStore.recent`."""
         return self._wait(self._store.recent(limit))
+
+    def forget_entry(self, event_id: str) -> str:
+        """As `MemoryStore.forget_entry`."""
+        return self._wait(self._store.forget_entry(event_id))
 
     def sync(self, *, full: bool = False) -> SyncReport:
         """As `MemoryStore.sync`."""
@@ -125,6 +171,26 @@ class SyncMemoryStore:
         """As `MemoryStore.flush`."""
         return self._wait(self._store.flush())
 
+    def drop_relay(self, url: str) -> int:
+        """As `MemoryStore.drop_relay`."""
+        return self._wait(self._called(self._store.drop_relay, url))
+
+    def export(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        overwrite: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """As `MemoryStore.export`; `progress` is called in the store's thread."""
+        return self._wait(self._called(self._store.export, path, overwrite=overwrite, progress=progress))
+
+    def import_(
+        self, path: str | Path | BinaryIO, *, progress: Callable[[int], None] | None = None
+    ) -> ImportReport:
+        """As `MemoryStore.import_`; `progress` is called in the store's thread."""
+        return self._wait(self._store.import_(path, progress=progress))
+
     def status(self) -> Status:
         """As `MemoryStore.status`."""
         return self._wait(self._called(self._store.status))
@@ -133,18 +199,25 @@ class SyncMemoryStore:
         """As `MemoryStore.holders`."""
         return self._wait(self._called(self._store.holders, event_id))
 
+    def rescue(self) -> RescueReport:
+        """As `MemoryStore.rescue`: for a store that is not open."""
+        return asyncio.run(self._store.rescue())
+
     def integrity(self) -> list[str]:
         """As `MemoryStore.integrity`."""
         return self._wait(self._called(self._store.integrity))
 
-    async def _called(self, function: Callable[..., _T], *values: Any) -> _T:
+    async def _called(self, function: Callable[..., _T], *values: Any, **options: Any) -> _T:
         """A call that does not wait, made in the store's own thread."""
-        return function(*values)
+        return function(*values, **options)
 
     def _wait(self, call: Coroutine[Any, Any, _T]) -> _T:
         if self._loop is None:
             call.close()
             raise StoreClosed
+        if threading.current_thread() is self._thread:
+            call.close()
+            raise InvalidInput("a callback of this store can not call the store: it would wait for itself")
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()

@@ -44,7 +44,13 @@ class RecordType(StrEnum):
     TOMBSTONE = "sense-memory:tombstone"
 
 
-_KNOWN_TYPES: Final = frozenset(kind.value for kind in RecordType)
+_KNOWN_TYPES: Final = {kind.value: kind for kind in RecordType}
+_NEEDED: Final = {  # the fields that have to be there, as text
+    RecordType.FLAT: ("key", "value"),
+    RecordType.JOURNAL: ("content",),
+    RecordType.PERSONA: ("domain", "facet", "key", "value"),
+    RecordType.TOMBSTONE: ("key",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,13 @@ def deletion(public_key: str, tag: str, event_ids: tuple[str, ...], created_at: 
     return Unsigned(created_at, KIND_DELETION, tags, "")
 
 
+def entry_deletion(entry: Event, created_at: int) -> Unsigned:
+    """The NIP-09 request that deletes a journal entry: by its id, and 0.3.1's by their address as well."""
+    if entry.kind == KIND_APP_DATA and entry.d_tag is not None:
+        return deletion(entry.pubkey, entry.d_tag, (entry.id,), created_at)
+    return Unsigned(created_at, KIND_DELETION, (("e", entry.id), ("k", str(entry.kind))), "")
+
+
 async def open_event(signer: Signer, event: Event) -> Record:
     """Decrypt an event of ours and check that it lies where its inside says.
 
@@ -157,12 +170,33 @@ async def open_event(signer: Signer, event: Event) -> Record:
     name = fields.pop("type", None)
     if not isinstance(name, str) or not name.startswith("sense-memory:"):
         raise BadPayload("not a record of sense-memory")
-    if type(version) is not int or version > SCHEMA_VERSION or name not in _KNOWN_TYPES:
+    kind = _KNOWN_TYPES.get(name)
+    if type(version) is not int or version > SCHEMA_VERSION or kind is None:
         raise NeedsNewerVersion(event.id, version if type(version) is int else 0)
-    kind = RecordType(name)
     path = _path(kind, fields)
     if not _lies_there(event, kind, path, fields):
         raise MisfiledError(event.id)
+    return Record(kind, path, fields)
+
+
+async def open_draft(signer: Signer, content: str, slot: str) -> Record:
+    """The record in a ciphertext of ours that never became an event.
+
+    Args:
+        signer: who sealed it.
+        content: NIP-44.
+        slot: the address it was written for; empty for a journal entry.
+
+    Raises:
+        BadPayload: not NIP-44 for this key, no record of ours inside, or one for another address.
+    """
+    fields = _fields(await signer.decrypt(content, signer.public_key))
+    kind = _KNOWN_TYPES.get(fields.pop("type", ""))
+    if kind is None:
+        raise BadPayload("not a record of sense-memory")
+    path = _path(kind, fields)
+    if slot != ("" if kind is RecordType.JOURNAL else address.d_tag(path)):
+        raise BadPayload("a draft for another address")
     return Record(kind, path, fields)
 
 
@@ -178,14 +212,9 @@ def _fields(plaintext: bytes) -> dict[str, Any]:
 
 def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
     """The path that the inside claims; never normalised, because other writers did not."""
-    needed = {
-        RecordType.FLAT: ("key", "value"),
-        RecordType.JOURNAL: ("content",),
-        RecordType.PERSONA: ("domain", "facet", "key", "value"),
-        RecordType.TOMBSTONE: ("key",),
-    }[kind]
-    if not all(isinstance(fields.get(name), str) for name in needed):
-        raise BadPayload("a field of the record is missing or no text")
+    for name in _NEEDED[kind]:
+        if not isinstance(fields.get(name), str):
+            raise BadPayload("a field of the record is missing or no text")
     if kind is RecordType.JOURNAL:
         return ""
     if kind is RecordType.PERSONA:

@@ -34,9 +34,16 @@ No message carries a secret, a memory's text, or a relay's raw words.
 
 from __future__ import annotations
 
+import copyreg
+from typing import Any
+
 
 class SenseMemoryError(Exception):
     """The root: catching it catches everything this package raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions unpickle by calling the class with the sentence, which our own do not take.
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class InvalidInput(SenseMemoryError, ValueError):
@@ -200,13 +207,19 @@ class ClockSkewError(SenseMemoryError):
     Attributes:
         now: this machine's time, seconds since 1970.
         mark: the newest version seen, seconds since 1970.
+        drafts: numbers of the drafts as which the texts are kept, sealed; see `MemoryStore.drafts`.
     """
 
-    def __init__(self, now: int, mark: int) -> None:
-        self.now, self.mark = now, mark
+    def __init__(self, now: int, mark: int, drafts: tuple[int, ...] = ()) -> None:
+        self.now, self.mark, self.drafts = now, mark, drafts
+        kept = ""
+        if len(drafts) == 1:
+            kept = f", and the text is kept as draft {drafts[0]}"
+        elif drafts:
+            kept = f", and the texts are kept as drafts {drafts[0]} to {drafts[-1]}"
         super().__init__(
             f"this clock reads {now} but the newest version seen is from {mark}, {mark - now} s ahead; "
-            "nothing was written. Check the clocks of this and the other devices."
+            f"nothing was written{kept}. Check the clocks of this and the other devices."
         )
 
 

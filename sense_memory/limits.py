@@ -26,6 +26,7 @@ MAX_SCRYPT_LOG_N = 20  # 1 GiB and some 5 s; a text that asks for more could exh
 
 # ── Wire ────────────────────────────────────────────────────────────────────────────────
 MAX_FRAME_BYTES = 262_144  # one relay message; twice strfry's own cap of 131,072
+MAX_NEGENTROPY_BYTES = 1_048_576  # one NEG-MSG: strfry's carry up to 500,000 bytes, in hex (NIP-77)
 MAX_SUBSCRIPTION_ID_CHARS = 64  # NIP-01
 MAX_TAGS_COUNT = 2_000  # strfry's default
 MAX_SAFE_INTEGER = 2**53 - 1  # what every JSON reader agrees on
@@ -43,6 +44,7 @@ SIGN_SECONDS = 60.0  # for a signer, perhaps remote, to sign a NIP-42 challenge
 CLOSE_SECONDS = 2.0  # to say goodbye
 PUBLISH_WINDOW_COUNT = 500  # events in flight on one connection
 PAGE_COUNT = 500  # `limit` of one REQ: the cap of strfry and the usual default elsewhere
+MIN_PAGE_COUNT = 20  # a relay that says it sends fewer is asked for the usual number, and sends what it sends
 OVER_DELIVERY = 1.1  # a page may hold this many times its limit before it is cut
 MAX_PULL_BYTES = 64 * 1024 * 1024  # one page's bytes
 MAX_INVALID_COUNT = 50  # forged or malformed events before the connection is closed
@@ -57,6 +59,9 @@ NIP11_SECONDS = 5.0  # to fetch it
 # ── Retrying ────────────────────────────────────────────────────────────────────────────
 RECONNECT_FIRST_SECONDS = 1.0  # back-off of a dead relay: doubled, jittered by 20 %
 RECONNECT_MAX_SECONDS = 600.0
+REDIALS_PER_HOUR_COUNT = (
+    40  # dials at once after a relay hung up in the middle of its work; rel. R-18: 80 in all
+)
 RATE_LIMIT_FIRST_SECONDS = 60.0  # rel. 4.5: a rate limit pauses the connection
 RETRY_FIRST_SECONDS = 5.0  # an `error:` or a garbage answer
 RETRY_MAX_SECONDS = 3_600.0
@@ -64,7 +69,9 @@ PARK_SECONDS = 7 * 86_400.0  # after a week of retries a row is parked, visibly
 JITTER = 0.2  # ± share of every back-off
 
 # ── Sync ────────────────────────────────────────────────────────────────────────────────
+RESUME_SECONDS = 3_600  # a pull that was cut off goes on from where it was; later, it begins anew
 CURSOR_OVERLAP_SECONDS = 7_200  # late arrivals and events dated back by a burst
+LOST_COUNT = 3  # times that accepted events were gone before a relay is called forgetful; rel. P-07
 HEAL_SECONDS = 3_600  # a relay that is behind gets our newer version at most this often
 SWEEP_SECONDS = 86_400  # a pull without cursor, to find what another device sent days late, or went missing
 BACKGROUND_SECONDS = 30.0  # between two background passes when nothing was written
@@ -76,4 +83,15 @@ LOCK_SECONDS = 60.0  # to wait for another process that is publishing
 # ── Ledger ──────────────────────────────────────────────────────────────────────────────
 BUSY_SECONDS = 30.0  # to wait for another process's write transaction
 APPLY_BATCH_COUNT = 1_000  # events in one bulk transaction
-MAX_WAL_BYTES = 8 * 1024 * 1024  # a longer write-ahead log is folded into the file after a commit
+MAX_VARIABLES_COUNT = 500  # values in one statement; SQLite before 3.32 takes 999
+MAX_WAL_BYTES = 32 * 1024 * 1024  # a longer write-ahead log is folded into the file after a commit
+
+# ── Snapshot ────────────────────────────────────────────────────────────────────────────
+SNAPSHOT_NEW_COUNT = (
+    200  # opened records that are not in it, before it is written anew: some 10 ms of opening
+)
+SNAPSHOT_NEW_SHARE = 0.05  # and this share of all, because it is written whole
+SNAPSHOT_MESSAGE_BYTES = 8 * 1024 * 1024  # of JSON under one authentication tag
+SNAPSHOT_WORTH_SHARE = 0.2  # of all records: opening more than these takes longer than reading all from it
+SNAPSHOT_SEAL_SECONDS = 5.0  # for a signer, perhaps remote, to seal its key while a store closes
+MAX_SALVAGED_COUNT = 10_000_000  # rows looked for in a damaged ledger: its counter may be what is damaged

@@ -37,3 +37,19 @@ class JournalEntry(_Frozen):
     content: str = Field(repr=False)
     created_at: float
     event_id: str
+
+
+class Draft(_Frozen):
+    """A memory that could not be written because this clock was wrong: kept on this machine only, sealed.
+
+    Attributes:
+        number: names it to `publish_draft` and `discard_draft`.
+        key: where it was to be written.
+        value: its text.
+        created_at: when, by the clock of then, seconds since 1970.
+    """
+
+    number: int
+    key: str
+    value: str = Field(repr=False)
+    created_at: float

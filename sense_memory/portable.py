@@ -7,19 +7,28 @@ each bad one is reported by its number. A file is written beside its name and mo
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidEvent, InvalidInput
+from sense_memory.keyfile import sync_folder
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FRAME_BYTES
 from sense_memory.nostr.event import RawEvent, verify
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
+    from typing import BinaryIO
 
     from sense_memory.nostr.event import Event
+
+LEFT_OUT: Final = {  # what the reader calls an event that it leaves out, as a sentence
+    "foreign": "an event of another program",
+    "misfiled": "holds a memory of another address",
+    "unreadable": "can not be opened with this key",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,57 +58,84 @@ class ImportReport:
 
 
 def write_export(
-    path: Path, bodies: Iterable[bytes], *, overwrite: bool, progress: Callable[[int], None] | None
+    target: Path | BinaryIO,
+    bodies: Iterable[bytes],
+    *,
+    overwrite: bool,
+    progress: Callable[[int], None] | None,
 ) -> int:
-    """Write events as JSON lines into a file of mode 0600; returns how many.
+    """Write events as JSON lines into a file of mode 0600, or into an open one; returns how many.
 
     Raises:
         InvalidInput: the file exists and `overwrite` is off, or the folder can not be written.
     """
-    if path.exists() and not overwrite:
-        raise InvalidInput(f"{path} exists; it was not touched. Choose another name.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    count = 0
+    if not isinstance(target, Path):
+        return _write_lines(target, bodies, progress)
+    if target.exists() and not overwrite:
+        raise InvalidInput(f"{target} exists; it was not touched. Choose another name, or allow overwriting.")
+    if target.exists() and not target.is_file():
+        raise InvalidInput(f"{target} is no plain file; it was not touched. Choose another name.")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            for count, body in enumerate(bodies, 1):
-                file.write(body + b"\n")
-                if progress is not None and count % APPLY_BATCH_COUNT == 0:
-                    progress(count)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        # "x": what others put in its place, such as a link to another file, is not written to
+        descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                count = _write_lines(file, bodies, progress)
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(target.parent)
     except OSError as error:
-        raise InvalidInput(f"{path} could not be written ({error.strerror}); nothing was changed.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise InvalidInput(
+            f"{target} could not be written ({error.strerror}); nothing was changed."
+        ) from None
+    return count
+
+
+def _write_lines(file: BinaryIO, bodies: Iterable[bytes], progress: Callable[[int], None] | None) -> int:
+    count = 0
+    for count, body in enumerate(bodies, 1):
+        file.write(body + b"\n")
+        if progress is not None and count % APPLY_BATCH_COUNT == 0:
+            progress(count)
+    file.flush()
     if progress is not None:
         progress(count)
     return count
 
 
-def read_import(path: Path, author: str) -> Iterator[tuple[int, Event | str]]:
+def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Event | str]]:
     """Each line of a file with its number: the verified event, or the problem with it. Blank lines are skipped.
 
     Args:
-        path: JSON lines.
+        source: JSON lines; an open file stays open.
         author: the only author that is taken, 64 hex digits.
 
     Raises:
         InvalidInput: the file can not be read.
     """
     try:
-        with path.open("rb") as file:
-            number = 0
-            while line := file.readline(MAX_FRAME_BYTES):
-                number += 1
-                while not line.endswith(b"\n") and (rest := file.readline(MAX_FRAME_BYTES)):
-                    line = b"-" + rest[-1:]  # longer than any event: read on to its end, keep nothing
-                if line.strip():
+        with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+            for number, line in enumerate(_lines(file), 1):
+                if line is None:
+                    yield number, f"longer than {MAX_FRAME_BYTES:,} bytes"
+                elif line.strip():
                     yield number, _checked(line, author)
     except OSError as error:
-        raise InvalidInput(f"{path} could not be read ({error.strerror}).") from None
+        raise InvalidInput(f"{source} could not be read ({error.strerror}).") from None
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes | None]:
+    """The lines of a file; None for one that is longer than any event, of which nothing is kept."""
+    while line := file.readline(MAX_FRAME_BYTES):
+        is_whole = line.endswith(b"\n") or len(line) < MAX_FRAME_BYTES
+        rest = line
+        while len(rest) == MAX_FRAME_BYTES and not rest.endswith(b"\n"):
+            rest = file.readline(MAX_FRAME_BYTES)
+        yield line if is_whole else None
 
 
 def _checked(line: bytes, author: str) -> Event | str:

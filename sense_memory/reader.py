@@ -15,8 +15,10 @@ from sense_memory.envelope import Record, RecordType
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
 from sense_memory.ledger import Fate, Filed, Role
 from sense_memory.ledger.versions import deletion_targets, slot_of
+from sense_memory.limits import SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
 from sense_memory.nostr import address
-from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, wins_over
+from sense_memory.snapshot import Opened
 
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger, Stored
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
+    from sense_memory.snapshot import Snapshot
 
 
 class Reader:
@@ -34,11 +37,15 @@ class Reader:
         signer: whose events they are.
         ledger: where they go.
         clock: seconds since 1970.
+        snapshot: where opened records outlive this process, or None.
     """
 
-    def __init__(self, signer: Signer, ledger: Ledger, clock: Callable[[], float]) -> None:
-        self._signer, self._ledger, self._clock = signer, ledger, clock
-        self._open: dict[str, tuple[bytes, Record | NeedsNewerVersion]] = {}  # by slot, with the event's id
+    def __init__(
+        self, signer: Signer, ledger: Ledger, clock: Callable[[], float], snapshot: Snapshot | None = None
+    ) -> None:
+        self._signer, self._ledger, self._clock, self._snapshot = signer, ledger, clock, snapshot
+        self._open: dict[str, Opened] = {}  # by slot
+        self._is_restored = False
 
     async def record(self, stored: Stored) -> Record | None:
         """The record inside a stored event, or None where a newer schema is needed to read it.
@@ -46,35 +53,118 @@ class Reader:
         Raises:
             LedgerCorrupt: what was stored can not be opened any more.
         """
-        found = await self._opened(stored)
+        found = (await self._opened(stored)).record
         return None if isinstance(found, NeedsNewerVersion) else found
 
     async def needed(self, stored: Stored) -> Record:
         """As `record`, but raises NeedsNewerVersion."""
-        found = await self._opened(stored)
+        found = (await self._opened(stored)).record
         if isinstance(found, NeedsNewerVersion):
             raise NeedsNewerVersion(found.event_id, found.version)
         return found
 
+    async def records(self, events: Sequence[Stored]) -> list[tuple[Stored, Record]]:
+        """The records inside many events; those of a newer schema are left out. Errors as `record`."""
+        await self._restore(sum(not self._has(stored.slot, stored.id) for stored in events))
+        found = [(stored, await self.record(stored)) for stored in events]
+        return [(stored, record) for stored, record in found if record is not None]
+
+    async def live(self, prefix: str) -> list[tuple[Opened, Record]]:
+        """The records of the heads directly under a prefix, by address; as `records`.
+
+        What is open already costs no look at its event, because a seq names one event for good.
+        """
+        heads = self._ledger.live(prefix)
+        found, unknown = self._look_up(heads)
+        if await self._restore(len(unknown)):
+            found, unknown = self._look_up(heads)
+        for stored in self._ledger.read(unknown):
+            if stored.role is Role.MEMORY:
+                found[stored.seq] = await self._opened(stored)
+        alive = [found[seq] for _, seq in heads if seq in found]
+        return [(item, item.record) for item in alive if isinstance(item.record, Record)]
+
     def remember(self, filed: Filed, record: Record) -> None:
         """Keep the record of an event that this process sealed a moment ago."""
-        self._open[filed.slot] = bytes.fromhex(filed.event.id), record
+        self._open[filed.slot] = Opened(bytes.fromhex(filed.event.id), record, filed.event.created_at)
 
-    async def _opened(self, stored: Stored) -> Record | NeedsNewerVersion:
-        ident, found = self._open.get(stored.slot, (b"", None))
-        if found is not None and ident == stored.id:
-            return found
+    def forget(self, request: Event) -> None:
+        """Drop what a deletion names."""
+        for target, _ in deletion_targets(request):
+            self._open.pop(target, None)
+
+    async def save(self) -> None:
+        """Write the snapshot anew where enough of what is open is not in it; for when a store closes."""
+        if self._snapshot is None or self._unsaved() < SNAPSHOT_NEW_COUNT:
+            return
+        await self._take_over(self._snapshot)
+        if self._unsaved() >= max(SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE * len(self._open)):
+            await self._snapshot.write(self._open)
+
+    def _unsaved(self) -> int:
+        return sum(
+            not item.is_saved
+            and isinstance(item.record, Record)
+            and item.record.type is not RecordType.TOMBSTONE
+            for item in self._open.values()
+        )
+
+    async def _restore(self, unknown: int) -> bool:
+        """Take the snapshot over where that costs less than opening so many events; whether it was."""
+        if self._snapshot is None or self._is_restored or not self._snapshot.is_worth(unknown):
+            return False
+        await self._take_over(self._snapshot)
+        return True
+
+    async def _take_over(self, snapshot: Snapshot) -> None:
+        """Add what the snapshot holds to what is open, once. What is stale of it is never asked for."""
+        if self._is_restored:
+            return
+        self._is_restored = True
+        for slot, saved in (await snapshot.read()).items():
+            if slot not in self._open or self._has(slot, saved.id):
+                self._open[slot] = saved
+
+    def _has(self, slot: str, ident: bytes) -> bool:
+        known = self._open.get(slot)
+        return known is not None and known.id == ident
+
+    def _look_up(self, heads: Sequence[tuple[str, int]]) -> tuple[dict[int, Opened], list[int]]:
+        """What is open of these heads (slot, seq), by seq, and the seqs of the others."""
+        found: dict[int, Opened] = {}
+        unknown: list[int] = []
+        for slot, seq in heads:
+            known = self._open.get(slot)
+            if known is not None and known.seq == seq:
+                found[seq] = known
+            else:
+                unknown.append(seq)
+        return found, unknown
+
+    async def _opened(self, stored: Stored) -> Opened:
+        known = self._open.get(stored.slot)
+        if known is not None and known.id == stored.id:
+            if not known.seq:
+                known = self._open[stored.slot] = known._replace(seq=stored.seq)
+            return known
+        record: Record | NeedsNewerVersion
         try:
-            found = await envelope.open_event(self._signer, stored.event())
+            event = stored.event()
+            if (event.id, slot_of(event)) != (stored.id.hex(), stored.slot):
+                raise MisfiledError(event.id)
+            record = await envelope.open_event(self._signer, event)
         except NeedsNewerVersion as error:
-            found = error
+            record = error
         except (InvalidEvent, BadPayload, MisfiledError) as error:
             raise LedgerCorrupt(
                 f"event {stored.id.hex()[:16]}… can not be opened any more ({error}); the ledger is damaged and "
-                "was left as it is. Move it aside and sync to restore from relays."
+                "was left as it is. Move it aside and sync to restore from relays, or run "
+                "`sense-memory doctor --rescue`, which also saves what can still be read."
             ) from None
-        self._open[stored.slot] = stored.id, found
-        return found
+        opened = Opened(stored.id, record, event.created_at, stored.seq)
+        if known is None or wins_over(event.created_at, event.id, known.created_at, known.id.hex()):
+            self._open[stored.slot] = opened  # an old version that is read does not push the head out
+        return opened
 
     async def admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
         """File what a relay served; returns counts: new, known, stale, …, foreign, misfiled, unreadable."""
@@ -93,9 +183,10 @@ class Reader:
         left_out: dict[int, str] = {}
         filed: list[Filed] = []
         opened: dict[str, Record] = {}
+        known = self._ledger.placed(events)
         for index, event in enumerate(events):
             try:
-                filed.append(self._ledger.place(event) or await self._file(event, opened))
+                filed.append(known.get(event.id) or await self._file(event, opened))
             except _ForeignEvent:
                 left_out[index] = "foreign"
             except MisfiledError:
@@ -113,8 +204,7 @@ class Reader:
     def _keep(self, filed: Filed, record: Record | None) -> None:
         """Keep the record of a new head; drop what it replaced, or what a deletion names."""
         if filed.role is Role.DELETION:
-            for target, _ in deletion_targets(filed.event):
-                self._open.pop(target, None)
+            self.forget(filed.event)
         elif record is not None:
             self.remember(filed, record)
 
@@ -130,11 +220,12 @@ class Reader:
         if event.kind == KIND_DELETION:
             if not _concerns_us(event):
                 raise _ForeignEvent
-            return Filed(event, slot_of(event.id), Role.DELETION)
-        tag = event.d_tag if event.kind == KIND_APP_DATA else None
-        if event.kind == KIND_APP_DATA and (tag is None or not address.is_ours(tag)):
+            return Filed(event, slot_of(event), Role.DELETION)
+        if event.kind not in {KIND_APP_DATA, KIND_DIRECT_MESSAGE}:
+            raise _ForeignEvent  # no relay is asked for one, but a file may hold anything
+        if event.kind == KIND_APP_DATA and (event.d_tag is None or not address.is_ours(event.d_tag)):
             raise _ForeignEvent
-        slot = slot_of(event.id) if tag is None else address.filed_tag(tag)
+        slot = slot_of(event)
         try:
             record = await envelope.open_event(self._signer, event)
         except NeedsNewerVersion:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.agentkey import NSEC_VARIABLE, agent_key, open_key
+from sense_memory.agentkey import NSEC_VARIABLE, agent_key, default_home, open_key
 from sense_memory.configfile import NAME as _CONFIG
 from sense_memory.configfile import read_config, read_text, save_list
 from sense_memory.errors import InvalidRelayUrl, InvalidSetting, KeyMissing
@@ -109,19 +109,19 @@ class Settings:
         Raises:
             InvalidSetting: names the setting and where its value came from.
         """
-        from platformdirs import user_data_path
-
         sources = _Sources.of(environ, None if env_file is None else _given_env_file(env_file))
         folder, home_origin = sources.path("home", home)
-        if folder is None:
-            folder = user_data_path("sense-memory", appauthor=False)
+        folder = folder or default_home()
         if env_file is None:
             sources = _Sources.of(environ, folder / ".env")
             if home_origin == _DEFAULT and sources.path("home", None)[0] not in {None, folder}:
                 problem = "the home folder's own .env can not move it; set it in the environment"
                 raise _invalid("home", _ENV_FILE, problem)
         name, agent_origin = sources.text("agent", agent)
-        name = "default" if name is None else _checked_agent(name, agent_origin)
+        name = "default" if name is None else name
+        if _agent_name(name) is None:
+            problem = "a name has 1 to 64 of A-Z a-z 0-9 . _ - and no leading dot"
+            raise _invalid("agent", agent_origin, problem)
         urls, relays_origin = _find_relays(relays, sources, folder)
         key_path, key_origin = sources.path("key_file", key_file)
         if key_path is None or _RANK[agent_origin] < _RANK[key_origin]:
@@ -158,8 +158,9 @@ def find_secret(
     Whoever stands first in the order argument, environment, `.env`, default decides, and what was named
     there is never skipped for another key: SENSE_MEMORY_AGENT=bob in the environment beats NOSTR_NSEC in
     `.env` even while bob has no key file. Within one place the order is SENSE_MEMORY_KEY_FILE, NOSTR_NSEC,
-    then what carries the agent's name: its key file, its entry in the system's keyring where one is
-    installed, its encrypted key file. A key in the environment gives one SettingsWarning per process.
+    then what carries the agent's name: its key file, its entry in the system's keyring (where one is
+    installed, and for the platform's own home folder only), its encrypted key file. A key in the
+    environment gives one SettingsWarning per process.
 
     Any of these places may hold an encrypted key (NIP-49). Opening one takes a second or so and blocks;
     from a coroutine, call this in a thread.
@@ -195,7 +196,7 @@ def find_secret(
         return secret, place
     agent = settings.agent if settings.origins["key_file"] == _DEFAULT else None
     try:
-        return agent_key(settings.key_file, agent, ask_password)
+        return agent_key(settings.key_file, agent, ask_password, home=settings.home)
     except KeyMissing as missing:
         raise KeyMissing((*looked, *missing.looked), missing.locked) from None
 
@@ -285,13 +286,6 @@ def _invalid(name: str, origin: str, problem: str) -> InvalidSetting:
     return InvalidSetting(shown, origin, problem)
 
 
-def _checked_agent(name: str, origin: str) -> str:
-    if _agent_name(name) is None:
-        problem = "a name has 1 to 64 of A-Z a-z 0-9 . _ - and no leading dot"
-        raise _invalid("agent", origin, problem)
-    return name
-
-
 # ── Relays ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -330,9 +324,6 @@ def _checked_relays(urls: Sequence[str], origin: str) -> tuple[str, ...]:
         except InvalidRelayUrl as error:
             raise _invalid("relays", origin, str(error)) from None
     return tuple(dict.fromkeys(checked))
-
-
-# ── Files ───────────────────────────────────────────────────────────────────────────────
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:

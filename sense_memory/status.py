@@ -22,6 +22,7 @@ class RelayStatus:
         events: how many events are queued, acked, confirmed, refused, parked there.
         reasons: why events wait or were refused, with counts; our words.
         notices: the relay's own last words, escaped; data, not instructions.
+        remarks: what it did that it should not have done, in our words.
     """
 
     url: str
@@ -31,6 +32,7 @@ class RelayStatus:
     events: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def holds_all(self) -> bool:
@@ -55,6 +57,11 @@ class Status:
     ledger: str
     counts: Mapping[str, int]
     relays: tuple[RelayStatus, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether some relay has ever shown everything it holds. Without relays there is nothing to wait for."""
+        return not self.relays or any(relay.last_complete is not None for relay in self.relays)
 
     @property
     def copies_elsewhere(self) -> int:

@@ -6,20 +6,22 @@ import asyncio
 import itertools
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
-from sense_memory.errors import InvalidInput, NotSynced, StoreClosed
+from sense_memory.errors import InvalidEvent, InvalidInput, LedgerCorrupt, NotSynced, StoreClosed
 from sense_memory.ledger import Ledger, Role
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_RECENT_COUNT
-from sense_memory.models import JournalEntry, Memory
+from sense_memory.models import Draft, JournalEntry, Memory
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.signer import as_signer
 from sense_memory.reader import Reader
 from sense_memory.relay.url import is_local, relay_url
+from sense_memory.snapshot import Snapshot
 from sense_memory.status import RelayStatus, Status
 from sense_memory.timeline import RESTORED, before, version
 from sense_memory.writer import Writer
@@ -28,16 +30,20 @@ from sense_memory.writer import Writer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
+    from typing import BinaryIO
 
     from pynostr.key import PrivateKey
 
     from sense_memory.envelope import Record
     from sense_memory.ledger import Stored
+    from sense_memory.ledger.rescue import RescueReport
+    from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
     from sense_memory.portable import ImportReport
     from sense_memory.relay.pool import Pool
     from sense_memory.relay.report import SyncReport
     from sense_memory.relay.session import Timeouts
+    from sense_memory.snapshot import Opened
     from sense_memory.timeline import Version
 
 
@@ -56,6 +62,8 @@ class MemoryStore:
             by a read of a store that never reached one.
         offline_first: send to relays before a first complete pull from them.
         allow_plain: also dial `ws://` on other machines (unencrypted: they see your address and times).
+        snapshot: keep opened memories, encrypted, in a file beside the ledger, so that the next start need
+            not open each again. It is written when a store closes; without it, one that exists is removed.
         timeouts: of relay connections; see `relay.session.Timeouts`.
         clock: seconds since 1970.
 
@@ -73,6 +81,7 @@ class MemoryStore:
         background: bool = True,
         offline_first: bool = False,
         allow_plain: bool = False,
+        snapshot: bool = True,
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -82,9 +91,10 @@ class MemoryStore:
         self._urls = tuple(dict.fromkeys(relay_url(url, allow_plain=allow_plain) for url in relays))
         self._ledger_path = ledger
         self._background, self._offline_first = background, offline_first
-        self._timeouts, self._clock = timeouts, clock
+        self._snapshot, self._timeouts, self._clock = snapshot, timeouts, clock
         self._ledger: Ledger | None = None
         self._pool: Pool | None = None
+        self._last_entry = 0.0
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
@@ -103,9 +113,12 @@ class MemoryStore:
 
     async def __aenter__(self) -> Self:
         self._ledger = Ledger(self._ledger_path or _default_ledger(self.public_key), self.public_key)
-        self._reader = Reader(self._signer, self._ledger, self._clock)
+        snapshot = Snapshot(self._signer, self._ledger) if self._snapshot else None
+        self._reader = Reader(self._signer, self._ledger, self._clock, snapshot)
         self._writer = Writer(self._signer, self._ledger, self._reader, relays=self._urls, clock=self._clock)
         try:
+            if snapshot is None:
+                self._ledger.snapshot.discard()
             self._ledger.release(self._clock())
             self._ledger.outbox.ensure(self._urls)
             if self._urls and self._background:
@@ -129,7 +142,10 @@ class MemoryStore:
                 await pool.close()
         finally:
             if ledger is not None:
-                ledger.close()
+                try:
+                    await self._reader.save()
+                finally:
+                    ledger.close()
 
     @property
     def public_key(self) -> str:
@@ -159,7 +175,7 @@ class MemoryStore:
 
         Raises:
             InvalidInput: the key breaks the naming rules, or the value is no text (`TooLargeError`: too long).
-            ClockSkewError: this clock is far behind the newest version.
+            ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
             LedgerError: the ledger could not be written.
         """
         (ident,) = await self.remember_many([(key, value)])
@@ -185,7 +201,8 @@ class MemoryStore:
             records = [envelope.flat(*_pair(item), now) for item in batch]
             ids += await self._writer.write([await self._carry_over(ledger, record) for record in records])
             self._wake()
-            await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
+            if len(batch) == APPLY_BATCH_COUNT:
+                await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
             if progress is not None:
                 progress(len(ids))
         return ids
@@ -233,9 +250,71 @@ class MemoryStore:
         ids = [
             await self._writer.forget(path) for path in live or dict.fromkeys((address.flat_path(key), key))
         ]
+        for path in dict.fromkeys((*heads, key)):
+            ledger.drafts.forget(address.d_tag(path))
         ledger.checkpoint()
         self._wake()
         return ids[0]
+
+    async def refresh(self, key: str) -> str | None:
+        """Sign a memory anew, with the same text and the same time inside, for relays that call it too old.
+
+        Returns:
+            The new event's id, or None where there is no such memory. Errors as `recall` and `remember`.
+        """
+        memory = await self.recall(key)
+        if memory is None:
+            return None
+        stored = self._opened().by_id(memory.event_id)
+        if stored is None:
+            return None
+        (ident,) = await self._writer.write([await self._reader.needed(stored)])
+        self._wake()
+        return ident
+
+    # ── What could not be written ───────────────────────────────────────────────────────
+
+    async def drafts(self) -> list[Draft]:
+        """The memories that this clock did not allow to write (`ClockSkewError`), oldest first.
+
+        They are kept sealed, on this machine only; `forget` discards those of its key.
+        """
+        found = []
+        for draft in self._opened().drafts.all():
+            record = await envelope.open_draft(self._signer, draft.content, draft.slot)
+            key, value = record.fields["key"], record.fields["value"]
+            found.append(Draft(number=draft.number, key=key, value=value, created_at=draft.created_at))
+        return found
+
+    async def publish_draft(self, number: int) -> str:
+        """Write a draft, now that the clock is right; it replaces what its key holds by now.
+
+        Returns:
+            The event's id. Errors as `remember`; the draft stays then.
+
+        Raises:
+            InvalidInput: there is no such draft.
+        """
+        ledger = self._opened()
+        draft = ledger.drafts.get(number)
+        if draft is None:
+            raise InvalidInput(f"there is no draft {number}; nothing was written")
+        record = await envelope.open_draft(self._signer, draft.content, draft.slot)
+        (ident,) = await self._writer.write([await self._carry_over(ledger, record)], drafts=False)
+        ledger.drafts.discard(number)
+        self._wake()
+        return ident
+
+    def discard_draft(self, number: int) -> None:
+        """Remove a draft for good.
+
+        Raises:
+            InvalidInput: there is no such draft.
+        """
+        ledger = self._opened()
+        if not ledger.drafts.discard(number):
+            raise InvalidInput(f"there is no draft {number}; nothing was removed")
+        ledger.checkpoint()
 
     # ── The time machine ────────────────────────────────────────────────────────────────
 
@@ -296,7 +375,9 @@ class MemoryStore:
             The event's id, once it is durable. Errors as `remember`.
         """
         self._opened()
-        (ident,) = await self._writer.write([envelope.journal(content, self._clock())])
+        # Two entries of one instant would have no order on another device: a microsecond gives them one.
+        self._last_entry = max(self._clock(), self._last_entry + 1e-6)
+        (ident,) = await self._writer.write([envelope.journal(content, self._last_entry)])
         self._wake()
         return ident
 
@@ -317,6 +398,33 @@ class MemoryStore:
             found = await self._entries(limit)
         return found
 
+    async def forget_entry(self, event_id: str) -> str:
+        """Remove a journal entry everywhere: purged here, and deleted (NIP-09) on relays that do so.
+
+        The deletion is sent to every relay, even if the entry never was: another device, or a try whose
+        answer got lost, may have brought it there. It outlives the entry here, so that no copy comes back.
+
+        Args:
+            event_id: `JournalEntry.event_id`, 64 hex digits.
+
+        Returns:
+            The id of the deletion request.
+
+        Raises:
+            InvalidInput: there is no journal entry with that id; anything else is left alone.
+            NotSynced: it is not here, and no relay ever answered completely.
+        """
+        stored = self._opened().by_id(event_id)
+        if stored is None and await self._ask_relays("this journal entry is"):
+            stored = self._opened().by_id(event_id)
+        record = await self._reader.needed(stored) if stored and stored.role is Role.MEMORY else None
+        if stored is None or record is None or record.type is not RecordType.JOURNAL:
+            raise InvalidInput("no journal entry has this id; nothing was removed")
+        ident = await self._writer.forget_entry(stored.event())
+        self._opened().checkpoint()
+        self._wake()
+        return ident
+
     # ── Relays ──────────────────────────────────────────────────────────────────────────
 
     async def sync(self, *, full: bool = False) -> SyncReport:
@@ -327,6 +435,9 @@ class MemoryStore:
 
         Returns:
             A report per relay; a relay that fails never raises here.
+
+        Raises:
+            LedgerError: the ledger could not be used (`StorageFullError`: the disk is full).
         """
         from sense_memory.relay.sync import Plan
 
@@ -340,15 +451,39 @@ class MemoryStore:
         fresh = [url for url in self._urls if ledger.outbox.state(url).completed_at is None]
         return await self._round(Plan(pull=bool(fresh) and not self._offline_first))
 
+    def drop_relay(self, url: str) -> int:
+        """Cancel what waits for a relay that is used no more, and forget how far it was pulled.
+
+        It keeps what it has. Should it be used again, it is asked for everything and gets what it lacks.
+
+        Args:
+            url: a relay, but none of this store's own.
+
+        Returns:
+            How many events were waiting for it.
+
+        Raises:
+            InvalidRelayUrl: no URL of a relay.
+            InvalidInput: this store uses it.
+        """
+        relay = relay_url(url, allow_plain=True)
+        if relay in self._urls:
+            raise InvalidInput(f"this store uses {relay}; open one without it first. Nothing was changed.")
+        return self._opened().outbox.forget_relay(relay)
+
     # ── Portable ────────────────────────────────────────────────────────────────────────
 
     def export(
-        self, path: str | Path, *, overwrite: bool = False, progress: Callable[[int], None] | None = None
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        overwrite: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> int:
         """Write every event of the ledger into a file of JSON lines: signed, encrypted, no secret inside.
 
         Args:
-            path: the file; created with mode 0600 and moved into place whole.
+            path: the file; created with mode 0600 and moved into place whole. Or an open binary file.
             overwrite: replace a file that exists.
             progress: called with the number of events written so far.
 
@@ -360,34 +495,37 @@ class MemoryStore:
         """
         from sense_memory.portable import write_export
 
-        return write_export(Path(path), self._opened().bodies(), overwrite=overwrite, progress=progress)
+        target = Path(path) if isinstance(path, str) else path
+        return write_export(target, self._opened().bodies(), overwrite=overwrite, progress=progress)
 
     async def import_(
-        self, path: str | Path, *, progress: Callable[[int], None] | None = None
+        self, path: str | Path | BinaryIO, *, progress: Callable[[int], None] | None = None
     ) -> ImportReport:
         """Take events from a file of JSON lines: every line is verified and opened, each bad one reported.
 
         What is new goes to the relays as if it had been written here; nothing newer is overwritten.
 
         Args:
-            path: the file.
+            path: the file, or an open binary one.
             progress: called with the number of lines read so far.
 
         Raises:
             InvalidInput: the file can not be read.
         """
-        from sense_memory.portable import BadLine, ImportReport, read_import
+        from sense_memory.portable import LEFT_OUT, BadLine, ImportReport, read_import
 
         self._opened()
         counts: Counter[str] = Counter()
         bad: list[BadLine] = []
-        lines = read_import(Path(path), self.public_key)
+        lines = read_import(Path(path) if isinstance(path, str) else path, self.public_key)
         while batch := list(itertools.islice(lines, APPLY_BATCH_COUNT)):
             good = [(number, event) for number, event in batch if not isinstance(event, str)]
             filed, left_out = await self._reader.take([event for _, event in good], None)
             counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
             bad += [BadLine(number, event) for number, event in batch if isinstance(event, str)]
-            bad += [BadLine(good[index][0], reason) for index, reason in left_out.items()]
+            bad += [BadLine(good[index][0], LEFT_OUT[reason]) for index, reason in left_out.items()]
+            if len(batch) == APPLY_BATCH_COUNT:
+                await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
             if progress is not None:
                 progress(batch[-1][0])
         self._wake()
@@ -410,6 +548,7 @@ class MemoryStore:
                     ledger.outbox.counts(url),
                     ledger.outbox.reasons(url),
                     notices.get(url, ()),
+                    ledger.notes.remarks(url),
                 )
             )
         return Status(self.npub, str(ledger.path or ":memory:"), ledger.census(), tuple(lines))
@@ -420,9 +559,36 @@ class MemoryStore:
         stored = ledger.by_id(event_id)
         return ledger.outbox.holders(stored.seq) if stored else {}
 
+    async def rescue(self) -> RescueReport:
+        """Replace a damaged ledger by a new one; call it on a store that is not open.
+
+        The damaged file is moved aside and kept. What can still be read of it is verified, opened and filed
+        in the new ledger, unsent events and drafts included; a `sync` restores the rest from relays. What was
+        forgotten stays forgotten as far as its tombstone, here or on a relay, can be read.
+
+        Raises:
+            InvalidInput: the ledger is sound, is not there, or is no ledger; it was not touched.
+            WrongKeyError, LedgerTooNew, UnsafeKeyFile: as for opening it.
+        """
+        from sense_memory.ledger.rescue import RescueReport, move_aside, salvage
+
+        path = await self._damaged()
+        aside = move_aside(path)
+        saved = await asyncio.to_thread(salvage, aside)
+        counts: Counter[str] = Counter()
+        unreadable = saved.unreadable
+        async with MemoryStore(self._signer, ledger=path, snapshot=False, clock=self._clock) as store:
+            rest = iter(saved.bodies)
+            while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
+                events = [event for body in batch if (event := _verified(body)) is not None]
+                filed, left_out = await store._reader.take(events, None)
+                unreadable += len(batch) - len(events) + len(left_out)
+                counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
+            drafts = store._opened().drafts.keep(saved.drafts, self._clock())
+        return RescueReport(aside, dict(counts), len(drafts), unreadable)
+
     def integrity(self) -> list[str]:
         """What is wrong with the ledger file: SQLite's findings and events that no longer verify."""
-        from sense_memory.errors import InvalidEvent
         from sense_memory.nostr.event import RawEvent, verify
 
         ledger = self._opened()
@@ -435,6 +601,18 @@ class MemoryStore:
         return problems
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────
+
+    async def _damaged(self) -> Path:
+        """Where the damaged ledger is; raises where it is open, not there, or sound."""
+        path = Path(self._ledger_path or _default_ledger(self.public_key))
+        if self._ledger is not None or not await asyncio.to_thread(path.is_file):
+            raise InvalidInput(f"{path} is open, or there is no such file; nothing was changed")
+        with suppress(LedgerCorrupt):
+            async with MemoryStore(self._signer, ledger=path, clock=self._clock) as store:
+                is_sound = not store.integrity()
+            if is_sound:
+                raise InvalidInput(f"{path} is sound; it was not touched")
+        return path
 
     def _opened(self) -> Ledger:
         if self._ledger is None:
@@ -498,19 +676,16 @@ class MemoryStore:
         return envelope.Record(record.type, record.path, {**kept, **record.fields})
 
     async def _all_flat(self) -> list[Memory]:
-        found = []
-        for stored in self._opened().heads(address.PREFIX):
-            record = await self._reader.record(stored)
-            if record is not None and record.type is RecordType.FLAT:
-                found.append(_memory(stored, record))
-        return found
+        self._opened()
+        alive = await self._reader.live(address.PREFIX)
+        return [_memory(opened, record) for opened, record in alive if record.type is RecordType.FLAT]
 
     async def _entries(self, limit: int) -> list[JournalEntry]:
         ledger = self._opened()
+        events = [*ledger.journal(limit), *ledger.heads(address.JOURNAL_PREFIX)]
         entries: list[tuple[float, int, JournalEntry]] = []
-        for stored in itertools.chain(ledger.journal(limit), ledger.heads(address.JOURNAL_PREFIX)):
-            record = await self._reader.record(stored)
-            if record is not None and record.type is RecordType.JOURNAL:
+        for stored, record in await self._reader.records(events):
+            if record.type is RecordType.JOURNAL:
                 ts = _time(record, stored)
                 entry = JournalEntry(
                     content=record.fields["content"], created_at=ts, event_id=stored.id.hex()
@@ -535,6 +710,15 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
     return signer, {**options, "relays": settings.relays, "ledger": ledger}
 
 
+def _verified(body: bytes) -> Event | None:
+    from sense_memory.nostr.event import RawEvent, verify
+
+    try:
+        return verify(RawEvent.loads(body))
+    except InvalidEvent:
+        return None
+
+
 def _pair(item: object) -> tuple[Any, Any]:
     """A key and a value. A text of two characters is none: it is what iterating over a dict gives."""
     if not isinstance(item, tuple | list) or len(item) != 2:
@@ -542,7 +726,7 @@ def _pair(item: object) -> tuple[Any, Any]:
     return item[0], item[1]
 
 
-def _memory(stored: Stored, record: Record) -> Memory:
+def _memory(stored: Stored | Opened, record: Record) -> Memory:
     return Memory(
         key=record.fields["key"],
         value=record.fields["value"],
@@ -551,12 +735,12 @@ def _memory(stored: Stored, record: Record) -> Memory:
     )
 
 
-def _time(record: Record, stored: Stored) -> float:
+def _time(record: Record, stored: Stored | Opened) -> float:
     """When it was written: the time inside the ciphertext; other writers may have left it out."""
     ts = record.fields.get("ts")
     if isinstance(ts, int | float) and not isinstance(ts, bool):
         return float(ts)
-    return float(stored.event().created_at)
+    return float(stored.created_at)
 
 
 def _default_ledger(public_key: str) -> Path:

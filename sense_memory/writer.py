@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
-from sense_memory.errors import InvalidEvent
+from sense_memory.errors import ClockSkewError, InvalidEvent
 from sense_memory.ledger import Filed, Role
 from sense_memory.ledger.stamps import BurstWait
 from sense_memory.ledger.versions import slot_of
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from sense_memory.envelope import Record, Sealed
     from sense_memory.ledger import Ledger
-    from sense_memory.ledger.stamps import Stamps
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
     from sense_memory.reader import Reader
@@ -56,18 +55,28 @@ class Writer:
         self._signer, self._ledger, self._reader = signer, ledger, reader
         self._relays, self._clock, self._sleep = relays, clock, sleep
 
-    async def write(self, records: Sequence[Record]) -> list[str]:
+    async def write(self, records: Sequence[Record], *, drafts: bool = True) -> list[str]:
         """Make records durable, all or none of a call's first attempt; returns their event ids in order.
+
+        Args:
+            records: what to write.
+            drafts: keep what the clock forbids to write as drafts.
 
         Raises:
             TooLargeError, InvalidInput, SealVerificationError: before anything was written.
-            ClockSkewError, StorageFullError, LedgerError: nothing of this call was written.
+            ClockSkewError: nothing of this call was written, and all of it is kept as drafts.
+            StorageFullError, LedgerError: nothing of this call was written.
         """
         sealed = [await envelope.seal(self._signer, record) for record in records]
         ids: dict[int, str] = {}
         waiting = list(range(len(records)))
         while waiting:
-            filed = await self._sign([(records[i], sealed[i]) for i in waiting])
+            try:
+                filed = await self._sign([(records[i], sealed[i]) for i in waiting])
+            except ClockSkewError as error:
+                kept = [(_slot(records[i]), sealed[i].content) for i in waiting] if drafts else ()
+                numbers = self._ledger.drafts.keep(kept, self._clock())
+                raise ClockSkewError(error.now, error.mark, numbers) from None
             late = set(self._ledger.append(filed, self._relays, self._clock()))
             for place, index in enumerate(waiting[: len(filed)]):
                 if place not in late:
@@ -90,27 +99,57 @@ class Writer:
             named = (grave.event.id,) if before is None else (grave.event.id, before.id.hex())
             unsigned = envelope.deletion(self._signer.public_key, tag, named, grave.event.created_at)
             request = await self._signed(unsigned)
-            pair = [grave, Filed(request, slot_of(request.id), Role.DELETION)]
+            pair = [grave, Filed(request, slot_of(request), Role.DELETION)]
             if not self._ledger.append(pair, self._relays, self._clock(), together=True):
                 self._reader.remember(grave, record)
                 return request.id
 
+    async def forget_entry(self, entry: Event) -> str:
+        """Remove a journal entry and ask for its deletion (NIP-09); returns the request's id."""
+        second = await self._second(entry.created_at - 1)
+        request = await self._signed(envelope.entry_deletion(entry, second))
+        self._ledger.append([Filed(request, slot_of(request), Role.DELETION)], self._relays, self._clock())
+        self._reader.forget(request)
+        return request.id
+
+    async def _second(self, mark: int) -> int:
+        """A second later than `mark` for one event; waits while a burst runs too far ahead."""
+        while True:
+            try:
+                return self._ledger.stamps(self._clock()).take(mark)
+            except BurstWait as wait:
+                await self._sleep(min(wait.seconds, 1.0))
+
     async def _sign(self, items: Sequence[tuple[Record, Sealed]]) -> list[Filed]:
-        """Stamp and sign; fewer than given when a burst has to wait after some."""
+        """Stamp and sign at least one; waits while nothing can be stamped because a burst ran too far ahead."""
+        while True:
+            try:
+                return await self._stamped(items)
+            except BurstWait as wait:
+                await self._sleep(min(wait.seconds, 1.0))
+
+    async def _stamped(self, items: Sequence[tuple[Record, Sealed]]) -> list[Filed]:
+        """Stamp and sign; fewer than given when a burst has to wait after some.
+
+        Raises:
+            BurstWait: it has to wait before the first.
+        """
         stamps = self._ledger.stamps(self._clock())
-        marks: dict[str, int] = {}
+        tags = [_slot(record) for record, _ in items]
+        marks = self._ledger.marks(filter(None, tags))
         filed: list[Filed] = []
-        for record, sealed in items:
-            tag = "" if record.type is RecordType.JOURNAL else address.d_tag(record.path)
-            mark = marks.get(tag) if tag in marks else self._ledger.mark(tag)
-            second = await self._second(stamps, mark, first=not filed)
-            if second is None:
-                break
+        for tag, (record, sealed) in zip(tags, items, strict=True):
+            try:
+                second = stamps.take(marks.get(tag))
+            except BurstWait:
+                if filed:
+                    break
+                raise
             event = await self._signed(sealed.at(second))
             if tag:
                 marks[tag] = second
             role = Role.TOMBSTONE if record.type is RecordType.TOMBSTONE else Role.MEMORY
-            filed.append(Filed(event, tag or slot_of(event.id), role))
+            filed.append(Filed(event, slot_of(event), role))
         return filed
 
     async def _signed(self, unsigned: Unsigned) -> Event:
@@ -123,13 +162,7 @@ class Writer:
             )
         return event
 
-    async def _second(self, stamps: Stamps, mark: int | None, *, first: bool) -> int | None:
-        """A second for one event; waits for the clock only when nothing else is ready to be written."""
-        while True:
-            try:
-                return stamps.take(mark)
-            except BurstWait as wait:
-                if not first:
-                    return None
-                await self._sleep(min(wait.seconds, 1.0))
-                stamps = self._ledger.stamps(self._clock())
+
+def _slot(record: Record) -> str:
+    """The address at which a record will lie; empty for a journal entry, which has none before its id."""
+    return "" if record.type is RecordType.JOURNAL else address.d_tag(record.path)

@@ -114,9 +114,11 @@ def ring(use):
 
 
 @pytest.fixture
-def home(tmp_path):
+def home(tmp_path, monkeypatch):
+    """A home folder that is the platform's own, in this test."""
     folder = tmp_path / "home"
     folder.mkdir(mode=0o700)
+    monkeypatch.setattr("platformdirs.user_data_path", lambda *_, **__: folder)
     return folder
 
 
@@ -256,6 +258,25 @@ def test_an_agent_never_gets_the_keyring_entry_of_another(find, ring):
     with pytest.raises(KeyMissing) as missing:
         find("bob")
     assert "the system's keyring (no entry for bob)" in missing.value.looked
+
+
+def test_the_keyring_serves_the_platforms_own_home_folder_and_no_other(ring, home, tmp_path):
+    """Its entries carry an agent's name only, and two home folders may both have a "default"."""
+    secret = Secret.generate()
+    keychain.save("default", secret)
+    other = tmp_path / "other"
+
+    for environ in ({}, {"SENSE_MEMORY_HOME": str(home)}):
+        assert find_secret(Settings.load(environ=environ), environ=environ)[0] == secret
+    for settings in (
+        Settings.load(environ={"SENSE_MEMORY_HOME": str(other)}),
+        Settings.load(home=other, environ={}),
+    ):
+        with pytest.raises(KeyMissing) as missing:
+            find_secret(settings, environ={})
+        assert missing.value.looked[-2:] == tuple(
+            f"the key file {other}/keys/default.{end}" for end in ("key", "ncryptsec")
+        )
 
 
 def test_a_key_file_that_was_named_and_is_missing_is_not_replaced_by_the_keyring(find, home, ring, tmp_path):

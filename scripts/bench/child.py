@@ -83,7 +83,7 @@ async def opened(path: str, seed: str) -> None:
     """The memory that an open store takes, in MB, after everything in it was read once."""
     async with MemoryStore(_signer(seed), ledger=path) as store:
         await store.recall_all()
-        print(_resident())
+        print(_megabytes("VmRSS:"))
 
 
 async def plain(path: str, seed: str) -> None:
@@ -93,32 +93,31 @@ async def plain(path: str, seed: str) -> None:
     for body in heads(Path(path)):
         fields = orjson.loads(key.open(orjson.loads(body)["content"]))
         texts[fields["key"]] = fields["value"]
-    print(_resident())
+    print(_megabytes("VmRSS:"))
 
 
 async def restored(path: str, seed: str, url: str) -> None:
     """The most memory that a restore took, in MB."""
     async with MemoryStore(_signer(seed), [url], ledger=path, background=False) as store:
         await store.sync()
-    print(_peak())
+    print(_megabytes("VmHWM:"))
 
 
 def _signer(seed: str) -> LocalSigner:
     return LocalSigner.from_hex(secret_of(int(seed)).hex())
 
 
-def _resident() -> float:
-    """What this process holds now, in MB; where the system does not tell, its peak."""
+def _megabytes(name: str) -> float:
+    """A line of proc(5)'s status in MB, of this process; where there is no such file, the peak (getrusage(2)).
+
+    Linux lets a child inherit its parent's peak in getrusage, so that is no use there.
+    """
     try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
-        return _peak()
-    return pages * resource.getpagesize() / 1e6
-
-
-def _peak() -> float:
-    unit = 1 if sys.platform == "darwin" else 1_024  # getrusage(2): bytes there, kilobytes here
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+        unit = 1 if sys.platform == "darwin" else 1_024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1_024 / 1e6
 
 
 def main() -> None:

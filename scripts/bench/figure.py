@@ -13,7 +13,6 @@ class Rule(Enum):
     RATIO = "ratio at most"  # value ÷ floor
     AT_MOST = "at most"
     AT_LEAST = "at least"
-    NONE = "reported only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Figure:
         floor: the same of the floor.
         floor_name: what the floor does.
         rule: what the target says.
-        limit: of the target: a ratio, or a number in `unit`; 0 where there is none.
+        limit: of the target: a ratio, or a number in `unit`.
     """
 
     name: str
@@ -35,8 +34,8 @@ class Figure:
     value: float
     floor: float
     floor_name: str
-    rule: Rule = Rule.NONE
-    limit: float = 0.0
+    rule: Rule
+    limit: float
 
     @property
     def ratio(self) -> float:
@@ -45,8 +44,8 @@ class Figure:
         return above / below if below else 0.0
 
     @property
-    def met(self) -> bool | None:
-        """Whether the target was met; None where there is none."""
+    def met(self) -> bool:
+        """Whether the target was met."""
         match self.rule:
             case Rule.RATIO:
                 return self.ratio <= self.limit
@@ -54,8 +53,6 @@ class Figure:
                 return self.value <= self.limit
             case Rule.AT_LEAST:
                 return self.value >= self.limit
-            case Rule.NONE:
-                return None
 
     @property
     def target(self) -> str:
@@ -67,8 +64,6 @@ class Figure:
                 return f"≤ {amount(self.limit, self.unit)}"
             case Rule.AT_LEAST:
                 return f"≥ {amount(self.limit, self.unit)}"
-            case Rule.NONE:
-                return "-"
 
     def as_json(self) -> dict[str, Any]:
         """Everything, as plain values."""

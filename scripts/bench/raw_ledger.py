@@ -15,7 +15,7 @@ from sense_memory import MemoryStore
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from sense_memory import LocalSigner
@@ -72,10 +72,10 @@ class RawLedger:
         self._sql.execute("COMMIT")
 
 
-def heads(path: Path) -> list[bytes]:
+def heads(path: Path) -> Iterator[bytes]:
     """The body of every version that counts in a ledger file."""
     with closing(sqlite3.connect(path)) as sql:
-        return [body for (body,) in sql.execute(_HEADS)]
+        yield from (body for (body,) in sql.execute(_HEADS))
 
 
 def head(path: Path, slot: str) -> bytes:

@@ -15,7 +15,7 @@ from sense_memory import MemoryStore
 
 from . import child
 from .figure import Figure, Rule
-from .raw_ledger import RawLedger, bodies
+from .raw_ledger import RawLedger
 from .raw_socket import RawSocket
 from .stage import in_turn
 
@@ -35,7 +35,7 @@ def measure(stage: Stage) -> list[Figure]:
 def publishing(stage: Stage) -> Figure:
     """A store's queue to an empty relay, over the raw socket."""
     stage.say(f"publishing {stage.count:,}")
-    events = bodies(stage.filled())
+    events = stage.events
     value, floor = in_turn(stage.repeat, lambda: _publish(stage), lambda: _raw_publish(stage, events))
     return Figure(
         f"publish {stage.count:,}",
@@ -53,7 +53,7 @@ def restoring(stage: Stage) -> Figure:
     stage.say(f"restoring {stage.count:,}")
     with child.running("relay", stage.path("relay"), stage.port) as url:
         with RawSocket(url) as connection:
-            connection.publish(bodies(stage.filled()))
+            connection.publish(stage.events)
         value, floor = in_turn(
             stage.repeat, lambda: asyncio.run(_restore(stage)), lambda: _raw_restore(stage, url)
         )
@@ -131,7 +131,7 @@ def _raw_restore(stage: Stage, url: str) -> float:
 def _taken(stage: Stage, rate: float) -> Figure:
     """What came in when the raw socket published; against the same work without a connection."""
     stage.say("the embedded relay, events in")
-    events = bodies(stage.filled())
+    events = stage.events
     seconds = statistics.median(_verify_and_insert(stage, events) for _ in range(stage.repeat))
     return Figure(
         "embedded relay, verified events in",
@@ -160,7 +160,7 @@ def _verify_and_insert(stage: Stage, events: list[bytes]) -> float:
 def _given(stage: Stage) -> Figure:
     """One REQ for everything, over a server that sends the same bytes blindly."""
     stage.say("the embedded relay, events out")
-    events = bodies(stage.filled())
+    events = stage.events
     times = sorted(orjson.loads(body)["created_at"] for body in events)
     # A filter is answered with 5,000 events at most, so everything is asked for in slices of time.
     edges = [*times[:: _FILTER_COUNT - 1_000], times[-1] + 1]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sense_memory import LocalSigner, MemoryStore
 
+from .raw_ledger import bodies
 from .raw_nostr import RawKey
 
 
@@ -101,6 +102,11 @@ class Stage:
         copy = self.path("copy")
         shutil.copy(self._filled, copy)
         return copy
+
+    @cached_property
+    def events(self) -> list[bytes]:
+        """The events of every memory, as canonical JSON."""
+        return bodies(self._filled)
 
     @cached_property
     def _filled(self) -> Path:

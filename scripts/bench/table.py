@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .figure import Figure
 
-_VERDICT = {True: "[green]hit[/]", False: "[bold red]miss[/]", None: ""}
+_VERDICT = {True: "[green]hit[/]", False: "[bold red]miss[/]"}
 
 
 def machine() -> dict[str, Any]:

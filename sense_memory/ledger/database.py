@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 import sqlite3
 import stat
 import tempfile
 from contextlib import closing, contextmanager, suppress
+from glob import escape as glob_escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,75 +27,16 @@ from sense_memory.errors import (
     UnsafeKeyFile,
     WrongKeyError,
 )
-from sense_memory.limits import BUSY_SECONDS, MAX_WAL_BYTES
+from sense_memory.ledger.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from sense_memory.limits import BUSY_SECONDS, MAX_VARIABLES_COUNT, MAX_WAL_BYTES
 from sense_memory.nostr.event import is_hex64
 from sense_memory.nostr.keys import npub
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 MEMORY: Final = ":memory:"
-APPLICATION_ID: Final = 0x53454E53  # "SENS"
-
-# Each entry migrates from the version of its index; the file's version is the number applied.
-MIGRATIONS: Final = (
-    """
-    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
-    CREATE TABLE events (
-      seq INTEGER PRIMARY KEY AUTOINCREMENT,
-      id BLOB NOT NULL UNIQUE,
-      slot TEXT NOT NULL,
-      kind INTEGER NOT NULL,
-      created_at INTEGER NOT NULL,
-      role INTEGER NOT NULL,
-      quarantined INTEGER NOT NULL DEFAULT 0,
-      body BLOB NOT NULL
-    ) STRICT;
-    CREATE INDEX events_by_slot ON events (slot, created_at);
-    CREATE INDEX events_by_second ON events (created_at);
-    CREATE INDEX events_of_journal ON events (created_at) WHERE kind = 4 AND quarantined = 0;
-    CREATE INDEX events_in_quarantine ON events (created_at) WHERE quarantined = 1;
-    CREATE TABLE slots (
-      slot TEXT PRIMARY KEY,
-      mark_at INTEGER NOT NULL,
-      head INTEGER REFERENCES events (seq)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX slots_by_head ON slots (head);
-    CREATE TABLE deletions (
-      target TEXT PRIMARY KEY,
-      until INTEGER NOT NULL,
-      by_event BLOB NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE relays (
-      relay INTEGER PRIMARY KEY,
-      url TEXT NOT NULL UNIQUE,
-      cursor INTEGER,
-      completed_at REAL,
-      swept_at REAL,
-      filled_to INTEGER NOT NULL DEFAULT 0
-    ) STRICT;
-    CREATE TABLE outbox (
-      relay INTEGER NOT NULL REFERENCES relays (relay) ON DELETE CASCADE,
-      event INTEGER NOT NULL REFERENCES events (seq) ON DELETE CASCADE,
-      state TEXT NOT NULL,
-      reason TEXT NOT NULL DEFAULT '',
-      tries INTEGER NOT NULL DEFAULT 0,
-      first_try_at REAL,
-      due_at REAL NOT NULL,
-      seen_at REAL,
-      PRIMARY KEY (relay, event)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX outbox_of_event ON outbox (event);
-    CREATE INDEX outbox_waiting ON outbox (relay, due_at) WHERE state = 'queued';
-    CREATE TABLE access (
-      slot TEXT PRIMARY KEY,
-      last_at REAL NOT NULL,
-      count INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    """,
-)
-VERSION: Final = len(MIGRATIONS)
 
 
 class Database:
@@ -152,10 +95,23 @@ class Database:
             raise _translated(error, self.path) from error
         return found
 
+    def rows_in(self, sql: str, values: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+        """Every row of a query that ends in `IN ` and is asked for any number of values."""
+        rest = iter(values)
+        while part := tuple(itertools.islice(rest, MAX_VARIABLES_COUNT)):
+            yield from self.rows(f"{sql}({', '.join('?' * len(part))})", *part)
+
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """One statement; call it inside `transaction()` when it writes."""
         try:
             return self._connection.execute(sql, values)
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """One statement for each row of values, inside `transaction()`; a third of the cost of as many calls."""
+        try:
+            self._connection.executemany(sql, rows)
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
@@ -204,21 +160,28 @@ class Database:
         if self._lock_depth == 0 and self._lock_file is not None:
             fcntl.flock(self._lock_file, fcntl.LOCK_UN)
 
-    def checkpoint(self) -> None:
-        """Fold the WAL into the file and truncate it, if nobody else holds the lock."""
+    def checkpoint(self) -> bool:
+        """Fold the WAL into the file and truncate it, if nobody else holds the lock; whether it was done."""
         if self.path is None or not self.try_lock():
-            return
+            return False
         try:
-            with suppress(
-                LedgerError
-            ):  # a reader was busy, or the disk is full: the WAL is as safe as before
-                self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            return bool(self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0)
+        except LedgerError:  # a reader was busy, or the disk is full: the WAL is as safe as before
+            return False
         finally:
             self.unlock()
 
+    def backups(self) -> list[Path]:
+        """The copies that migrations made of the file."""
+        return (
+            []
+            if self.path is None
+            else sorted(self.path.parent.glob(f"{glob_escape(self.path.name)}.schema-*"))
+        )
+
     def _wal_bytes(self) -> int:
         try:
-            return 0 if self.path is None else Path(f"{self.path}-wal").stat().st_size
+            return 0 if self.path is None else os.stat(f"{self.path}-wal").st_size  # noqa: PTH116 - on each commit
         except OSError:
             return 0
 
@@ -262,6 +225,8 @@ class Database:
 
     def _migrate(self, owner: str) -> None:
         """Bring the schema up to date; another process may have done it while we waited."""
+        if self._version() and self.path is not None:
+            self._back_up(self.path, self._version())
         with self.transaction():
             for script in MIGRATIONS[self._version() :]:
                 for statement in script.split(";"):
@@ -270,12 +235,30 @@ class Database:
             self.execute(f"PRAGMA application_id={APPLICATION_ID}")
             self.execute(f"PRAGMA user_version={VERSION}")
 
+    def _back_up(self, path: Path, version: int) -> None:
+        """A whole copy of the file as it is, mode 0600; an older copy of the same version is replaced."""
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+        os.close(descriptor)
+        try:
+            with closing(sqlite3.connect(temporary)) as copy:
+                self._connection.backup(copy)
+            Path(temporary).replace(f"{path}.schema-{version}")
+        except (OSError, sqlite3.Error) as error:
+            raise _translated(error, path) from error
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+
     def _check_owner(self, owner: str) -> None:
         (found,) = self.row("SELECT value FROM meta WHERE name = 'owner'") or ("",)
         if not is_hex64(found):
             raise LedgerCorrupt(f"{self.path} does not say whose ledger it is; it was left as it is.")
         if found != owner:
             raise WrongKeyError(npub(found), npub(owner))
+
+
+def open_damaged(path: Path) -> sqlite3.Connection:
+    """A file opened for reading only, whatever is in it."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
 
 def _prepare_file(path: Path) -> None:
@@ -294,7 +277,7 @@ def _prepare_file(path: Path) -> None:
     elif path.stat().st_size == 0:
         raise LedgerCorrupt(
             f"{path} is empty. A ledger is never empty, so something truncated it; it was not touched. "
-            "Move it aside and sync to restore from relays."
+            "Move it aside and sync to restore from relays, or run `sense-memory doctor --rescue`."
         )
 
 
@@ -318,6 +301,8 @@ def _translated(error: sqlite3.Error | OSError, path: Path | None) -> LedgerErro
     if isinstance(error, OSError):
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         code = sqlite3.SQLITE_FULL if full else sqlite3.SQLITE_CANTOPEN
+    elif "decode" in str(error):  # text that is none: SQLite hands it out, and Python will not have it
+        code = sqlite3.SQLITE_CORRUPT
     else:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     match code:
@@ -328,7 +313,8 @@ def _translated(error: sqlite3.Error | OSError, path: Path | None) -> LedgerErro
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return LedgerCorrupt(
-                f"{where} is damaged; it was left as it is. Move it aside and sync to restore from relays."
+                f"{where} is damaged; it was left as it is. Move it aside and sync to restore from relays, "
+                "or run `sense-memory doctor --rescue`, which also saves what can still be read."
             )
         case sqlite3.SQLITE_BUSY:
             return LedgerError(

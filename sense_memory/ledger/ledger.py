@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sense_memory.errors import InvalidEvent, LedgerError
-from sense_memory.ledger import versions
+from sense_memory.errors import LedgerError
+from sense_memory.ledger import audit, versions
 from sense_memory.ledger.database import Database
+from sense_memory.ledger.drafts import Drafts
+from sense_memory.ledger.erasure import Erasure
+from sense_memory.ledger.inventory import Inventory
+from sense_memory.ledger.notes import Notes, Remark
 from sense_memory.ledger.outbox import Outbox
+from sense_memory.ledger.snapshotfile import SnapshotFile
 from sense_memory.ledger.stamps import Stamps
 from sense_memory.ledger.versions import Fate, Filed, Role, Stored
 from sense_memory.limits import (
@@ -18,18 +23,22 @@ from sense_memory.limits import (
     MAX_FUTURE_SECONDS,
     STAMP_LOOKBACK_SECONDS,
 )
-from sense_memory.nostr import address
-from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64
+from sense_memory.nostr.event import Event, is_hex64
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+_READ_COUNT = 500  # events held at a time when many are read
 _HEADS = (
     "SELECT e.seq, e.id, e.slot, e.role, e.body FROM slots s JOIN events e ON e.seq = s.head "
     f"WHERE e.role = {int(Role.MEMORY)} AND "
 )
+_UNDER = "s.slot >= ? AND s.slot < ? AND instr(substr(s.slot, ?), '/') = 0"  # directly; see `_under`
+
+
+_BY_ID = "SELECT id, slot, role FROM events WHERE id IN "
 
 
 class Ledger:
@@ -41,11 +50,25 @@ class Ledger:
 
     Attributes:
         outbox: what each relay was given.
+        inventory: what each relay should hold.
+        notes: what else is remembered of each relay.
+        drafts: what could not be stamped.
+        snapshot: the file beside it, which is removed with whatever is forgotten.
     """
 
     def __init__(self, path: str | Path, owner: str) -> None:
         self._db = Database(path, owner)
         self.outbox = Outbox(self._db)
+        self.inventory = Inventory(self._db)
+        try:
+            self.snapshot = SnapshotFile(self._db)
+        except BaseException:
+            self._db.close()
+            raise
+        self.notes = Notes(self._db)
+        self.drafts = Drafts(self._db)
+        self._erasure = Erasure(self._db)
+        self._full: set[int] = set()  # a write after a burst looks at every second of it
 
     def close(self) -> None:
         """Checkpoint and close."""
@@ -66,6 +89,10 @@ class Ledger:
         """The newest second ever seen at a slot, or None."""
         return versions.mark(self._db, slot)
 
+    def marks(self, slots: Iterable[str]) -> dict[str, int]:
+        """As `mark`, for many slots; those never seen are left out."""
+        return versions.marks(self._db, slots)
+
     def append(
         self, items: Sequence[Filed], relays: Sequence[str], now: float, *, together: bool = False
     ) -> list[int]:
@@ -75,36 +102,45 @@ class Ledger:
         stored (with `together`, then none is), and the caller stamps and signs them again.
         """
         late: list[int] = []
+        seqs: list[int] = []
         used: dict[int, int] = {}  # within the transaction nobody else can add to a second
-        with self._db.transaction():
-            if together and any(self._is_late(item, used) for item in items):
+        with self._change():
+            marks = self.marks(item.slot for item in items)
+            if together and any(self._is_late(item, marks, used) for item in items):
                 return list(range(len(items)))
             for index, item in enumerate(items):
-                if self._is_late(item, used):
+                if self._is_late(item, marks, used):
                     late.append(index)
                     continue
                 fate, seq = versions.apply(self._db, item, now)
                 if fate is not Fate.NEW or seq is None:
                     raise LedgerError("an event of ours did not become the head; nothing was written")
+                marks[item.slot] = item.event.created_at
                 used[item.event.created_at] += 1
-                self.outbox.queue([seq], relays, now)
+                seqs.append(seq)
+            self.outbox.queue(seqs, relays, now)
         return late
 
     def apply(self, items: Sequence[Filed], relay: str | None, now: float) -> list[Fate]:
         """File events in one transaction: from a relay, recording that it holds them, or (None) from a file."""
         fates: list[Fate] = []
+        seqs: list[int] = []
         behind: list[str] = []
-        with self._db.transaction():
+        with self._change():
             for item in items:
                 fate, seq = versions.apply(self._db, item, now)
                 fates.append(fate)
                 if relay is None:
                     continue
                 if seq is not None:
-                    self.outbox.seen(relay, [seq], now)
+                    seqs.append(seq)
                 if self._is_behind(fate, seq):
                     behind.append(item.slot)
+            if relay is not None:
+                self.outbox.seen(relay, seqs, now)
         if relay is not None and behind:
+            if self.outbox.deleted(relay, behind):
+                self.notes.note(relay, Remark.UNDELETED, now)
             self.outbox.heal(relay, behind, now)
         return fates
 
@@ -112,7 +148,7 @@ class Ledger:
         """Apply quarantined events whose time has come; returns how many."""
         if not self._db.row("SELECT 1 FROM events WHERE quarantined = 1 LIMIT 1"):
             return 0
-        with self._db.transaction():
+        with self._change():
             return versions.release(self._db, now)
 
     def touch(self, slot: str, now: float) -> None:
@@ -124,6 +160,14 @@ class Ledger:
                 slot,
                 now,
             )
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """A transaction, after which what it forgot is gone from the files beside the ledger too."""
+        with self._db.transaction():
+            yield
+        self.snapshot.sweep()
+        self._erasure.finish()
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────
 
@@ -137,13 +181,30 @@ class Ledger:
 
     def heads(self, prefix: str) -> Iterator[Stored]:
         """The live heads directly under a prefix (no further `/`), ordered by slot."""
-        rows = self._db.rows(
-            _HEADS + "s.slot >= ? AND s.slot < ? AND instr(substr(s.slot, ?), '/') = 0 ORDER BY s.slot",
-            prefix,
-            prefix[:-1] + chr(ord(prefix[-1]) + 1),
-            len(prefix) + 1,
+        return map(_stored, self._db.rows(f"{_HEADS}{_UNDER} ORDER BY s.slot", *_under(prefix)))
+
+    def live(self, prefix: str) -> list[tuple[str, int]]:
+        """Slot and seq of the heads directly under a prefix (no further `/`) that no deletion covers, by slot.
+
+        Without a look at any event, so some may be tombstones; `read` says.
+        """
+        return self._db.rows(
+            "SELECT s.slot, s.head FROM slots s LEFT JOIN deletions d ON d.target = s.slot "
+            f"WHERE {_UNDER} AND s.head IS NOT NULL AND (d.until IS NULL OR d.until < s.mark_at) "
+            "ORDER BY s.slot",
+            *_under(prefix),
         )
-        return map(_stored, rows)
+
+    def read(self, seqs: Sequence[int]) -> Iterator[Stored]:
+        """Stored events by seq, in that order, read in batches; those that are gone are left out."""
+        ordered = sorted(seqs)
+        for start in range(0, len(ordered), _READ_COUNT):
+            batch = ordered[start : start + _READ_COUNT]
+            marks = ", ".join("?" * len(batch))
+            found = self._db.rows(
+                f"SELECT seq, id, slot, role, body FROM events WHERE seq IN ({marks}) ORDER BY seq", *batch
+            )
+            yield from map(_stored, found)
 
     def journal(self, limit: int) -> list[Stored]:
         """The newest direct messages to oneself: at least the last `limit` by the time inside, and some more.
@@ -173,13 +234,7 @@ class Ledger:
 
     def histories(self, prefix: str) -> Iterator[list[Stored]]:
         """The versions of every slot directly under a prefix (no further `/`), each newest first."""
-        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-        slots = self._db.rows(
-            "SELECT slot FROM slots WHERE slot >= ? AND slot < ? AND instr(substr(slot, ?), '/') = 0",
-            prefix,
-            end,
-            len(prefix) + 1,
-        )
+        slots = self._db.rows(f"SELECT s.slot FROM slots s WHERE {_UNDER}", *_under(prefix))
         return (self.versions(slot) for (slot,) in slots)
 
     def by_id(self, event_id: str) -> Stored | None:
@@ -191,10 +246,15 @@ class Ledger:
         )
         return _stored(found) if found else None
 
-    def place(self, event: Event) -> Filed | None:
-        """A verified event as it was filed here before, or None if it is new."""
-        found = self._db.row("SELECT slot, role FROM events WHERE id = ?", bytes.fromhex(event.id))
-        return Filed(event, found[0], Role(found[1])) if found else None
+    def placed(self, events: Sequence[Event]) -> dict[str, Filed]:
+        """Those of some verified events that were filed here before, as they were filed, by id."""
+        ids = (bytes.fromhex(event.id) for event in events)
+        known = {row[0].hex(): row for row in self._db.rows_in(_BY_ID, ids)}
+        return {
+            event.id: Filed(event, known[event.id][1], Role(known[event.id][2]))
+            for event in events
+            if event.id in known
+        }
 
     def slots(self) -> list[str]:
         """Every address ever seen, forgotten ones included."""
@@ -216,13 +276,8 @@ class Ledger:
         return (found[0], found[1]) if found else None
 
     def census(self) -> dict[str, int]:
-        """Counts of what the ledger holds: heads, versions, tombstones, deletions, quarantined."""
-        found = self._db.row(
-            "SELECT (SELECT count(*) FROM slots s JOIN events e ON e.seq = s.head WHERE e.role = 0), "
-            "count(*), sum(role = 1), sum(role = 2), sum(quarantined) FROM events"
-        )
-        names = ("heads", "events", "tombstones", "deletions", "quarantined")
-        return {name: int(value or 0) for name, value in zip(names, found or (0,) * 5, strict=True)}
+        """Counts of what the ledger holds: heads, events, tombstones, deletions, quarantined."""
+        return audit.census(self._db)
 
     def bodies(self) -> Iterator[bytes]:
         """Every event's canonical JSON in order of arrival, read in batches."""
@@ -235,17 +290,7 @@ class Ledger:
 
     def integrity(self) -> list[str]:
         """What is wrong with the file: SQLite's findings, and events that lie under another id, time or place."""
-        problems = self._db.integrity()
-        last = 0
-        while rows := self._db.rows(
-            "SELECT seq, id, slot, kind, created_at, body FROM events WHERE seq > ? ORDER BY seq LIMIT 500",
-            last,
-        ):
-            last = rows[-1][0]
-            problems += [
-                f"event {row[0]} is damaged or misplaced" for row in rows if not _is_in_place(*row[1:])
-            ]
-        return problems
+        return audit.problems(self._db)
 
     # ── Several processes ───────────────────────────────────────────────────────────────
 
@@ -266,18 +311,24 @@ class Ledger:
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the file and truncate it, unless another process publishes."""
         self._db.checkpoint()
+        self._erasure.finish()
 
     def _used(self, second: int) -> int:
+        """How many events a second holds; one that was full once is not counted again, whatever was purged."""
+        if second in self._full:
+            return MAX_EVENTS_PER_SECOND_COUNT
         found = self._db.row("SELECT count(*) FROM events WHERE created_at = ?", second)
-        return int(found[0]) if found else 0
+        count = int(found[0]) if found else 0
+        if count >= MAX_EVENTS_PER_SECOND_COUNT:
+            self._full.add(second)
+        return count
 
-    def _is_late(self, item: Filed, used: dict[int, int]) -> bool:
+    def _is_late(self, item: Filed, marks: Mapping[str, int], used: dict[int, int]) -> bool:
         """Whether another process wrote between the stamp and this transaction."""
         second = item.event.created_at
         if second not in used:
             used[second] = self._used(second)
-        mark = self.mark(item.slot)
-        if mark is not None and second <= mark:
+        if second <= marks.get(item.slot, -1):
             return True
         return item.role is not Role.DELETION and used[second] >= MAX_EVENTS_PER_SECOND_COUNT
 
@@ -288,17 +339,11 @@ class Ledger:
         return fate in {Fate.STALE, Fate.DELETED}
 
 
+def _under(prefix: str) -> tuple[str, str, int]:
+    """The values for `_UNDER`."""
+    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1), len(prefix) + 1
+
+
 def _stored(row: tuple[Any, ...]) -> Stored:
     seq, ident, slot, role, body = row
     return Stored(seq, ident, slot, Role(role), body)
-
-
-def _is_in_place(ident: bytes, slot: str, kind: int, created_at: int, body: bytes) -> bool:
-    """Whether a row's columns say what its event says; whether the event verifies is for others to check."""
-    try:
-        event = Event.restored(body)
-    except InvalidEvent:
-        return False
-    tag = event.d_tag if event.kind == KIND_APP_DATA else None
-    place = versions.slot_of(event.id) if tag is None else address.filed_tag(tag)
-    return (event.id, place, event.kind, event.created_at) == (ident.hex(), slot, kind, created_at)

@@ -111,16 +111,17 @@ class Outbox:
     # ── Queueing ────────────────────────────────────────────────────────────────────────
 
     def queue(self, seqs: Iterable[int], urls: Sequence[str], now: float) -> None:
-        """Queue events for relays, inside the caller's transaction; rows that exist stay."""
+        """Queue events for relays, inside the caller's transaction; rows that exist stay.
+
+        A memory that is no head needs no sending. Tombstones and deletions always go out.
+        """
         marks = ", ".join("?" * len(urls))
-        for seq in seqs if urls else ():
-            self._db.execute(
-                "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) "
-                f"SELECT relay, ?, 'queued', ? FROM relays WHERE url IN ({marks})",
-                seq,
-                now,
-                *urls,
-            )
+        self._db.execute_many(
+            "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) SELECT relay, seq, 'queued', ? "
+            "FROM events, relays WHERE seq = ? AND (role <> 0 OR EXISTS (SELECT 1 FROM slots WHERE head = seq)) "
+            f"AND url IN ({marks})",
+            [(now, seq, *urls) for seq in seqs],
+        )
 
     def backfill(self, url: str, now: float) -> int:
         """Queue the heads and deletions that came since the last time and that this relay lacks."""
@@ -150,12 +151,12 @@ class Outbox:
                     healed += self._requeue(url, seq, now)
         return healed
 
-    def missing(self, url: str, since: float, now: float) -> int:
-        """Queue again what a relay accepted and did not serve in a complete sweep begun at `since`.
+    def lost(self, url: str, since: float) -> list[int]:
+        """Seqs of what a relay accepted and did not serve in a complete sweep begun at `since`.
 
         A tombstone whose deletion the relay accepted is final there and left out.
         """
-        lost = self._db.rows(
+        rows = self._db.rows(
             "SELECT o.event FROM outbox o JOIN relays r USING (relay) JOIN events e ON e.seq = o.event "
             "JOIN slots s ON s.head = e.seq WHERE r.url = ? AND o.state IN ('acked', 'confirmed') "
             "AND coalesce(o.seen_at, 0) < ? AND o.due_at < ? AND NOT (e.role = 1 AND EXISTS "
@@ -164,8 +165,22 @@ class Outbox:
             since,
             since,
         )
+        return [seq for (seq,) in rows]
+
+    def missing(self, url: str, since: float, now: float) -> int:
+        """Queue again what was lost (see there), each event at most once an hour; returns how many."""
+        seqs = self.lost(url, since)
         with self._db.transaction():
-            return sum(self._requeue(url, seq, now) for (seq,) in lost)
+            return sum(self._requeue(url, seq, now) for seq in seqs)
+
+    def deleted(self, url: str, slots: Iterable[str]) -> bool:
+        """Whether any of these slots is deleted, and the relay has accepted that."""
+        query = (
+            "SELECT 1 FROM deletions d JOIN events e ON e.id = d.by_event JOIN outbox o ON o.event = e.seq "
+            "JOIN relays r USING (relay) LEFT JOIN slots s ON s.slot = d.target WHERE d.target = ? AND url = ? "
+            "AND state IN ('acked', 'confirmed') AND (s.head IS NULL OR s.mark_at <= d.until)"
+        )
+        return any(self._db.row(query, slot, url) for slot in slots)
 
     def _requeue(self, url: str, seq: int, now: float) -> int:
         return self._db.execute(
@@ -195,21 +210,23 @@ class Outbox:
 
     def record(self, url: str, verdicts: Mapping[int, Verdict], now: float) -> None:
         """Record a relay's words on events, by seq."""
+        accepted = {seq: item for seq, item in verdicts.items() if item.outcome is Outcome.ACCEPTED}
         with self._db.transaction():
+            self._db.execute_many(
+                _ACCEPTED, [(item.reason, now, now, seq, url) for seq, item in accepted.items()]
+            )
             for seq, verdict in verdicts.items():
-                self._record(url, seq, verdict, now)
+                if seq not in accepted:
+                    self._record(url, seq, verdict, now)
 
     def seen(self, url: str, seqs: Iterable[int], now: float) -> None:
         """Record, inside the caller's transaction, that a relay served these events: the fact behind an OK."""
-        for seq in seqs:
-            self._db.execute(
-                "INSERT INTO outbox (relay, event, state, due_at, seen_at) "
-                "SELECT relay, ?, 'confirmed', 0, ? FROM relays WHERE url = ? "
-                "ON CONFLICT DO UPDATE SET state = 'confirmed', reason = '', seen_at = excluded.seen_at",
-                seq,
-                now,
-                url,
-            )
+        self._db.execute_many(
+            "INSERT INTO outbox (relay, event, state, due_at, seen_at) "
+            "SELECT relay, seq, 'confirmed', 0, ? FROM events, relays WHERE seq = ? AND url = ? "
+            "ON CONFLICT DO UPDATE SET state = 'confirmed', reason = '', seen_at = excluded.seen_at",
+            [(now, seq, url) for seq in seqs],
+        )
 
     def counts(self, url: str) -> dict[str, int]:
         """How many events are in each state for a relay."""
@@ -294,6 +311,10 @@ class Outbox:
         return "queued", now + wait * self._random.uniform(1 - JITTER, 1 + JITTER)
 
 
+_ACCEPTED = (
+    "UPDATE outbox SET state = 'acked', reason = ?, tries = tries + 1, first_try_at = coalesce(first_try_at, ?), "
+    "due_at = ? WHERE state = 'queued' AND event = ? AND relay = (SELECT relay FROM relays WHERE url = ?)"
+)
 _CURRENT_OF_SLOT = (
     "SELECT head FROM slots WHERE slot = ? AND head IS NOT NULL UNION "
     f"SELECT e.seq FROM deletions d JOIN events e ON e.id = d.by_event AND e.role = {int(Role.DELETION)} "

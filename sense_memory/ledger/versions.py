@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_SAFE_INTEGER
 from sense_memory.nostr import address
-from sense_memory.nostr.event import Event, is_hex64, wins_over
+from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64, wins_over
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sense_memory.ledger.database import Database
 
 _NEVER: Final = -1  # a second before every event
 
-# Everything about a slot that decides on one more version of it, in one look.
+# Whether an event is known, and everything about its slot that decides on it, in one look.
 _PLACE: Final = (
-    "SELECT s.mark_at, e.seq, e.created_at, e.id, e.role, d.until, x.by_event FROM (SELECT 1) "
+    "SELECT k.seq, k.quarantined, s.mark_at, e.seq, e.created_at, e.id, e.role, d.until, x.by_event "
+    "FROM (SELECT 1) LEFT JOIN events k ON k.id = ? "
     "LEFT JOIN slots s ON s.slot = ? LEFT JOIN events e ON e.seq = s.head "
     "LEFT JOIN deletions d ON d.target = ? LEFT JOIN deletions x ON x.target = ?"
 )
@@ -84,22 +85,33 @@ class Stored:
     role: Role
     body: bytes = field(repr=False)
 
+    @property
+    def created_at(self) -> int:
+        """The event's, seconds since 1970."""
+        return self.event().created_at
+
     def event(self) -> Event:
         """The verified event."""
         return Event.restored(self.body)
 
 
-def slot_of(event_id: str) -> str:
-    """The slot of an event that has no address."""
+def slot_of(event: Event) -> str:
+    """Where an event is filed: its address, or its id where it has none."""
+    tag = event.d_tag if event.kind == KIND_APP_DATA else None
+    return slot_of_id(event.id) if tag is None else address.filed_tag(tag)
+
+
+def slot_of_id(event_id: str) -> str:
+    """The slot of an event that has no address, by its id (hex)."""
     return f"#{event_id}"
 
 
 def apply(db: Database, filed: Filed, now: float) -> tuple[Fate, int | None]:
     """File one event; returns its fate and, where it is stored, its seq."""
     event, ident = filed.event, bytes.fromhex(filed.event.id)
-    known = db.row("SELECT seq, quarantined FROM events WHERE id = ?", ident)
-    if known is not None:
-        return (Fate.QUARANTINED if known[1] else Fate.KNOWN), int(known[0])
+    place = _place(db, filed, ident)
+    if place.known is not None:
+        return (Fate.QUARANTINED if place.quarantined else Fate.KNOWN), place.known
     if event.created_at > now + MAX_FUTURE_SECONDS:
         return Fate.QUARANTINED, _insert(db, filed, quarantined=True)
     if filed.role is Role.DELETION:
@@ -108,7 +120,6 @@ def apply(db: Database, filed: Filed, now: float) -> tuple[Fate, int | None]:
         for target, until in deletion_targets(event):
             _delete(db, target, until, ident)
         return Fate.NEW, seq
-    place = _place(db, filed)
     return _bury(db, filed, place) if filed.role is Role.TOMBSTONE else _keep(db, filed, place)
 
 
@@ -130,11 +141,18 @@ def mark(db: Database, slot: str) -> int | None:
     return None if found is None else int(found[0])
 
 
+def marks(db: Database, slots: Iterable[str]) -> dict[str, int]:
+    """The newest second ever seen at each of some slots; those never seen are left out."""
+    return dict(db.rows_in("SELECT slot, mark_at FROM slots WHERE slot IN ", slots))
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """A slot before an event is filed there.
 
     Attributes:
+        known: the event's own seq, or None where it is new.
+        quarantined: whether it is kept for later.
         mark_at: its mark, or `_NEVER`.
         head: the head's seq, or None.
         head_at: the head's created_at, or `_NEVER`.
@@ -144,6 +162,8 @@ class _Place:
         deleted_by: the deletion that names the event itself, or None.
     """
 
+    known: int | None
+    quarantined: bool
     mark_at: int
     head: int | None
     head_at: int
@@ -157,10 +177,12 @@ class _Place:
         return self.head is None or wins_over(event.created_at, event.id, self.head_at, self.head_id)
 
 
-def _place(db: Database, filed: Filed) -> _Place:
-    found = db.row(_PLACE, filed.slot, filed.slot, slot_of(filed.event.id)) or (None,) * 7
-    mark_at, head, head_at, head_id, role, until, deleted_by = found
+def _place(db: Database, filed: Filed, ident: bytes) -> _Place:
+    found = db.row(_PLACE, ident, filed.slot, filed.slot, slot_of_id(filed.event.id)) or (None,) * 9
+    known, quarantined, mark_at, head, head_at, head_id, role, until, deleted_by = found
     return _Place(
+        known,
+        bool(quarantined),
         _NEVER if mark_at is None else mark_at,
         head,
         _NEVER if head_at is None else head_at,
@@ -254,7 +276,7 @@ def deletion_targets(event: Event) -> Iterator[tuple[str, int]]:
             yield address.filed_tag(tag), event.created_at
     for ident in event.tag_values("e"):
         if is_hex64(ident):
-            yield slot_of(ident), MAX_SAFE_INTEGER
+            yield slot_of_id(ident), MAX_SAFE_INTEGER
 
 
 def _delete(db: Database, target: str, until: int, by_event: bytes) -> None:

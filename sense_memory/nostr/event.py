@@ -155,8 +155,13 @@ class RawEvent:
     @property
     def d_tag(self) -> str | None:
         """The `d` tag's value if there is exactly one and it is not empty (NIP-01), else None."""
-        values = self.tag_values("d")
-        return values[0] if len(values) == 1 and values[0] else None
+        found = None
+        for tag in self.tags:
+            if len(tag) > 1 and tag[0] == "d":
+                if found is not None:
+                    return None
+                found = tag[1]
+        return found or None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from sense_memory.nostr.verdict import Verdict
+    from sense_memory.relay.comparison import Comparison
     from sense_memory.relay.page import Page
 
 
@@ -24,6 +25,14 @@ class PageDone:
 
     subscription: str
     page: Page
+
+
+@dataclass(frozen=True, slots=True)
+class CompareDone:
+    """A comparison has ended; this is what it found."""
+
+    subscription: str
+    comparison: Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +57,4 @@ class Hangup:
     reason: str
 
 
-Action: TypeAlias = Send | PageDone | Judged | SignAuth | Hangup
+Action: TypeAlias = Send | PageDone | CompareDone | Judged | SignAuth | Hangup

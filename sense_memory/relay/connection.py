@@ -1,7 +1,7 @@
 """The driver of one relay connection: carries bytes and time between a websocket and a `Session`.
 
-It decides nothing about frames. Any number of `fetch` and `publish` calls may run at once on one
-connection. Whatever goes wrong becomes a `RelayError`, an incomplete page or a verdict, in our words:
+It decides nothing about frames. Any number of `fetch`, `compare` and `publish` calls may run at once
+on one connection. Whatever goes wrong becomes a `RelayError`, an incomplete page or a verdict, in our words:
 no text of the relay travels on. Redirects are never followed and compression is never offered.
 """
 
@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sense_memory import limits
 from sense_memory.errors import RelayError
-from sense_memory.relay.actions import Action, Hangup, Judged, PageDone, Send, SignAuth
+from sense_memory.relay.actions import Action, CompareDone, Hangup, Judged, PageDone, Send, SignAuth
+from sense_memory.relay.alarm import Alarm
 from sense_memory.relay.auth import auth_event
 from sense_memory.relay.batch import Batch, each
 from sense_memory.relay.conduct import Lost, Timeouts
+from sense_memory.relay.negentropy import FRAME_BYTES, Initiator
 from sense_memory.relay.session import Session
 
 
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
     from sense_memory.nostr.event import Event, Unsigned
     from sense_memory.nostr.filters import Filter
     from sense_memory.nostr.verdict import Verdict
+    from sense_memory.relay.comparison import Comparison
     from sense_memory.relay.conduct import Counts
+    from sense_memory.relay.negentropy import Items
+    from sense_memory.relay.nip11 import RelayInformation
     from sense_memory.relay.page import Page
     from sense_memory.relay.websocket import RelaySocket
 
@@ -50,6 +55,9 @@ class RelayConnection:
         timeouts: patience.
         clock: seconds that never go back, for timeouts.
         now: seconds since 1970, for the date of NIP-42 events.
+
+    Attributes:
+        information: what the relay says about itself (NIP-11), as far as whoever dialled found out: hints.
     """
 
     def __init__(
@@ -63,41 +71,27 @@ class RelayConnection:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.url = url
+        self.information: RelayInformation | None = None
         self._sign, self._clock, self._now = sign, clock, now
         self._timeouts = timeouts or Timeouts()
-        self._shortest = self._timeouts.shortest
         self._session = Session(public_key, can_sign=sign is not None, timeouts=self._timeouts)
         self._socket: RelaySocket | None = None
         self._problem: str | None = "not connected"
         self._replies: asyncio.Queue[str] = asyncio.Queue()  # what the session itself wants sent
-        self._pages: dict[str, asyncio.Future[Page]] = {}
+        self._answers: dict[str, asyncio.Future[Any]] = {}  # a Page or a Comparison each
         self._batches: dict[str, Batch] = {}  # by the id of an event in flight
         self._publishing: set[Batch] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._goodbye: asyncio.Task[None] | None = None
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._session.deadline, self._ring, self._timeouts.shortest, clock)
         self._broken = False
 
-    @classmethod
-    async def open(
-        cls,
-        url: str,
-        *,
-        public_key: str,
-        sign: Callable[[Unsigned], Awaitable[Event]] | None = None,
-        timeouts: Timeouts | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-    ) -> Self:
-        """An open connection, to be closed with `close`; the arguments are those of the class.
+    async def open(self) -> None:
+        """Dial; to be closed with `close`.
 
         Raises:
-            RelayError: it could not be opened.
+            RelayError: it could not be opened, or was opened before.
         """
-        relay = cls(url, public_key=public_key, sign=sign, timeouts=timeouts, clock=clock, now=now)
-        return await relay.__aenter__()
-
-    async def __aenter__(self) -> Self:
         from sense_memory.relay.websocket import open_socket
 
         if self._socket is not None:
@@ -106,6 +100,9 @@ class RelayConnection:
         self._problem = None
         self._spawn(self._read(self._socket))
         self._spawn(self._reply())
+
+    async def __aenter__(self) -> Self:
+        await self.open()
         return self
 
     async def __aexit__(
@@ -153,10 +150,11 @@ class RelayConnection:
 
     # ── What one does with it ───────────────────────────────────────────────────────────
 
-    async def fetch(self, filters: Sequence[Filter]) -> Page:
+    async def fetch(self, filters: Sequence[Filter], *, patient: bool = False) -> Page:
         """Ask for stored events, in one REQ.
 
         Args:
+            patient: listen on for a while after EOSE, at a relay that went on sending after one before.
             filters: any of which may match. A filter without `limit` and `ids` is answered with as many
                 events as the relay likes, up to `limits.MAX_PULL_BYTES`.
 
@@ -167,15 +165,42 @@ class RelayConnection:
             RelayError: the connection was not open any more.
         """
         self._check_open()
-        subscription, actions = self._session.request(filters, self._clock())
-        answer: asyncio.Future[Page] = asyncio.get_running_loop().create_future()
-        self._pages[subscription] = answer
-        self._set_alarm()
+        page: Page = await self._answer(*self._session.request(filters, self._clock(), patient=patient))
+        return page
+
+    async def compare(
+        self, wanted: Filter, items: Items, *, frame_bytes: int = FRAME_BYTES, doubtful: bool = False
+    ) -> Comparison:
+        """Find out which events only one side has (NIP-77).
+
+        Args:
+            wanted: which events it is about.
+            items: all of ours that match.
+            frame_bytes: no message of ours gets longer, at least 4,096; hex doubles it on the wire.
+            doubtful: whether the relay may not know NIP-77; its silence is then soon an answer.
+
+        Returns:
+            What was found. Whatever goes wrong makes it incomplete, with a reason; so does a relay that
+            does not know NIP-77.
+
+        Raises:
+            RelayError: the connection was not open any more.
+        """
+        self._check_open()
+        initiator = Initiator(items, frame_bytes)
+        begun = self._session.compare(wanted, initiator, self._clock(), doubtful=doubtful)
+        found: Comparison = await self._answer(*begun)
+        return found
+
+    async def _answer(self, subscription: str, actions: Iterable[Action]) -> Any:
+        """What comes of a question that the session has opened."""
+        answer = self._answers[subscription] = asyncio.get_running_loop().create_future()
+        self._alarm.set()
         try:
             await self._write(actions)
             return await answer
         finally:
-            if self._pages.pop(subscription, None) is not None:  # nobody waits for it any more
+            if self._answers.pop(subscription, None) is not None:  # nobody waits for it any more
                 self._act(self._session.abandon(subscription))
 
     async def publish(
@@ -232,7 +257,7 @@ class RelayConnection:
             self._batches[event_id] = batch
             batch.waiting.add(event_id)
             actions = self._session.publish(event_id, body, self._clock())
-            self._set_alarm()
+            self._alarm.set()
             await self._write(actions)
 
     # ── Carrying ────────────────────────────────────────────────────────────────────────
@@ -269,10 +294,10 @@ class RelayConnection:
             match action:
                 case Send(text):
                     self._replies.put_nowait(text)
-                case PageDone(subscription, page):
-                    answer = self._pages.pop(subscription, None)
+                case PageDone(subscription, found) | CompareDone(subscription, found):
+                    answer = self._answers.pop(subscription, None)
                     if answer is not None and not answer.done():
-                        answer.set_result(page)
+                        answer.set_result(found)
                 case Judged(event_id, verdict):
                     batch = self._batches.pop(event_id, None)
                     if batch is not None:
@@ -281,7 +306,7 @@ class RelayConnection:
                     self._spawn(self._authenticate(self._sign, challenge))
                 case Hangup(reason):
                     self._end(reason)
-        self._set_alarm()
+        self._alarm.set()
 
     async def _authenticate(self, sign: Callable[[Unsigned], Awaitable[Event]], challenge: str) -> None:
         """Have a challenge signed, however long the signer takes."""
@@ -294,19 +319,7 @@ class RelayConnection:
 
     # ── Time and ends ───────────────────────────────────────────────────────────────────
 
-    def _set_alarm(self) -> None:
-        """Have `_ring` called in time, while there is anything to be impatient about.
-
-        The alarm rings when the session's patience ends, and at least as often as the shortest patience
-        there is. So no frame can bring about an end that lies before the alarm, and none needs to move it.
-        """
-        due = self._session.deadline() if self._alarm is None and self._problem is None else None
-        if due is not None:
-            delay = min(max(0.0, due - self._clock()), self._shortest)
-            self._alarm = asyncio.get_running_loop().call_later(delay, self._ring)
-
     def _ring(self) -> None:
-        self._alarm = None
         self._act(self._session.tick(self._clock()))
 
     def _end(self, problem: str) -> None:
@@ -317,9 +330,7 @@ class RelayConnection:
         for batch in self._publishing:
             batch.stop()
         self._act(self._session.disconnected(problem))
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        self._alarm.stop()
         self._goodbye = asyncio.create_task(self._socket.hang_up(self._timeouts.close))
 
     def _check_open(self) -> None:

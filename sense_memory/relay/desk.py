@@ -15,7 +15,18 @@ import orjson
 from sense_memory.errors import InvalidEvent, MalformedFrame
 from sense_memory.limits import MAX_SUBSCRIPTION_ID_CHARS
 from sense_memory.nostr.event import KIND_AUTH, RawEvent, is_hex64, verify
-from sense_memory.nostr.wire import Authenticate, Close, Publish, Request, frame, parse_client_frame
+from sense_memory.nostr.wire import (
+    Authenticate,
+    Close,
+    Count,
+    NegClose,
+    NegMessage,
+    NegOpen,
+    Publish,
+    Request,
+    frame,
+    parse_client_frame,
+)
 from sense_memory.relay.rules import expires_at, is_protected
 
 
@@ -61,7 +72,8 @@ class Stop:
     subscription: str
 
 
-Action: TypeAlias = Say | Deposit | Serve | Stop
+# Counting and comparing need the shelf for their answers: what passes goes on as the frame that it is.
+Action: TypeAlias = Say | Deposit | Serve | Stop | Count | NegOpen | NegMessage | NegClose
 
 
 class Desk:
@@ -103,6 +115,14 @@ class Desk:
                 return Stop(subscription)
             case Authenticate(event):
                 return self._authenticate(event, now)
+            case Count(subscription, filters):
+                refusal = self._objection_to(filters)
+                return found if refusal is None else Say(frame("CLOSED", subscription, refusal))
+            case NegOpen(subscription, wanted, _):
+                refusal = self._objection_to((wanted,))
+                return found if refusal is None else Say(frame("NEG-ERR", subscription, refusal))
+            case NegMessage() | NegClose():
+                return found
 
     def matching(self, event: RawEvent) -> list[str]:
         """The subscriptions that an event is due to."""
@@ -137,19 +157,23 @@ class Desk:
         return None
 
     def _request(self, subscription: str, filters: tuple[Filter, ...]) -> Action:
-        refusal = None
-        if self._is_stranger():
-            refusal = _SIGN_IN
-        elif len(filters) > self._terms.max_filters:
-            refusal = f"invalid: more than {self._terms.max_filters} filters"
-        elif any(_size(wanted) > self._terms.max_filter_values for wanted in filters):
-            refusal = f"invalid: more than {self._terms.max_filter_values} values in a filter"
-        elif subscription not in self._subscriptions and self._is_full():
+        refusal = self._objection_to(filters)
+        if refusal is None and subscription not in self._subscriptions and self._is_full():
             refusal = "error: too many subscriptions"
         if refusal is not None:
             return Say(frame("CLOSED", subscription, refusal))
         self._subscriptions[subscription] = filters
         return Serve(subscription, filters)
+
+    def _objection_to(self, filters: tuple[Filter, ...]) -> str | None:
+        """Why nothing is looked up for some filters."""
+        if self._is_stranger():
+            return _SIGN_IN
+        if len(filters) > self._terms.max_filters:
+            return f"invalid: more than {self._terms.max_filters} filters"
+        if any(_size(wanted) > self._terms.max_filter_values for wanted in filters):
+            return f"invalid: more than {self._terms.max_filter_values} values in a filter"
+        return None
 
     def _authenticate(self, event: RawEvent, now: float) -> Action:
         refusal = self._auth_fault(event, now)
@@ -187,11 +211,13 @@ def _size(wanted: Filter) -> int:
 
 
 def _refusal(data: str | bytes, text: str) -> str:
-    """The answer to a bad frame: an OK or CLOSED where it can be told what the client waits for (NIP-01)."""
+    """The answer to a bad frame: one that the client waits for, where that can be told (NIP-01, 45, 77)."""
     with suppress(orjson.JSONDecodeError):
         match orjson.loads(data):
             case ["EVENT" | "AUTH", {"id": str(ident)}] if is_hex64(ident):
                 return frame("OK", ident, False, text)
-            case ["REQ", str(subscription), *_] if 0 < len(subscription) <= MAX_SUBSCRIPTION_ID_CHARS:
-                return frame("CLOSED", subscription, text)
+            case ["REQ" | "COUNT" | "NEG-OPEN" | "NEG-MSG" as verb, str(subscription), *_] if (
+                0 < len(subscription) <= MAX_SUBSCRIPTION_ID_CHARS
+            ):
+                return frame("NEG-ERR" if verb.startswith("NEG-") else "CLOSED", subscription, text)
     return frame("NOTICE", text)

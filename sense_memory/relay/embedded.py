@@ -1,6 +1,6 @@
 """The embedded relay: a small honest Nostr relay for this machine, inside this process.
 
-NIPs 01, 09, 11, 40, 42 and 70 over SQLite. It listens on 127.0.0.1 and nowhere else, so that the first
+NIPs 01, 09, 11, 40, 42, 45, 70 and 77 over SQLite. It listens on 127.0.0.1 and nowhere else, so that the first
 command works offline, fast, and keeps its data. Beyond one machine, run strfry (see `relays/`).
 """
 

@@ -15,8 +15,9 @@ import orjson
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
-from sense_memory.nostr.wire import frame
+from sense_memory.nostr.wire import Count, NegClose, NegMessage, NegOpen, frame
 from sense_memory.relay.desk import Deposit, Desk, Say, Serve, Stop
+from sense_memory.relay.responding import Comparisons
 
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection
 
     from sense_memory.nostr.event import Event
+    from sense_memory.nostr.filters import Filter
     from sense_memory.relay.shelf import Shelf
     from sense_memory.relay.terms import Terms
 
@@ -71,6 +73,7 @@ class Guest:
         self._clock, self._announce = clock, announce
         self._inbox: asyncio.Queue[bytes | None] = asyncio.Queue(BATCH_COUNT)
         self._answers: dict[str, _Answer] = {}
+        self._comparisons = Comparisons(shelf, terms, self._send)
 
     async def serve(self) -> None:
         """Answer the client's messages until the connection is closed."""
@@ -84,6 +87,7 @@ class Guest:
             tasks = [reader, *(answer.task for answer in self._answers.values() if answer.task)]
             for task in tasks:
                 task.cancel()
+            tasks += self._comparisons.end()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def offer(self, events: Sequence[Event]) -> None:
@@ -142,6 +146,14 @@ class Guest:
                     self._answer(action, now)
                 case Stop(subscription):
                     self._forget(subscription)
+                case Count(subscription, filters):
+                    self._count(subscription, filters, now)
+                case NegOpen(subscription, wanted, message):
+                    self._comparisons.open(subscription, wanted, message, int(now))
+                case NegMessage(subscription, message):
+                    self._comparisons.hear(subscription, message)
+                case NegClose(subscription):
+                    self._comparisons.close(subscription)
         self._store(deposits, now)
 
     def _store(self, events: list[Event], now: float) -> None:
@@ -167,6 +179,14 @@ class Guest:
             return
         answer = self._answers[wanted.subscription] = _Answer()
         answer.task = asyncio.create_task(self._stream(wanted.subscription, rows, answer))
+
+    def _count(self, subscription: str, filters: Sequence[Filter], now: float) -> None:
+        """Say how many events match (NIP-45)."""
+        try:
+            answer = frame("COUNT", subscription, {"count": self._shelf.count(filters, int(now))})
+        except sqlite3.Error:
+            answer = frame("CLOSED", subscription, _TROUBLE)
+        self._send([answer.encode()])
 
     def _forget(self, subscription: str) -> None:
         answer = self._answers.pop(subscription, None)

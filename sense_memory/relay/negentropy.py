@@ -14,7 +14,8 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import accumulate
+from itertools import accumulate, islice
+from operator import eq
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import MalformedFrame
@@ -23,7 +24,7 @@ from sense_memory.relay.ranges import FINGERPRINT_BYTES, ID_BYTES, INFINITY, enc
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from sense_memory.relay.ranges import Bound, Range, Writer
 
@@ -46,16 +47,23 @@ class Items:
     """
 
     def __init__(self, pairs: Iterable[tuple[int, bytes]]) -> None:
-        self._pairs = sorted(set(pairs))
-        if any(len(ident) != ID_BYTES for _, ident in self._pairs):
+        ordered = sorted(pairs)  # first: pairs from an index are nearly in order, and a set would undo that
+        if any(map(eq, ordered, islice(ordered, 1, None))):
+            ordered = list(dict.fromkeys(ordered))
+        if not {len(ident) for _, ident in ordered} <= {ID_BYTES}:
             raise ValueError(f"an event id has {ID_BYTES} bytes")
-        if self._pairs and not 0 <= self._pairs[0][0] <= self._pairs[-1][0] < INFINITY:
+        if ordered and not 0 <= ordered[0][0] <= ordered[-1][0] < INFINITY:
             raise ValueError("a time has 64 bits")
+        self._pairs = ordered
         # Sums from the start make the sum of any range one subtraction.
         self._sums = [0, *accumulate(int.from_bytes(ident, "little") for _, ident in self._pairs)]
 
     def __len__(self) -> int:
         return len(self._pairs)
+
+    def latest(self, but: Container[bytes] = ()) -> int:
+        """The time of the last item that is not among some ids; 0 where there is none."""
+        return next((time for time, ident in reversed(self._pairs) if ident not in but), 0)
 
     def index(self, bound: Bound, start: int = 0) -> int:
         """How many items lie before a bound, given that the first `start` do."""

@@ -10,17 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sense_memory import limits
 from sense_memory.errors import InvalidEvent
+from sense_memory.nostr import wire
 from sense_memory.nostr.event import Event, RawEvent, event_id, verify
 from sense_memory.nostr.verdict import Outcome
+from sense_memory.relay.actions import PageDone
+from sense_memory.relay.inquiry import Inquiry
 
 
 if TYPE_CHECKING:
     from sense_memory.nostr.filters import Filter
     from sense_memory.relay.conduct import Timeouts
+
+
+LATE: Final = "sent events after saying that there were no more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +63,23 @@ class Fate(Enum):
     OVER_BUDGET = auto()
 
 
-@dataclass(slots=True)
-class OpenPage:
+@dataclass(slots=True, kw_only=True)
+class OpenPage(Inquiry):
     """A subscription whose answer is still coming in.
 
     Attributes:
         filters: what was asked.
         author: the only public key whose events are wanted, 64 hex digits.
-        opened_at: when it was asked, seconds.
-        heard_at: when the relay last sent something good for it.
-        noticed_at: when a NOTICE came while nothing had arrived yet.
-        waiting: whether it was closed with `auth-required` and waits for NIP-42.
-        resent: whether it was asked again after authenticating.
+        patient: whether to listen on for a while after EOSE, at a relay that went on after one before.
+        ended_at: when EOSE came in spite of which one listens.
+        late: good events since then.
     """
 
     filters: tuple[Filter, ...]
     author: str
-    opened_at: float
-    heard_at: float
-    noticed_at: float | None = None
-    waiting: bool = False
-    resent: bool = False
+    patient: bool = False
+    ended_at: float | None = None
+    late: int = 0
     events: list[Event] = field(default_factory=list)
     received: int = 0
     bytes: int = 0
@@ -105,23 +107,39 @@ class OpenPage:
         match fate:
             case Fate.KEPT | Fate.DUPLICATE:
                 self.heard_at, self.noticed_at = now, None
+                self.late += self.ended_at is not None
             case Fate.OVER_DELIVERED:
                 self.over_delivered += 1
             case Fate.INVALID:
                 self.invalid += 1
         return fate
 
-    def due(self, patience: Timeouts) -> float:
-        """The moment at which patience with this page ends, whichever limit comes first."""
-        return min(end for end, _ in self._ends(patience))
+    def end(self, now: float) -> bool:
+        """The relay says that this is all: whether to take its word."""
+        if self.patient and self.ended_at is None:
+            self.ended_at = now
+        return not self.patient
 
-    def overdue(self, patience: Timeouts, now: float) -> str:
-        """Why the page has to end now, in our words; empty if it does not."""
-        return next((reason for end, reason in self._ends(patience) if end <= now), "")
+    def settled(self, patience: Timeouts, now: float) -> bool:
+        """Whether it was listened to for long enough after EOSE, and nothing more came."""
+        return self.ended_at is not None and not self.late and self.ended_at + patience.notice_settle <= now
 
-    def finished(self, reason: str = "", outcome: Outcome = Outcome.ACCEPTED) -> Page:
-        """The page as it stands; complete if and only if there is no reason why not."""
-        return Page(
+    @property
+    def unanswered(self) -> bool:
+        """Whether no good event has arrived yet."""
+        return not self.events
+
+    def opening(self, subscription: str) -> str:
+        """The REQ frame."""
+        return wire.request(subscription, self.filters)
+
+    def closing(self, subscription: str) -> str:
+        """The CLOSE frame."""
+        return wire.close(subscription)
+
+    def done(self, subscription: str, reason: str = "", outcome: Outcome = Outcome.ACCEPTED) -> PageDone:
+        """The page as it stands."""
+        page = Page(
             events=tuple(self.events),
             complete=not reason,
             reason=reason,
@@ -130,14 +148,14 @@ class OpenPage:
             over_delivered=self.over_delivered,
             outcome=outcome,
         )
+        return PageDone(subscription, page)
 
     def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
-        ends = [(self.opened_at + patience.total, "took too long")]
-        if not self.waiting:
-            ends.append((self.heard_at + patience.idle, "went silent"))
-            if self.noticed_at is not None:
-                ends.append((self.noticed_at + patience.notice_settle, "answered with a notice only"))
-        return ends
+        """As of any question; after an EOSE that is not believed, when it was quiet for long enough."""
+        if self.ended_at is None:
+            return super(OpenPage, self)._ends(patience)  # a class with slots is made twice
+        quiet = max(self.ended_at, self.heard_at) + patience.notice_settle
+        return [(self.opened_at + patience.total, "took too long"), (quiet, LATE if self.late else "")]
 
     def _judge(self, value: object) -> Fate:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,11 +19,15 @@ from sense_memory.limits import (
     DEBOUNCE_SECONDS,
     INCOMPLETE_SECONDS,
     JITTER,
+    NIP11_SECONDS,
     POLL_SECONDS,
     RECONNECT_FIRST_SECONDS,
     RECONNECT_MAX_SECONDS,
+    REDIALS_PER_HOUR_COUNT,
 )
 from sense_memory.relay.connection import RelayConnection
+from sense_memory.relay.nip11 import relay_information
+from sense_memory.relay.reconcile import Stock
 from sense_memory.relay.report import RelayReport, SyncReport
 from sense_memory.relay.sync import Plan, RelaySync
 
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
     from sense_memory.relay.conduct import Timeouts
+    from sense_memory.relay.nip11 import RelayInformation
     from sense_memory.relay.sync import Intake
 
 
@@ -63,22 +69,37 @@ class Pool:
         self._ledger = ledger
         self._clock = clock
         self._offline_first = offline_first
-        self._links = [_Link(url, ledger, signer, intake, clock=clock, timeouts=timeouts) for url in urls]
+        stock = Stock(ledger)
+        self._links = [
+            _Link(url, ledger, signer, intake, stock=stock, clock=clock, timeouts=timeouts) for url in urls
+        ]
         self._wake = asyncio.Event()
         self._asked = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
         ledger.outbox.ensure(urls)
 
     async def sync(self, plan: Plan) -> SyncReport:
-        """One round over all relays at once, and a second sending for what the first brought from others."""
+        """One round over all relays at once, and a second sending for what the first brought from others.
+
+        Raises:
+            LedgerError: the ledger could not be used; every relay's round has ended by then.
+        """
         plan = replace(plan, offline_first=plan.offline_first or self._offline_first)
         self._ledger.release(self._clock())
         reports = await asyncio.gather(*(link.run(plan) for link in self._links))
+        self._raise_our_own()
         followed = await asyncio.gather(
             *(self._follow_up(link, report, plan) for link, report in zip(self._links, reports, strict=True))
         )
+        self._raise_our_own()
         self._asked.set()
         return SyncReport(tuple(followed))
+
+    def _raise_our_own(self) -> None:
+        """Raise what went wrong on this machine: it is no relay's fault, and no relay's report."""
+        for link in self._links:
+            if link.failure is not None:
+                raise link.failure
 
     async def _follow_up(self, link: _Link, report: RelayReport, plan: Plan) -> RelayReport:
         """Send a relay what came in from the others meanwhile."""
@@ -148,7 +169,12 @@ class Pool:
 
 
 class _Link:
-    """One relay: its connection while it lives, its back-off, its last report."""
+    """One relay: its connection while it lives, its back-off, its last report.
+
+    Attributes:
+        report: of the last run.
+        failure: what went wrong on this machine in the last run, or None.
+    """
 
     def __init__(
         self,
@@ -157,33 +183,39 @@ class _Link:
         signer: Signer,
         intake: Intake,
         *,
+        stock: Stock,
         clock: Callable[[], float],
         timeouts: Timeouts,
     ) -> None:
         self.url = url
         self.report: RelayReport | None = None
+        self.failure: SenseMemoryError | None = None
         self.wake = asyncio.Event()
         self.first_round = asyncio.Event()
         self._revived = asyncio.Event()
         self._ledger, self._signer, self._clock, self._timeouts = ledger, signer, clock, timeouts
-        self._sync = RelaySync(url, ledger, signer.public_key, intake, clock)
+        self._sync = RelaySync(url, ledger, signer.public_key, intake, stock=stock, clock=clock)
         self._connection: RelayConnection | None = None
         self._turn = asyncio.Lock()
         self._failures = 0
+        self._redials: deque[float] = deque(maxlen=REDIALS_PER_HOUR_COUNT)
+        self._information: asyncio.Task[RelayInformation | None] | None = None
         self._jitter = random.Random()  # noqa: S311 - jitter, not a secret
 
     async def run(self, plan: Plan) -> RelayReport:
         """One run over a live connection, unless there is nothing to do; a failure becomes `problem`."""
         async with self._turn:
             begun = asyncio.get_running_loop().time()
+            self.failure = None
             try:
                 if not plan.pull and not self._is_behind(plan):
                     return self._sync.standing()
-                report = await self._sync.run(await self._connected(), plan)
-            except RelayError as error:
-                report = replace(self._sync.standing(), problem=error.problem, asked=plan.pull)
+                report = await self._attempt(plan)
+                while (rest := self._rest(plan, report)) and self._may_redial():
+                    plan, report = rest, report.continued_by(await self._attempt(rest))
             except SenseMemoryError as error:  # the ledger's: it can not be asked for more
-                await self.close()
+                await self._hang_up()
+                self.failure = error
                 report = RelayReport(self.url, problem=str(error), asked=plan.pull)
             if self._failures and not report.problem:
                 self._revived.set()
@@ -191,6 +223,31 @@ class _Link:
             self.report = replace(report, seconds=asyncio.get_running_loop().time() - begun)
             self.first_round.set()
             return self.report
+
+    async def _attempt(self, plan: Plan) -> RelayReport:
+        """One run over one connection."""
+        self._sync.was_cut_off = False
+        try:
+            return await self._sync.run(await self._connected(), plan)
+        except RelayError as error:
+            return replace(self._sync.standing(), problem=error.problem, asked=plan.pull)
+
+    def _rest(self, plan: Plan, report: RelayReport) -> Plan | None:
+        """What is left to do of a plan after the relay hung up; None where trying again at once is of no use."""
+        if not self._sync.was_cut_off:
+            return None
+        if self._sync.came_further and plan.pull and not report.pulled.complete:
+            return plan
+        achieved = self._sync.came_further or plan.pull
+        return replace(plan, pull=False) if achieved and self._is_behind(plan) else None
+
+    def _may_redial(self) -> bool:
+        """Whether a relay that hung up in the middle of its work is dialled again at once: so often an hour."""
+        now = asyncio.get_running_loop().time()
+        if len(self._redials) == REDIALS_PER_HOUR_COUNT and now - self._redials[0] < 3_600:
+            return False
+        self._redials.append(now)
+        return True
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -206,13 +263,17 @@ class _Link:
         return due is not None and due <= self._clock()
 
     async def follow(self, offline_first: bool) -> None:
-        """Stay in step for good: pull every half minute, send when woken, back off when the relay fails."""
+        """Stay in step for good: pull every half minute, send when woken, back off when the relay fails.
+
+        The first pull compares everything; from then on, asking for what is new costs the relay less.
+        """
         loop = asyncio.get_running_loop()
-        next_pull = loop.time()
+        next_pull, compare = loop.time(), True
         while True:
             pulls = loop.time() >= next_pull
-            report = await self.run(Plan(pull=pulls, offline_first=offline_first))
+            report = await self.run(Plan(pull=pulls, compare=compare, offline_first=offline_first))
             if pulls and not report.problem:
+                compare = False
                 next_pull = loop.time() + (BACKGROUND_SECONDS if report.complete else INCOMPLETE_SECONDS)
             await self._pause()
 
@@ -228,19 +289,48 @@ class _Link:
         awaited.clear()
 
     async def close(self) -> None:
-        """End the connection, if there is one."""
+        """End the connection, if there is one, and stop asking the relay about itself."""
+        await self._stop_asking()
+        await self._hang_up()
+
+    async def _stop_asking(self) -> None:
+        information, self._information = self._information, None
+        if information is not None:
+            information.cancel()
+            await asyncio.wait([information])
+
+    async def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
 
     async def _connected(self) -> RelayConnection:
         if self._connection is None or not self._connection.is_open:
-            await self.close()
-            self._connection = await RelayConnection.open(
+            await self._hang_up()
+            self._connection = await self._dialled()
+        return self._connection
+
+    async def _dialled(self) -> RelayConnection:
+        """A new connection. With the first that succeeds the relay is asked what it says about itself."""
+        if self._information is None:
+            asking = relay_information(self.url, min(NIP11_SECONDS, self._timeouts.open))
+            self._information = asyncio.create_task(asking)
+        try:
+            connection = RelayConnection(
                 self.url,
                 public_key=self._signer.public_key,
                 sign=self._signer.sign,
                 timeouts=self._timeouts,
+                clock=asyncio.get_running_loop().time,
                 now=self._clock,
             )
-        return self._connection
+            await connection.open()
+        except BaseException:
+            await self._stop_asking()
+            raise
+        try:
+            connection.information = await asyncio.shield(self._information)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection

@@ -8,6 +8,7 @@ goes on below that second, and the pull is reported incomplete.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sense_memory.limits import ADDRESS_BATCH_COUNT, PAGE_COUNT
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     Fetch: TypeAlias = Callable[[Sequence[Filter]], Awaitable[Page]]
     Take: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
 
-_CROWDED: Final = "more events in one second than a page holds"
+CROWDED: Final = "more events in one second than a page holds"
 _NOTHING: Final = Page((), complete=True)
 
 
@@ -37,6 +38,7 @@ class Pulled:
         newest: the latest created_at among them, or 0.
         invalid: events the relay sent that were malformed or forged.
         over_delivered: events that nobody asked for.
+        missing: events that the relay had accepted and does not have any more.
     """
 
     reasons: tuple[str, ...] = ()
@@ -44,6 +46,7 @@ class Pulled:
     newest: int = 0
     invalid: int = 0
     over_delivered: int = 0
+    missing: int = 0
 
     @property
     def complete(self) -> bool:
@@ -57,7 +60,21 @@ class Pulled:
             max(self.newest, other.newest),
             self.invalid + other.invalid,
             self.over_delivered + other.over_delivered,
+            self.missing + other.missing,
         )
+
+
+@dataclass(slots=True)
+class Position:
+    """How far down a walk came, so that it can go on after the relay hung up.
+
+    Attributes:
+        second: the oldest that was reached, or None before the first event; younger events are through.
+        largest: events of the largest page.
+    """
+
+    second: int | None = None
+    largest: int = 0
 
 
 async def pull(
@@ -67,6 +84,7 @@ async def pull(
     known_tags: Callable[[], Sequence[str]] = tuple,
     *,
     page_size: int = PAGE_COUNT,
+    position: Position | None = None,
 ) -> Pulled:
     """Walk a filter from its newest event to its oldest, handing each new event to `take` once.
 
@@ -76,27 +94,41 @@ async def pull(
         wanted: the filter; its `limit` is set here.
         known_tags: the d-tags to ask for by name where a second holds more than a page.
         page_size: the `limit` of each REQ.
+        position: where to begin; moved along.
     """
-    walk = _Walk(take)
-    largest = 0
-    page = await fetch([replace(wanted, limit=page_size)])
+    walk, at = _Walk(take), position or Position()
+    known, until = at.largest, wanted.until if at.second is None else at.second
+    stuck = False
+    page = await fetch([replace(wanted, until=until, limit=page_size)])
     while page.complete and page.events:
         count = len(page.events)
-        largest = max(largest, count)
-        if await walk.take(page):
-            page = await fetch([replace(wanted, until=walk.second, limit=page_size)])
+        at.largest = max(at.largest, count)
+        if await walk.take(page) and walk.second != until:
+            at.second = until = walk.second
+            page = await fetch([replace(wanted, until=until, limit=page_size)])
             continue
         # Nothing new: this second is the last, or it fills a page. One step down shows which; where nothing
         # lies below, it may still hide more if the page is as full as pages of this relay get.
-        second, crowded = walk.second, count >= page_size or count == largest < walk.totals.received
-        page = _NOTHING
+        second, page = walk.second, _NOTHING
+        crowded = count >= page_size or (count == at.largest and (known or count < walk.totals.received))
         if second > (wanted.since or 0):
-            page = await fetch([replace(wanted, until=second - 1, limit=page_size)])
+            until = second - 1
+            page = await fetch([replace(wanted, until=until, limit=page_size)])
         if page.complete and (page.events or crowded):
-            walk.reasons.append(_CROWDED)
+            walk.reasons.append(CROWDED)
             await _by_address(fetch, walk, replace(wanted, since=second, until=second), known_tags())
-    await walk.take(page)
+        elif page.events or crowded:
+            stuck = True  # cut off: it may be crowded, and would have to be looked at again
+        else:
+            at.second = until
+    if await walk.take(page) and not stuck and _newest_first(page):
+        at.second = walk.second
     return walk.done(page.reason)
+
+
+def _newest_first(page: Page) -> bool:
+    """Whether a page came in the order of NIP-01: only then nothing is left out above where it was cut off."""
+    return all(one.created_at >= other.created_at for one, other in pairwise(page.events))
 
 
 async def by_address(fetch: Fetch, take: Take, wanted: Filter, tags: Sequence[str]) -> Pulled:

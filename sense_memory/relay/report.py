@@ -71,6 +71,11 @@ class RelayReport:
             seconds=self.seconds + later.seconds,
         )
 
+    def continued_by(self, later: RelayReport) -> RelayReport:
+        """This report of a run that was cut short and that of the next, which went on from there, as one."""
+        both = replace(self.followed_by(later), held_back=later.held_back)
+        return replace(both, pulled=replace(self.pulled, reasons=()) + later.pulled) if later.asked else both
+
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:

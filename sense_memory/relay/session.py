@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sense_memory import limits
 from sense_memory.errors import MalformedFrame
 from sense_memory.nostr import wire
 from sense_memory.nostr.verdict import Outcome, Verdict, classify, classify_closed, printable
-from sense_memory.relay.actions import Action, Hangup, Judged, PageDone, Send, SignAuth
+from sense_memory.relay.actions import Action, CompareDone, Hangup, Judged, PageDone, Send, SignAuth
 from sense_memory.relay.auth import Authentication, Phase
+from sense_memory.relay.comparison import Comparison, OpenComparison
 from sense_memory.relay.conduct import Counts, Timeouts
+from sense_memory.relay.flights import Flights
+from sense_memory.relay.inquiry import Inquiries
 from sense_memory.relay.page import Fate, OpenPage, Page
 
 
@@ -27,25 +29,17 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
+    from sense_memory.relay.negentropy import Initiator
 
 __all__ = [
-    "Action", "Counts", "Hangup", "Judged", "Page", "PageDone", "Send", "Session", "SignAuth", "Timeouts",
+    "Action", "CompareDone", "Comparison", "Counts", "Hangup", "Judged", "Page", "PageDone", "Send", "Session",
+    "SignAuth", "Timeouts",
 ]  # fmt: skip
 
 
 _NO_ANSWER = Verdict(Outcome.RETRY, "no answer")
 _AUTH_AGAIN = Verdict(Outcome.REFUSED, "auth-required")
 _ENDED = frozenset({Outcome.RETRY, Outcome.RATE_LIMITED, Outcome.REFUSED})  # what CLOSED can sensibly mean
-_REMEMBERED_COUNT = 64  # finished subscriptions whose late events are recognised as such
-
-
-@dataclass(slots=True)
-class _Flight:
-    """An event on its way: its frame, when it was sent, and whether for the second time."""
-
-    text: str
-    sent_at: float
-    resent: bool = False
 
 
 def _random_id() -> str:
@@ -80,18 +74,11 @@ class Session:
     ) -> None:
         self.counts = Counts()
         self.misbehaving = False
-        self._author, self._new_id = author, new_id
-        self._timeouts = timeouts or Timeouts()
+        self._author, patience = author, timeouts or Timeouts()
         self._invalid_budget, self._noise_budget, self._noise = invalid_budget, noise_budget, 0
-        self._auth = Authentication(
-            able=can_sign, sign_seconds=self._timeouts.sign, ok_seconds=self._timeouts.ok
-        )
+        self._auth = Authentication(able=can_sign, sign_seconds=patience.sign, ok_seconds=patience.ok)
+        self._inquiries, self._flights = Inquiries(patience, new_id), Flights(patience)
         self._ended = False
-        self._pages: dict[str, OpenPage] = {}
-        self._flights: dict[str, _Flight] = {}  # in the order in which they were sent
-        self._waiting: dict[str, _Flight] = {}  # for NIP-42
-        self._answered_at = float("-inf")  # when the last OK judged something
-        self._finished: deque[str] = deque(maxlen=_REMEMBERED_COUNT)
         self._notices: deque[str] = deque(maxlen=limits.MAX_NOTICES_COUNT)
 
     @property
@@ -101,18 +88,40 @@ class Session:
 
     # ── What the user wants ─────────────────────────────────────────────────────────────
 
-    def request(self, filters: Iterable[Filter], now: float) -> tuple[str, list[Action]]:
-        """Open a subscription. Its id, and the actions; a `PageDone` with that id will follow."""
-        subscription = self._new_id()
-        page = OpenPage(tuple(filters), self._author, opened_at=now, heard_at=now)
-        self._pages[subscription] = page
-        return subscription, [Send(wire.request(subscription, page.filters))]
+    def request(
+        self, filters: Iterable[Filter], now: float, *, patient: bool = False
+    ) -> tuple[str, list[Action]]:
+        """Open a subscription. Its id, and the actions; a `PageDone` with that id will follow.
+
+        Args:
+            filters: any of which may match.
+            now: seconds.
+            patient: listen on for a while after EOSE, at a relay that went on sending after one before.
+        """
+        page = OpenPage(
+            filters=tuple(filters), author=self._author, patient=patient, opened_at=now, heard_at=now
+        )
+        return self._inquiries.ask(page)
+
+    def compare(
+        self, wanted: Filter, initiator: Initiator, now: float, *, doubtful: bool = False
+    ) -> tuple[str, list[Action]]:
+        """Begin a comparison (NIP-77). Its id, and the actions; a `CompareDone` with that id will follow.
+
+        Args:
+            wanted: which events it is about.
+            initiator: fresh, over our events that match.
+            now: seconds.
+            doubtful: whether the relay may not know comparisons; its silence is then soon an answer.
+        """
+        comparison = OpenComparison(
+            wanted=wanted, initiator=initiator, doubtful=doubtful, opened_at=now, heard_at=now
+        )
+        return self._inquiries.ask(comparison)
 
     def abandon(self, subscription: str) -> list[Action]:
-        """Nobody wants that page any more: close it; no `PageDone` follows."""
-        if self._pages.pop(subscription, None) is None or self._ended:
-            return []
-        return [Send(wire.close(subscription))]
+        """Nobody wants that answer any more: close it; no `PageDone` or `CompareDone` follows."""
+        return self._inquiries.drop(subscription)
 
     def publish(self, event_id: str, body: bytes, now: float) -> list[Action]:
         """Send an event; one `Judged` with its id will follow. An id that is in flight is not sent twice.
@@ -122,10 +131,7 @@ class Session:
             body: the event as canonical JSON bytes.
             now: seconds.
         """
-        if event_id in self._flights or event_id in self._waiting:
-            return []
-        flight = self._flights[event_id] = _Flight(wire.publish(body), now)
-        return [Send(flight.text)]
+        return [] if event_id in self._flights else [self._flights.send(event_id, wire.publish(body), now)]
 
     def authenticated(self, event: Event, now: float) -> list[Action]:
         """The signer signed what `SignAuth` asked for."""
@@ -154,59 +160,46 @@ class Session:
             case wire.OkFrame(event_id, accepted, text):
                 return self._ok(event_id, accepted, text, now)
             case wire.EoseFrame(subscription):
-                return self._eose(subscription)
+                return self._eose(subscription, now)
             case wire.ClosedFrame(subscription, text):
                 return self._closed(subscription, text, now)
             case wire.NoticeFrame(text):
                 return self._notice(text, now)
             case wire.AuthFrame(challenge):
                 return self._challenge(challenge, now)
+            case wire.NegMessage(subscription, message):
+                return self._compared(subscription, message, now)
+            case wire.NegError(subscription, text):
+                return self._not_compared(subscription, text, now)
+            case wire.CountFrame(subscription):
+                return self._late_end(subscription)
 
     def deadline(self) -> float | None:
         """When `tick` has something to do, unless something arrives before; None for never."""
         if self._ended:
             return None
-        ends = [page.due(self._timeouts) for page in self._pages.values()]
-        if self._auth.due is not None:
-            ends.append(self._auth.due)
-        if self._flights:
-            ends.append(self._flight_due(next(iter(self._flights.values()))))
-        return min(ends, default=None)
+        ends = (self._inquiries.due, self._auth.due, self._flights.due)
+        return min((end for end in ends if end is not None), default=None)
 
     def tick(self, now: float) -> list[Action]:
         """Time has passed: end what is overdue."""
-        actions: list[Action] = []
         verdict = self._auth.overdue(now)
-        if verdict is not None:
-            actions += self._fail_waiting(verdict)
-        for subscription, page in list(self._pages.items()):
-            if reason := page.overdue(self._timeouts, now):
-                actions += self._cut(subscription, reason)
-        while self._flights:
-            event_id, flight = next(iter(self._flights.items()))
-            if self._flight_due(flight) > now:
-                break
-            del self._flights[event_id]
-            actions.append(Judged(event_id, _NO_ANSWER))
-        return actions
+        actions = [] if verdict is None else self._fail_waiting(verdict)
+        actions += self._inquiries.cut_overdue(now)
+        return actions + [Judged(event_id, _NO_ANSWER) for event_id in self._flights.give_up_overdue(now)]
 
     def disconnected(self, reason: str = "connection lost") -> list[Action]:
-        """The connection is gone: every page ends incomplete, every event goes back."""
+        """The connection is gone: every answer ends incomplete, every event goes back."""
         self._ended = True
-        actions: list[Action] = [
-            PageDone(subscription, page.finished(reason, Outcome.RETRY))
-            for subscription, page in self._pages.items()
-        ]
         verdict = Verdict(Outcome.RETRY, reason)
-        actions += [Judged(event_id, verdict) for event_id in (*self._flights, *self._waiting)]
-        self._pages, self._flights, self._waiting = {}, {}, {}
-        return actions
+        actions = self._inquiries.give_up(verdict)
+        return actions + [Judged(event_id, verdict) for event_id in self._flights.give_up()]
 
     # ── Frames ──────────────────────────────────────────────────────────────────────────
 
     def _event(self, subscription: str, value: object, size: int, now: float) -> list[Action]:
-        page = self._pages.get(subscription)
-        if page is None or page.waiting:
+        page = self._inquiries.find(subscription)
+        if not isinstance(page, OpenPage):
             return self._late_event(subscription)
         match page.take(value, size, now):
             case Fate.DUPLICATE:
@@ -214,48 +207,67 @@ class Session:
             case Fate.OVER_DELIVERED:
                 self.counts.over_delivered += 1
             case Fate.OVER_BUDGET:
-                return self._cut(subscription, "more than was asked for")
+                return self._inquiries.cut(subscription, "more than was asked for")
             case Fate.INVALID:
                 self.counts.invalid += 1
                 if self.counts.invalid >= self._invalid_budget:
                     return self._hang_up("hung up: it sends invalid events")
         return []
 
-    def _eose(self, subscription: str) -> list[Action]:
-        page = self._pages.get(subscription)
-        if page is None or page.waiting:
+    def _eose(self, subscription: str, now: float) -> list[Action]:
+        page = self._inquiries.find(subscription)
+        if not isinstance(page, OpenPage):
             return self._late_end(subscription)
+        return self._complete(subscription) if page.end(now) else []
+
+    def _compared(self, subscription: str, message: bytes, now: float) -> list[Action]:
+        comparison = self._inquiries.find(subscription)
+        if not isinstance(comparison, OpenComparison):
+            return self._late_end(subscription)
+        try:
+            answer = comparison.take(message, now)
+        except MalformedFrame:
+            self.counts.malformed += 1
+            return self._inquiries.cut(subscription, "broke the negentropy protocol")
+        return (
+            self._complete(subscription) if answer is None else [Send(wire.neg_message(subscription, answer))]
+        )
+
+    def _not_compared(self, subscription: str, text: str, now: float) -> list[Action]:
+        is_ours = isinstance(self._inquiries.find(subscription), OpenComparison)
+        return self._closed(subscription, text, now) if is_ours else self._late_end(subscription)
+
+    def _complete(self, subscription: str) -> list[Action]:
+        """The relay has said everything that was asked for."""
         self._noise = 0
-        del self._pages[subscription]
-        self._finished.append(subscription)
-        return [Send(wire.close(subscription)), PageDone(subscription, page.finished())]
+        return self._inquiries.complete(subscription)
 
     def _closed(self, subscription: str, text: str, now: float) -> list[Action]:
-        page = self._pages.get(subscription)
-        if page is None or page.waiting:
+        inquiry = self._inquiries.find(subscription)
+        if inquiry is None:
             return self._late_end(subscription)
         verdict = classify_closed(text)
         if verdict.outcome is Outcome.NEEDS_AUTH:
-            if not page.resent:
-                page.waiting = True
+            if not inquiry.resent:
+                inquiry.waiting = True
                 return self._authenticate(now)
             verdict = _AUTH_AGAIN
         if verdict.outcome not in _ENDED:
             verdict = Verdict(Outcome.RETRY, "closed by the relay")
-        return [self._end(subscription, verdict)]
+        return [self._inquiries.end(subscription, verdict)]
 
     def _ok(self, event_id: str, accepted: bool, text: str, now: float) -> list[Action]:
         if self._auth.is_answer(event_id):
             return self._carry_on(self._auth.answered(accepted=accepted, now=now), now)
-        flight = self._flights.pop(event_id, None)
+        flight = self._flights.land(event_id, now)
         if flight is None:
             self.counts.stray_oks += 1
             return self._noisy()
-        self._noise, self._answered_at = 0, now
+        self._noise = 0
         verdict = classify(accepted, text)
         if verdict.outcome is Outcome.NEEDS_AUTH:
             if not flight.resent:
-                self._waiting[event_id] = flight
+                self._flights.hold(event_id, flight)
                 return self._authenticate(now)
             verdict = _AUTH_AGAIN
         return [Judged(event_id, verdict)]
@@ -263,9 +275,7 @@ class Session:
     def _notice(self, text: str, now: float) -> list[Action]:
         self.counts.notices += 1
         self._notices.append(printable(text))
-        for page in self._pages.values():
-            if not page.events and page.noticed_at is None:
-                page.noticed_at = now
+        self._inquiries.noticed(now)
         return self._noisy()
 
     def _challenge(self, challenge: str, now: float) -> list[Action]:
@@ -278,7 +288,7 @@ class Session:
 
     def _late_event(self, subscription: str) -> list[Action]:
         """An event for a subscription that is not open: dropped before anything is spent on it."""
-        if subscription in self._finished:
+        if self._inquiries.was_finished(subscription):
             self.counts.after_eose += 1
         else:
             self.counts.unasked += 1
@@ -286,7 +296,7 @@ class Session:
 
     def _late_end(self, subscription: str) -> list[Action]:
         """The end of a subscription that is not open; some relays confirm our CLOSE with a CLOSED."""
-        if subscription in self._finished:
+        if self._inquiries.was_finished(subscription):
             return []
         self.counts.unasked += 1
         return self._noisy()
@@ -311,34 +321,13 @@ class Session:
                 return self._resend_waiting(now)
 
     def _resend_waiting(self, now: float) -> list[Action]:
-        actions: list[Action] = []
-        for subscription, page in self._pages.items():
-            if page.waiting:
-                page.waiting, page.resent, page.heard_at = False, True, now
-                actions.append(Send(wire.request(subscription, page.filters)))
-        for event_id, flight in self._waiting.items():
-            self._flights[event_id] = _Flight(flight.text, now, resent=True)
-            actions.append(Send(flight.text))
-        self._waiting = {}
-        return actions
+        return [*self._inquiries.ask_again(now), *self._flights.resend(now)]
 
     def _fail_waiting(self, verdict: Verdict) -> list[Action]:
-        waiting = [subscription for subscription, page in self._pages.items() if page.waiting]
-        actions: list[Action] = [self._end(subscription, verdict) for subscription in waiting]
-        actions += [Judged(event_id, verdict) for event_id in self._waiting]
-        self._waiting = {}
-        return actions
+        actions = self._inquiries.give_up_waiting(verdict)
+        return actions + [Judged(event_id, verdict) for event_id in self._flights.give_up_held()]
 
-    # ── Endings ─────────────────────────────────────────────────────────────────────────
-
-    def _end(self, subscription: str, verdict: Verdict) -> PageDone:
-        """An incomplete page of a subscription that the relay no longer holds."""
-        page = self._pages.pop(subscription)
-        return PageDone(subscription, page.finished(verdict.reason, verdict.outcome))
-
-    def _cut(self, subscription: str, reason: str) -> list[Action]:
-        """An incomplete page of a subscription that the relay has to be told about."""
-        return [Send(wire.close(subscription)), self._end(subscription, Verdict(Outcome.RETRY, reason))]
+    # ── Floods ──────────────────────────────────────────────────────────────────────────
 
     def _noisy(self) -> list[Action]:
         """A frame answered nothing. A flood of them would keep this process busy for no good."""
@@ -350,8 +339,3 @@ class Session:
     def _hang_up(self, reason: str) -> list[Action]:
         self.misbehaving = True
         return [*self.disconnected(reason), Hangup(reason)]
-
-    def _flight_due(self, flight: _Flight) -> float:
-        """Judged by the relay's progress: a slow relay that keeps answering is not a silent one."""
-        silence = max(flight.sent_at, self._answered_at) + self._timeouts.ok
-        return min(silence, flight.sent_at + self._timeouts.total)

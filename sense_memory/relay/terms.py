@@ -10,12 +10,14 @@ from sense_memory.errors import InvalidSetting
 from sense_memory.limits import MAX_FRAME_BYTES, MAX_SAFE_INTEGER, MAX_SUBSCRIPTION_ID_CHARS, MAX_TAGS_COUNT
 
 
-SUPPORTED_NIPS: Final = (1, 9, 11, 40, 42, 70)
+SUPPORTED_NIPS: Final = (1, 9, 11, 40, 42, 45, 70, 77)
 
 MAX_LIMIT_COUNT: Final = 5_000
 MAX_SUBSCRIPTIONS_COUNT: Final = 50
 MAX_FILTERS_COUNT: Final = 50
 MAX_FILTER_VALUES_COUNT: Final = 5_000  # SQLite takes 32,766 in one statement
+MAX_COMPARISONS_COUNT: Final = 4  # a client needs one; each holds some 230 bytes for every event compared
+MAX_COMPARED_COUNT: Final = 250_000
 MAX_AHEAD_SECONDS: Final = 900  # strfry's default
 MAX_BACKLOG_BYTES: Final = 8 * 1024 * 1024
 
@@ -31,6 +33,8 @@ class Terms:
         max_subscriptions: open subscriptions of one connection.
         max_filters: filters of one REQ.
         max_filter_values: values in all lists of one filter together.
+        max_comparisons: open comparisons of one connection (NIP-77).
+        max_compared: events that one of them may be about.
         max_future_seconds: seconds that an event may be dated ahead of the relay's clock.
         max_backlog_bytes: what may wait for a connection that does not read; above it, the connection is cut.
 
@@ -44,6 +48,8 @@ class Terms:
     max_subscriptions: int = MAX_SUBSCRIPTIONS_COUNT
     max_filters: int = MAX_FILTERS_COUNT
     max_filter_values: int = MAX_FILTER_VALUES_COUNT
+    max_comparisons: int = MAX_COMPARISONS_COUNT
+    max_compared: int = MAX_COMPARED_COUNT
     max_future_seconds: int = MAX_AHEAD_SECONDS
     max_backlog_bytes: int = MAX_BACKLOG_BYTES
 

@@ -57,6 +57,8 @@ class RelaySocket(ClientConnection):
         Raises:
             Lost: the relay did not read for that long.
         """
+        if self.transport.is_closing():
+            return
         broadcast([self], text)  # writes at once and skips a closed connection; `send` costs twice as much
         if self.paused:
             try:
@@ -106,7 +108,7 @@ async def open_socket(url: str, open_seconds: float, close_seconds: float) -> Re
             user_agent_header="sense-memory",
             open_timeout=open_seconds,
             close_timeout=close_seconds,
-            max_size=limits.MAX_FRAME_BYTES,
+            max_size=limits.MAX_NEGENTROPY_BYTES,
             max_queue=_QUEUE_COUNT,
             logger=_silent,
         )
@@ -144,7 +146,7 @@ def _lost(error: ConnectionClosed) -> Lost:
     """Who ended a connection and why; the relay's own close reason stays out of it."""
     sent = error.sent.code if error.sent is not None and not error.rcvd_then_sent else None
     if sent == _TOO_BIG:
-        return Lost(f"sent a message of more than {limits.MAX_FRAME_BYTES:,} bytes", misbehaving=True)
+        return Lost(f"sent a message of more than {limits.MAX_NEGENTROPY_BYTES:,} bytes", misbehaving=True)
     if sent in _BROKEN:
         return Lost("broke the WebSocket protocol", misbehaving=True)
     if error.rcvd is not None and error.rcvd.code not in _QUIET_CODES:

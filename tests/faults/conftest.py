@@ -3,6 +3,9 @@
 A row syncs through `stage.sync`, which asserts that nothing left the ledger, that honest relays finished
 in step, and that the report speaks our words. After the test the logs, all at DEBUG, are searched.
 Memories hold `PLAINTEXT` and whatever a liar says holds `WORDS`, so that either is found wherever it leaks.
+
+A test marked `virtual_time` runs in a loop whose time passes only while nobody has anything to do, so an
+hour takes as long as its work: real timeouts, no waiting.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import selectors
+import time
 from contextlib import asynccontextmanager
 
 import pytest
@@ -28,6 +33,77 @@ HEX = "5ece7" * 12 + "beef"  # an unmistakable key
 PLAINTEXT = "zanzibar"
 WORDS = "quokka"
 QUICK = Timeouts(open=1.0, idle=0.8, total=5.0, notice_settle=0.3, ok=0.8, send=2.0, sign=2.0, close=0.5)
+
+
+class _Patience(selectors.DefaultSelector):
+    """Waits for readiness; where that would take time, moves the loop's time instead.
+
+    Everything of a test happens in one thread on the loopback interface, where what one side sends is there
+    at the other's next look. So when nothing is ready nothing will be; a slow kernel gets a moment of grace.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self._end = time.monotonic() + 60
+
+    def select(self, timeout=None):
+        assert time.monotonic() < self._end, "a test in virtual time took a real minute"
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
+        assert timeout is not None, "nothing is ready, and nothing ever will be"
+        ready = super().select(0.0005 if timeout < 2.5 else 0.01)
+        if not ready:
+            self.now += timeout
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop with a time of its own, in seconds from 0."""
+
+    def __init__(self) -> None:
+        self._patience = _Patience()
+        super().__init__(self._patience)
+
+    def time(self) -> float:
+        return self._patience.now
+
+    async def passes(self, seconds: float) -> None:
+        """Let everybody do what they do in so many seconds."""
+        over = self.create_future()
+        self.call_later(seconds, over.set_result, None)
+        await over
+
+
+class Clock:
+    """Seconds since 1970: as told, and in virtual time those that passed."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.elapsed = lambda: 0.0
+
+    def __call__(self) -> float:
+        return self.now + self.elapsed()
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "virtual_time: an hour takes as long as its work")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run what is marked `virtual_time` in a `VirtualLoop`, which the stage's clock follows."""
+    if pyfuncitem.get_closest_marker("virtual_time") is None:
+        return None
+    wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        pyfuncitem.funcargs["clock"].elapsed = runner.get_loop().time
+        runner.run(pyfuncitem.obj(**wanted))
+    return True
 
 
 def slices(text: str, length: int = 8) -> set[str]:
@@ -93,6 +169,11 @@ class Stage:
             while not happened():  # noqa: ASYNC110 - a ledger has no event to wait for
                 await asyncio.sleep(0)
 
+    @staticmethod
+    async def passes(seconds: float) -> None:
+        """Let virtual time pass."""
+        await asyncio.get_running_loop().passes(seconds)
+
     # ── Events, made and moved without the store ────────────────────────────────────────
 
     async def event(self, key, value="", *, at=0, signer=None, kind=30078, tags=None, inside=None):
@@ -152,6 +233,11 @@ def assert_no_secret(text: str, *, but: str = "") -> None:
     assert not {part for part in slices(nsec) if part in text}
     assert PLAINTEXT not in text
     assert but == WORDS or WORDS not in text
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(1_800_000_000.0)
 
 
 @pytest.fixture

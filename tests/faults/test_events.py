@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from relays.faults import Forge, Inject, Record, Refuse
+from relays.faults import CloseEvery, Forge, Inject, Record, Refuse
+from sense_memory import NeedsNewerVersion
 from sense_memory.nostr.event import Unsigned
 
 
@@ -114,6 +115,83 @@ async def test_e04_known_id_with_other_body_is_verified_again(stage):
         assert [json.loads(body) for body in before] == [event]
 
 
+async def test_e05_failed_verification_is_not_cached(stage):
+    """The same forged bytes twice on one connection, and on another: dropped each time, the true event not."""
+    event = await stage.event("k", "true")
+    forge = Forge("sig")
+    forge.plant(7)
+    lie = Inject(*[frame(forge.altered(event))] * 2, kind=30078)
+    forge.plant(7)
+    twice = Inject(frame(forge.altered(event)), kind=30078)
+    async with (
+        stage.liar(lie) as one,
+        stage.liar(twice) as two,
+        stage.relay() as honest,
+        stage.store(one, two, honest) as store,
+    ):
+        for _ in range(2):
+            first, second, _ = (await stage.sync(store)).relays
+            assert (first.pulled.invalid, second.pulled.invalid) == (2, 1)
+            assert store.status().counts["events"] == 0
+        await stage.put(honest.url, event)
+        await stage.sync(store)
+        assert (await store.recall("k")).event_id == event["id"]
+
+
+@pytest.mark.parametrize("what", ["sig", "content", "only the id"])
+async def test_e06_forged_copy_never_hides_the_real_event(stage, what):
+    """One relay sends a forged copy first, another the real event afterwards; and both in one answer."""
+    event = await stage.event("k", "real")
+    if what == "only the id":
+        fake = {"id": event["id"]}
+    else:
+        forge = Forge(what)
+        forge.plant(7)
+        fake = forge.altered(event)
+        assert fake["id"] == event["id"]
+    async with stage.liar(Inject(frame(fake), kind=30078)) as liar, stage.relay() as honest:
+        async with stage.store(liar, ledger="k.db") as store:
+            line = (await stage.sync(store)).relays[0]
+            assert line.pulled.invalid == 1
+        await stage.put(honest.url, event)
+        async with stage.store(liar, honest, ledger="k.db") as store:
+            await stage.sync(store)
+            assert (await store.recall("k")).event_id == event["id"]
+    async with (
+        stage.liar(Inject(frame(fake), frame(event), kind=30078)) as liar,
+        stage.store(liar) as store,
+    ):
+        await stage.sync(store)
+        assert (await store.recall("k")).event_id == event["id"]
+
+
+async def test_e07_cursor_ignores_unverified_time(stage):
+    """Forgeries, a stranger's event and our own from the future, all dated 2100; then the relay hangs up."""
+    year_2100 = 4_102_444_800 - int(stage.clock())
+    unsigned = {**await stage.event("forged", at=year_2100), "sig": "0" * 128}
+    strange = await stage.event("strange", at=year_2100, signer=stage.stranger)
+    future = await stage.event("future", at=year_2100)
+    record, lie, hangup = (
+        Record(),
+        Inject(*map(frame, (unsigned, strange, future)), kind=30078),
+        CloseEvery(3),
+    )
+    hangup.on = False
+    async with stage.liar(record, lie, hangup) as liar:
+        await stage.put(liar.upstream, await stage.event("k", at=-60))
+        for hangup.on in (False, True, False):
+            async with stage.store(liar, ledger="k.db") as store:
+                await stage.sync(store)
+        record.frames.clear()
+        async with stage.store(liar, ledger="k.db", background=True) as store:
+            await stage.until(lambda: store.status().relays[0].last_complete == stage.clock())
+            await stage.until(lambda: record.said("REQ") or record.said("NEG-OPEN"))
+            assert store._ledger.outbox.state(liar.url).cursor <= stage.clock() - 60
+            assert store.status().counts["quarantined"] == 1
+        asked = [wanted for request in record.said("REQ") for wanted in request[2:]]
+        assert all(wanted.get("since", 0) <= stage.clock() - 60 for wanted in asked)
+
+
 async def test_e08_filter_is_enforced_locally(stage):
     """Ours and valid, but not what the subscription asked for: wrong kind, or before its `since`."""
     note = await stage.event("note", kind=1, tags=[])
@@ -198,3 +276,62 @@ async def test_e10_extra_or_missing_d_is_rejected(stage):
         assert line.useless["invalid"] == line.pulled.invalid == len(tags) + 1
         assert store.status().counts["events"] == 0
         assert await store.recall("k") is None
+
+
+async def test_e11_foreign_30078_of_same_key_is_left_alone(stage):
+    """Other programs' data under our key: not opened, not healed, not deleted, not sent elsewhere, counted."""
+    settings = await stage.event("x", tags=[["d", "other-app/settings"]])
+    note = await stage.event(
+        "x", kind=4, tags=[["p", stage.signer.public_key]], inside={"type": "a note to self"}
+    )
+    letter = await stage.event("x", kind=4, tags=[["p", stage.stranger.public_key]])
+    deletion = Unsigned(int(stage.clock()), 5, (("e", "ab" * 32), ("k", "1")), "")
+    deletion = json.loads((await stage.signer.sign(deletion)).body())
+    foreign = [settings, note, letter, deletion]
+    record = Record()
+    async with (
+        stage.liar(record) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest, ledger="k.db") as store,
+    ):
+        await stage.put(liar.upstream, *foreign)
+        await store.remember("k", stage.plaintext)
+        await store.forget("settings")
+        line = (await stage.sync(store)).relays[0]
+        assert line.served["foreign"] == 3  # the letter to somebody else was not asked for
+        stage.clock.advance(3_601)
+        await stage.sync(store, full=True)
+        await stage.sync(store)
+
+        assert {event["id"] for event in await stage.stored(liar.upstream)} > {
+            event["id"] for event in foreign
+        }
+        assert not {event["id"] for event in await stage.stored(honest.url)} & {e["id"] for e in foreign}
+        assert not {event["id"] for event in foreign} & set(record.published)
+        assert [memory.key for memory in await store.recall_all()] == ["k"]
+        assert await store.recent() == []
+        assert not any(b"other-app" in body for body in store._ledger.bodies())
+
+
+async def test_e12_future_schema_is_kept_not_shown(stage):
+    """A newer program's memory: kept, passed on to relays, never shown half understood, never overwritten."""
+    newer = await stage.event("k", "newer", inside={"v": 2}, at=-60)
+    other = await stage.event("l", "newer", inside={"type": "sense-memory:dream"}, at=-60)
+    async with (
+        stage.relay() as one,
+        stage.relay() as two,
+        stage.store(one, two, ledger="k.db") as store,
+    ):
+        await stage.put(one.url, newer, other)
+        await stage.sync(store)
+        for key in ("k", "l"):
+            with pytest.raises(NeedsNewerVersion):
+                await store.recall(key)
+            for overwrite in (store.remember(key, "mine"), store.refresh(key)):
+                with pytest.raises(NeedsNewerVersion):
+                    await overwrite
+            assert await store.undo(key) is None
+        assert await store.recall_all() == []
+        assert store.status().counts["heads"] == 2
+        for relay in (one, two):
+            assert {event["id"] for event in await stage.stored(relay.url)} == {newer["id"], other["id"]}

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from websockets.asyncio.server import serve
 
-from relays.faults import Inject, NoticeOnly, Oversized
+from relays.faults import Fuzz, Inject, NoticeOnly, Oversized
 from sense_memory.relay import page
 
 
@@ -55,11 +55,11 @@ async def test_w02_oversized_frame_closes_that_relay_only(stage):
 
         assert not bad.complete
         assert bad.misbehaving
-        assert "sent a message of more than 262,144 bytes" in " ".join((bad.problem, *bad.pulled.reasons))
+        assert "sent a message of more than 1,048,576 bytes" in " ".join((bad.problem, *bad.pulled.reasons))
         assert bad.waiting == 1
         assert good.in_step
         assert not good.misbehaving
-    assert liar.close_codes == [1009]
+    assert liar.close_codes in ([1009], [1006])  # the farewell is lost where a reset overtakes it
 
 
 async def test_w03_compression_is_not_offered(stage):
@@ -209,15 +209,20 @@ async def test_w08_hex_is_exact(stage, field):
 
 
 JUNK = (
-    '["EOSE"]', "[]", "{}", '"hi"', '["OK"]', b'["EOSE","$sub"]', '["COUNT","$sub",{"count":812}]', "null",
+    '["EOSE"]', "[]", "{}", '"hi"', '["OK"]', b'["EOSE","$sub"]', '["COUNT","$sub"]', "null",
     "", "[null]", '["EVENT"]', '["EVENT","$sub"]', '["EVENT",{}]', '["EOSE",1]', '["OK","xyz",true,""]',
     '["OK","' + "0" * 64 + '","true",""]', '["NOTICE"]', '["CLOSED"]', '["quokka","$sub"]',
 )  # fmt: skip
 
 
+UNASKED = (
+    '["COUNT","$sub",{"count":812}]', '["NEG-MSG","$sub","61"]', '["NEG-ERR","$sub","blocked: quokka"]',
+)  # fmt: skip
+
+
 async def test_w09_unknown_or_short_frames_are_ignored(stage):
-    line, memories = await useless(stage, *JUNK, kind=30078)
-    assert {"malformed": len(JUNK)} == line.useless
+    line, memories = await useless(stage, *JUNK, *UNASKED, kind=30078)
+    assert {"malformed": len(JUNK), "unasked": len(UNASKED)} == line.useless
     assert line.in_step
     assert [memory.key for memory in memories] == ["kept"]
 
@@ -228,12 +233,10 @@ async def test_w10_wrong_subscription_id_never_delivers(stage, monkeypatch):
     monkeypatch.setattr(page, "verify", lambda raw: verified.append(raw.id))
     event = json.dumps(await stage.event("elsewhere"))
     messages = [f'["EVENT",{json.dumps(sub)},{event}]' for sub in ("", "sub", "0" * 16, "x" * 65)]
-    closed = ['["EOSE","$sub"]', f'["EVENT","$sub",{event}]']
-    line, memories = await useless(stage, *messages, *closed, kind=30078)
+    line, memories = await useless(stage, *messages, kind=30078)
 
     assert verified == []
     assert len(messages) == line.useless["unasked"]
-    assert line.useless["after_eose"] >= 1
     assert line.in_step
     assert [memory.key for memory in memories] == ["kept"]
 
@@ -269,3 +272,24 @@ async def test_w11_a_notice_never_changes_data(stage):
         assert good.in_step
         assert stage.plaintext == (await store.recall("kept")).value
         assert words in store.status().relays[0].notices
+
+
+async def test_w12_fuzzed_frames_only_raise_listed_errors(stage):
+    """Ten thousand altered frames: each is counted or is what it was; whatever happens is said in our words."""
+    event = await stage.event("k", "true", at=-60)
+    sent = 0
+    async with stage.relay() as honest:
+        await stage.put(honest.url, event)
+        for seed in range(40):
+            fuzz = Fuzz(90)
+            async with (
+                stage.liar(fuzz, seed=seed) as liar,
+                stage.store(liar, honest, timeouts=stage.quick) as store,
+            ):
+                await stage.put(liar.upstream, event)
+                line = (await stage.sync(store)).relays[0]
+                assert sum(line.useless.values()) > 0
+                assert [orjson.loads(body) for body in store._ledger.bodies()] == [event]
+                assert (await store.recall("k")).event_id == event["id"]
+            sent += fuzz.sent
+    assert sent >= 10_000

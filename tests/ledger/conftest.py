@@ -44,13 +44,13 @@ class Author:
 
     def journal(self, at=50, text="dear diary"):
         event = self.signed(KIND_DIRECT_MESSAGE, at, [("p", self.public_key)], text)
-        return Filed(event, slot_of(event.id))
+        return Filed(event, slot_of(event))
 
     def deletion(self, at=50, names=(), ids=()):
         tags = [("a", address.coordinate(self.public_key, f"sense-memory/{name}")) for name in names]
         tags += [("e", ident) for ident in ids]
         event = self.signed(KIND_DELETION, at, tags)
-        return Filed(event, slot_of(event.id), Role.DELETION)
+        return Filed(event, slot_of(event), Role.DELETION)
 
 
 @pytest.fixture(scope="session")

@@ -399,6 +399,24 @@ def test_disk_full_rolls_back_and_opens_again(me, path, room):
     reopened.close()
 
 
+def test_a_transaction_waits_before_it_reads_and_not_only_before_it_writes(me, written, monkeypatch):
+    """Else two that read first would both see room for a stamp, and one of them would fail to write."""
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
+    one, two = Database(written, me.public_key), Database(written, me.public_key)
+    entered = []
+
+    def read():
+        with two.transaction():
+            entered.append(two.row("SELECT count(*) FROM events"))
+
+    with one.transaction(), pytest.raises(LedgerError, match="held by another"):
+        read()
+
+    assert entered == []
+    one.close()
+    two.close()
+
+
 def test_a_file_held_by_another_program_is_a_clear_error(me, written, monkeypatch):
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
     ledger = Ledger(written, me.public_key)

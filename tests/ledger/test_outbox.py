@@ -140,6 +140,18 @@ def test_a_replaced_version_needs_no_sending(me, ledger, write):
     assert _due(ledger) == [second]
 
 
+def test_of_an_address_that_is_written_several_times_at_once_the_graves_and_the_last_version_are_sent(
+    me, ledger
+):
+    graves = [me.tombstone(at=3), me.tombstone("b", at=3)]
+    items = [me.memory(at=1), me.memory(at=2, text="two"), *graves, me.memory(at=4), me.memory("c", at=1)]
+    ledger.append(items, [ONE, TWO], 100.0)
+
+    for url in (ONE, TWO):
+        sent = [parcel.id for parcel in ledger.outbox.due(url, 100.0, 10)]
+        assert sent == [item.event.id for item in items[2:]]
+
+
 def test_coalesce_keeps_tombstones(me, ledger, write):
     """P-12: edit, edit, forget, and again: of each address the last word and its deletion."""
     grave = me.tombstone(at=3)
@@ -461,6 +473,7 @@ def test_what_was_accepted_while_the_sweep_ran_is_not_missing(me, ledger, write,
     ledger.outbox.record(ONE, {seq: ACCEPTED}, 8_000.5)
 
     assert swept() == 0
+    assert ledger.outbox.missing(ONE, 8_000.0, 8_000.0 + 2 * HEAL_SECONDS) == 0  # however long it ran
 
 
 def test_older_versions_and_refusals_are_not_missing(me, ledger, write, swept):

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.ledger import Fate, Ledger, Role
+from sense_memory.ledger import Fate, Filed, Ledger, Role
+from sense_memory.ledger.versions import slot_of
 from sense_memory.limits import MAX_FUTURE_SECONDS
 
 
@@ -197,6 +198,14 @@ def test_deleting_one_of_two_versions_of_a_second_leaves_the_other(me, ledger, t
     assert ledger.head("sense-memory/a").event() == loser.event
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_late_older_deletion_elects_the_lowest_id_of_a_second_again(me, ledger, take, turned):
+    winner, loser = first_and_second(me, at=5)
+    take(*((loser, winner) if turned else (winner, loser)), me.deletion(4, ["a"]))
+
+    assert ledger.head("sense-memory/a").event() == winner.event
+
+
 def test_a_tombstone_can_not_be_deleted_by_its_id(me, ledger, take):
     grave = me.tombstone(at=2)
     take(me.deletion(3, ids=[grave.event.id]), grave)
@@ -231,10 +240,7 @@ def _coordinate(author, name):
 
 
 def _as_deletion(event):
-    from sense_memory.ledger import Filed
-    from sense_memory.ledger.versions import slot_of
-
-    return Filed(event, slot_of(event.id), Role.DELETION)
+    return Filed(event, slot_of(event), Role.DELETION)
 
 
 # ── Quarantine ──────────────────────────────────────────────────────────────────────────

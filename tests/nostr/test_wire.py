@@ -27,7 +27,10 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=10,
 )
-VERBS = ("EVENT", "OK", "EOSE", "CLOSED", "NOTICE", "AUTH", "REQ", "CLOSE", "COUNT")
+VERBS = (
+    "EVENT", "OK", "EOSE", "CLOSED", "NOTICE", "AUTH", "REQ", "CLOSE", "COUNT",
+    "NEG-OPEN", "NEG-MSG", "NEG-ERR", "NEG-CLOSE",
+)  # fmt: skip
 frames = (
     st.binary(max_size=60)
     | st.text(max_size=60)
@@ -58,6 +61,12 @@ def every_frame():
             ["REQ", "sub", asked, {}],
             ["CLOSE", "sub"],
             ["AUTH", event],
+            ["COUNT", "sub", {"count": 7}],
+            ["COUNT", "sub", asked, {}],
+            ["NEG-OPEN", "sub", asked, "61000002"],
+            ["NEG-MSG", "sub", "61000002"],
+            ["NEG-ERR", "sub", "blocked: x"],
+            ["NEG-CLOSE", "sub"],
         )
     ]
 
@@ -75,6 +84,15 @@ def every_frame():
         (["CLOSED", "sub"], wire.ClosedFrame("sub", "")),
         (["NOTICE", "x"], wire.NoticeFrame("x")),
         (["AUTH", "challenge"], wire.AuthFrame("challenge")),
+        (["COUNT", "sub", {"count": 0}], wire.CountFrame("sub", 0)),
+        (["COUNT", "sub", {"count": 7, "approximate": True, "hll": "00"}], wire.CountFrame("sub", 7)),
+        (["NEG-MSG", "sub", "6100ff"], wire.NegMessage("sub", b"\x61\x00\xff")),
+        (["NEG-MSG", "sub", ""], wire.NegMessage("sub", b"")),
+        (["NEG-ERR", "sub", "blocked: x"], wire.NegError("sub", "blocked: x")),
+        (
+            ["NEG-ERR", "sub", "blocked: too many query results", 1_000_000],
+            wire.NegError("sub", "blocked: too many query results"),
+        ),
     ],
 )
 def test_what_a_relay_says(sent, frame):
@@ -91,6 +109,12 @@ def test_what_a_client_says(make_event):
     )
     assert wire.Close("sub") == parse_client_frame(wire.close("sub"))
     assert wire.Authenticate(raw) == parse_client_frame(wire.frame("AUTH", event.as_json()))
+    assert wire.Count("sub", (asked, Filter())) == parse_client_frame(wire.count("sub", [asked, Filter()]))
+    assert wire.NegOpen("sub", asked, b"\x61\x00") == parse_client_frame(
+        wire.neg_open("sub", asked, b"\x61\x00")
+    )
+    assert wire.NegMessage("sub", b"\xab") == parse_client_frame(wire.neg_message("sub", b"\xab"))
+    assert wire.NegClose("sub") == parse_client_frame(wire.neg_close("sub"))
 
 
 def test_published_bytes_are_the_stored_bytes(make_event):
@@ -121,7 +145,21 @@ def test_an_event_frame_is_verified_by_nobody_here(make_event):
         ["CLOSE", "a", "b"],
         ["OK", ID, True, ""],
         ["EVENT"],
-        ["COUNT", "sub", {}],
+        ["COUNT", "sub"],
+        ["COUNT", "", {}],
+        ["COUNT", "sub", {"count": 1}, 5],
+        ["NEG-OPEN", "sub", {}],
+        ["NEG-OPEN", "", {}, "61"],
+        ["NEG-OPEN", "x" * 65, {}, "61"],
+        ["NEG-OPEN", "sub", [{}], "61"],
+        ["NEG-OPEN", "sub", {}, {}, "61"],
+        ["NEG-OPEN", "sub", {"ids": ["x"]}, "61"],
+        ["NEG-OPEN", "sub", {}, 61],
+        ["NEG-MSG", "sub"],
+        ["NEG-MSG", 5, "61"],
+        ["NEG-ERR", "sub", "blocked: x"],
+        ["NEG-CLOSE"],
+        ["NEG-CLOSE", 5],
         [["EVENT"]],
     ],
 )
@@ -239,6 +277,26 @@ def test_w08_hex_is_exact(bad):
             parse_client_frame(json.dumps(["REQ", "s", {field: [bad]}]))
 
 
+@pytest.mark.parametrize("bad", ["6", "6g", "6A", "61 ", " 61", "0x61", "\uff161", "61\n", "6 1 "])
+def test_the_hex_of_a_comparison_is_exact(bad):
+    assert parse_relay_frame('["NEG-MSG","s","61"]').message == b"a"
+    with pytest.raises(MalformedFrame):
+        parse_relay_frame(json.dumps(["NEG-MSG", "s", bad]))
+    for frame in (["NEG-MSG", "s", bad], ["NEG-OPEN", "s", {}, bad]):
+        with pytest.raises(MalformedFrame):
+            parse_client_frame(json.dumps(frame))
+
+
+def test_only_a_comparison_may_be_longer_than_other_frames():
+    """strfry answers with messages of up to 500,000 bytes, which are a million digits."""
+    long = "61" * 500_000
+    assert len(parse_relay_frame(f'["NEG-MSG","s","{long}"]').message) == 500_000
+    assert len(parse_relay_frame(f'["NEG-MSG","s","{long}"]'.encode()).message) == 500_000
+    for data in (f'["NOTICE","{long}"]', f' ["NEG-MSG","s","{long}"]', f'["NEG-MSG","s","{long * 2}"]'):
+        with pytest.raises(MalformedFrame, match="too long"):
+            parse_relay_frame(data)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -263,7 +321,16 @@ def test_w08_hex_is_exact(bad):
         '["NOTICE"]',
         '["NOTICE",{}]',
         '["AUTH",{}]',
-        '["COUNT","s",{"count":1}]',
+        '["COUNT","s"]',
+        '["COUNT","s",{}]',
+        '["COUNT","s",{"count":-1}]',
+        '["COUNT","s",{"count":true}]',
+        '["COUNT","s",{"count":1.0}]',
+        '["COUNT","s",{"count":9007199254740992}]',
+        '["NEG-OPEN","s",{},"61"]',
+        '["NEG-MSG","s"]',
+        '["NEG-ERR","s"]',
+        '["NEG-CLOSE","s"]',
         '["eose","s"]',
         '["EOSE","s"',
         '["EOSE","s"]]',
@@ -296,6 +363,9 @@ def test_w11_no_repr_of_a_frame_shows_the_relays_words():
         ["CLOSED", said, said],
         ["NOTICE", said],
         ["AUTH", said],
+        ["COUNT", said, {"count": 1}],
+        ["NEG-MSG", said, "61"],
+        ["NEG-ERR", said, said],
     ):
         frame = parse_relay_frame(json.dumps(sent))
         assert "marker" not in f"{frame!r}{frame}"

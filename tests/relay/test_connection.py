@@ -475,16 +475,16 @@ async def test_w02_oversized_frame_closes_that_relay_only(dial):
 
     async def conversation(peer):
         await peer.hear()
-        await peer.socket.send("x" * (limits.MAX_FRAME_BYTES + 1))
+        await peer.socket.send("x" * (limits.MAX_NEGENTROPY_BYTES + 1))
         await peer.socket.wait_closed()
         closed_with.append(peer.socket.close_code)
 
     async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
         page = await relay.fetch(EVERYTHING)
-        with pytest.raises(RelayError, match="more than 262,144 bytes"):
+        with pytest.raises(RelayError, match="more than 1,048,576 bytes"):
             await relay.fetch(EVERYTHING)
     assert not page.complete
-    assert page.reason == relay.problem == "sent a message of more than 262,144 bytes"
+    assert page.reason == relay.problem == "sent a message of more than 1,048,576 bytes"
     assert relay.misbehaving
     assert closed_with == [1009]
 

@@ -301,7 +301,7 @@ async def test_the_information_document_tells_the_limits():
     assert status == 200
     assert "content-type: application/nostr+json" in head
     assert "access-control-allow-origin: *" in head
-    assert document["supported_nips"] == [1, 9, 11, 40, 42, 70]
+    assert document["supported_nips"] == [1, 9, 11, 40, 42, 45, 70, 77]
     assert {"name", "software", "version"} <= set(document)
     assert document["limitation"] == {
         "max_message_length": 262_144,
@@ -609,7 +609,12 @@ NO_FRAME = ["NOTICE", "invalid: not a frame that a client sends"]
         ("[" * 100_000, ["NOTICE", "invalid: not JSON"]),
         ('{"a":1}', ["NOTICE", "invalid: not a JSON array"]),
         ("[]", NO_FRAME),
-        ('["COUNT","s",{}]', NO_FRAME),
+        ('["COUNT"]', NO_FRAME),
+        ('["COUNT","s"]', ["CLOSED", "s", "invalid: not a frame that a client sends"]),
+        ('["NEG-OPEN","s",{},"zz"]', ["NEG-ERR", "s", "invalid: not a frame that a client sends"]),
+        ('["NEG-OPEN","s",[],"61"]', ["NEG-ERR", "s", "invalid: a filter must be a JSON object"]),
+        ('["NEG-MSG","s","6"]', ["NEG-ERR", "s", "invalid: not a frame that a client sends"]),
+        ('["NEG-CLOSE"]', NO_FRAME),
         ('["REQ","",{}]', NO_FRAME),
         ('["REQ","' + "s" * 65 + '",{}]', NO_FRAME),
         ('["REQ",1,{}]', NO_FRAME),

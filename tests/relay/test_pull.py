@@ -222,6 +222,16 @@ def test_two_crowded_seconds_hand_over_each_event_once():
     assert basket.times() == Counter({9: 6, 8: 6, 7: 2})
 
 
+def test_many_known_addresses_of_a_crowded_second_are_handed_over_once():
+    """Several batches by name, and each names some that the walk had seen before."""
+    events = events_at(9, *[5] * 3 * ADDRESS_BATCH_COUNT, 3)
+
+    pulled, basket = walk(DumbRelay(events, cap=4), known=tags_of(events))
+
+    assert pulled.reasons == (CROWDED,)
+    assert basket.times() == Counter({9: 1, 5: 3 * ADDRESS_BATCH_COUNT, 3: 1})
+
+
 def test_a_relay_that_hides_its_cap_and_shows_one_second_only_can_not_be_seen_through():
     """A pinned gap: three events of one second look the same whether there are three or ten.
 

@@ -6,11 +6,11 @@ or after it.
 
 from __future__ import annotations
 
-from sense_memory.interfaces.cli import doctor, keys, memories, relays, syncing
+from sense_memory.interfaces.cli import backup, doctor, keys, memories, past, portable, relays, syncing
 from sense_memory.interfaces.cli.program import app
 
 
-__all__ = ["app", "doctor", "keys", "main", "memories", "relays", "syncing"]
+__all__ = ["app", "backup", "doctor", "keys", "main", "memories", "past", "portable", "relays", "syncing"]
 
 
 def main() -> None:

@@ -129,6 +129,7 @@ async def check_relay(url: str, line: RelayStatus | None) -> Check:
         else:
             facts.append(f"last complete pull {age(line.last_complete, time.time())}")
         problems += [f"{reason} ({count:,})" for reason, count in line.reasons.items()]
+        problems += line.remarks
     state = State.WARN if problems else State.OK
     return Check(url, state, "; ".join([*problems, "reachable", *facts]))
 

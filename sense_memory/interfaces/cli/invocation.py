@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
+    from sense_memory.nostr.keys import Secret
     from sense_memory.nostr.signer import LocalSigner
     from sense_memory.settings import Settings
     from sense_memory.store import MemoryStore
@@ -94,12 +95,13 @@ class Invocation:
             SenseMemoryError: no usable key, ledger or setting; and whatever the work raises.
         """
         settings = self.settings()
-        return asyncio.run(_with_store(settings, signer_of(settings), work))
+        return asyncio.run(with_store(settings, signer_of(settings), work))
 
 
-async def _with_store(
+async def with_store(
     settings: Settings, signer: LocalSigner, work: Callable[[MemoryStore], Awaitable[_T]]
 ) -> _T:
+    """Do something with a signer's store, as `Invocation.run`."""
     from sense_memory.settings import ledger_path
     from sense_memory.store import MemoryStore
 
@@ -109,16 +111,22 @@ async def _with_store(
 
 
 def signer_of(settings: Settings) -> LocalSigner:
-    """The agent's signer.
+    """The agent's signer; raises as `secret_of`."""
+    from sense_memory.nostr.signer import LocalSigner
+
+    return LocalSigner(secret_of(settings))
+
+
+def secret_of(settings: Settings) -> Secret:
+    """The agent's key.
 
     Raises:
         KeyMissing, BadKey, UnsafeKeyFile: no usable key.
     """
-    from sense_memory.nostr.signer import LocalSigner
     from sense_memory.settings import find_secret
 
     with warnings_as_lines():
-        return LocalSigner(find_secret(settings, ask_password=password_prompt())[0])
+        return find_secret(settings, ask_password=password_prompt())[0]
 
 
 def password_prompt() -> Callable[[str], str] | None:

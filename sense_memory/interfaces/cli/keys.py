@@ -14,6 +14,8 @@ from sense_memory.interfaces.cli.text import as_json
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sense_memory.nostr.keys import Secret
     from sense_memory.settings import Settings
 
@@ -31,7 +33,7 @@ def init(
         bool,
         typer.Option(
             "--import",
-            help="Use a key you have: nsec or 64 hex digits, from stdin or typed unseen.",
+            help="Use a key you have: nsec, ncryptsec or 64 hex digits, from stdin or typed unseen.",
             show_default=False,
             metavar="",
         ),
@@ -45,20 +47,33 @@ def init(
             metavar="",
         ),
     ] = False,
+    password_stdin: Annotated[
+        bool,
+        typer.Option(
+            "--password-stdin",
+            help="With --import of an ncryptsec: its password is the second line of stdin.",
+            show_default=False,
+            metavar="",
+        ),
+    ] = False,
     _json: JsonOption = False,
 ) -> None:
     """Make a key for an agent, or import one; a key that exists is never overwritten.
 
     The key is the memory's owner: whoever has it can read and write everything, and without it nobody
-    can. With --show-nsec, a key that exists is shown again.
+    can. With --show-nsec, a key that exists is shown again. An encrypted key (ncryptsec, as `backup`
+    writes it) is opened with its password and kept as a plain key file that only you can read.
     """
+    if password_stdin and not import_key:
+        context.fail("--password-stdin goes with --import")
     if context.args:  # never repeated: it may be the key
         context.fail("init takes no arguments; a key comes on stdin or is typed unseen, see --import")
     from sense_memory.nostr.keys import npub
 
     invocation = of(context)
     settings = invocation.settings()
-    secret, place, done = _key(settings, import_key=import_key, show=show_nsec)
+    imported = (lambda: _imported(password_stdin=password_stdin)) if import_key else None
+    secret, place, done = _key(settings, imported, show=show_nsec)
     with secret:
         shown = secret.nsec() if show_nsec else None
         public_key = secret.public_key
@@ -77,12 +92,12 @@ def init(
     _warn_if_unused(settings, public_key, place)
 
 
-def _key(settings: Settings, *, import_key: bool, show: bool) -> tuple[Secret, str, str]:
+def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: bool) -> tuple[Secret, str, str]:
     """The agent's key, stored; where it is, and whether it was "made", "imported" or only "shown"."""
     from sense_memory.keyfile import write_secret
     from sense_memory.nostr.keys import Secret
 
-    wants_present = show and not import_key
+    wants_present = show and imported is None
     secret, place = _present(settings, unlock=wants_present)
     if wants_present and secret is not None:
         return secret, place, "shown"
@@ -91,9 +106,9 @@ def _key(settings: Settings, *, import_key: bool, show: bool) -> tuple[Secret, s
             f"agent {settings.agent} has a key already, in {place}, and a key is never overwritten or hidden "
             "by another; nothing was changed. Choose another agent name: sense-memory --agent NAME init"
         )
-    secret = _imported() if import_key else Secret.generate()
+    secret = imported() if imported else Secret.generate()
     write_secret(settings.key_file, secret)
-    return secret, f"the key file {settings.key_file}", "imported" if import_key else "made"
+    return secret, f"the key file {settings.key_file}", "imported" if imported else "made"
 
 
 def _present(settings: Settings, *, unlock: bool) -> tuple[Secret | None, str]:
@@ -105,25 +120,40 @@ def _present(settings: Settings, *, unlock: bool) -> tuple[Secret | None, str]:
 
     agent = settings.agent if settings.origins["key_file"] == "default" else None
     try:
-        return agent_key(settings.key_file, agent, password_prompt() if unlock else None)
+        ask = password_prompt() if unlock else None
+        return agent_key(settings.key_file, agent, ask, home=settings.home)
     except KeyMissing as missing:
         if missing.locked is not None and unlock:
             raise
         return None, missing.locked or ""
 
 
-def _imported() -> Secret:
-    from sense_memory.nostr.keys import parse_secret
+def _imported(*, password_stdin: bool) -> Secret:
+    """The key that is typed or comes on stdin, opened where it is encrypted."""
+    from sense_memory.agentkey import open_key
 
-    if sys.stdin.isatty():
-        text: str = typer.prompt("nsec or hex (not shown)", hide_input=True, err=True)
+    ask = password_prompt()
+    if password_stdin:
+        text = sys.stdin.readline(_MAX_STDIN_CHARS)
+        ask = _next_line
+    elif sys.stdin.isatty():
+        text = typer.prompt("nsec, ncryptsec or hex (not shown)", hide_input=True, err=True)
     else:
         text = sys.stdin.read(_MAX_STDIN_CHARS)
     try:
-        return parse_secret(text)
+        return open_key(text, "the key that was given", ask)
     except BadKey as error:
         problem = f"{error}; nothing was written"
+    except KeyMissing:
+        problem = (
+            "the key that was given is encrypted, and nobody can be asked for its password here; nothing was "
+            "written. Run this in a terminal, or pass the password as second line with --password-stdin"
+        )
     raise InvalidInput(problem)
+
+
+def _next_line(_prompt: str) -> str:
+    return sys.stdin.readline(_MAX_STDIN_CHARS).rstrip("\r\n")
 
 
 def _explain(agent: str, owner: str, place: str, done: str, shown: str | None) -> None:

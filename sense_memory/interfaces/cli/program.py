@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 
 MEMORIES = "Memories"
 RELAYS = "Relays"
+BACKUP = "Backup"
 SETUP = "Key and health"
 
 _ORDER = (  # of `--help`: what one needs first stands first
     *("init", "doctor"),
-    *("remember", "recall", "forget", "list", "journal", "recent"),
+    *("remember", "recall", "forget", "list", "history", "as-of", "undo", "journal", "recent"),
     *("sync", "status", "relays", "relay"),
+    *("backup", "export", "import"),
 )
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it, and where it lives has changed

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.errors import InvalidInput
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
+from sense_memory.errors import InvalidInput, KeyMissing, SenseMemoryError
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of, signer_of
 from sense_memory.interfaces.cli.program import RELAYS, app
-from sense_memory.interfaces.cli.text import as_json
+from sense_memory.interfaces.cli.text import as_json, quantity, safe
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sense_memory.nostr.signer import LocalSigner
     from sense_memory.settings import Settings
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
@@ -49,17 +50,21 @@ def add(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> 
 
 @commands.command(epilog="Example: sense-memory relays remove wss://relay.example")
 def remove(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> None:
-    """Remove a relay from config.toml. The copies it has stay there."""
+    """Remove a relay from config.toml, and cancel what this agent still had to send it.
+
+    The copies it has stay there. Added again, it is asked for everything and gets what it lacks.
+    """
     from sense_memory.relay.url import relay_url
 
     relay = relay_url(url)
+    invocation = of(context)
 
     def without(saved: list[str]) -> list[str]:
         if relay not in saved:
             raise Stop(ExitCode.NOT_FOUND, "NotFound", f"{relay} is not among the relays in config.toml")
         return [known for known in saved if known != relay]
 
-    _change(of(context), relay, without, "removed")
+    _change(invocation, relay, without, "removed", after=lambda settings: _cancelled(settings, relay))
 
 
 @commands.command("list", epilog="Example: sense-memory relays list")
@@ -77,7 +82,34 @@ def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
         typer.echo(f"from {_origin(settings)}", err=True)
 
 
-def _change(invocation: Invocation, relay: str, change: Callable[[list[str]], list[str]], done: str) -> None:
+def _cancelled(settings: Settings, relay: str) -> int:
+    """Cancel what waits in the agent's ledger for a relay that is used no more; returns how many events."""
+    from sense_memory.settings import ledger_path
+    from sense_memory.store import MemoryStore
+
+    async def drop(signer: LocalSigner, path: Path) -> int:
+        async with MemoryStore(signer, ledger=path, background=False) as store:
+            return store.drop_relay(relay)
+
+    try:
+        signer = signer_of(settings)
+        path = settings.ledger or ledger_path(settings.home, signer.public_key)
+        return asyncio.run(drop(signer, path)) if path.exists() else 0
+    except SenseMemoryError as error:
+        if not isinstance(error, KeyMissing) or error.locked is not None:
+            typer.echo(f"warning: what waits for it in the ledger stays there: {safe(str(error))}", err=True)
+        return 0
+
+
+def _change(
+    invocation: Invocation,
+    relay: str,
+    change: Callable[[list[str]], list[str]],
+    done: str,
+    *,
+    after: Callable[[Settings], int] | None = None,
+) -> None:
+    """Change the relays in config.toml; `after` cancels what waited, once that is certain."""
     from sense_memory.configfile import NAME, read_config
     from sense_memory.settings import save_relays
 
@@ -86,10 +118,14 @@ def _change(invocation: Invocation, relay: str, change: Callable[[list[str]], li
     if not isinstance(saved, list) or not all(isinstance(url, str) for url in saved):
         raise InvalidInput(f"`relays` in {settings.home / NAME} is no list of URLs; nothing was changed")
     urls = save_relays(settings.home, change(saved))
+    now = invocation.settings()
+    cancelled = after(now) if after is not None and relay not in now.relays else None
     if invocation.as_json:
-        typer.echo(as_json({"relays": list(urls), "config": str(settings.home / NAME)}))
+        result = {"relays": list(urls), "config": str(settings.home / NAME)}
+        typer.echo(as_json(result | ({} if cancelled is None else {"cancelled": cancelled})))
     else:
-        typer.echo(f"{done} {relay} · {len(urls)} in {settings.home / NAME}")
+        waited = f" · {quantity(cancelled, 'event')} waited for it, cancelled" if cancelled else ""
+        typer.echo(f"{done} {relay} · {len(urls)} in {settings.home / NAME}{waited}")
     if settings.origins["relays"] not in {NAME, "default"}:
         typer.echo(f"warning: it has no effect yet: relays from {_origin(settings)} come first", err=True)
 

@@ -191,14 +191,14 @@ def _relay_table(status: Status, now: float) -> Table:
         asked = "never" if relay.last_complete is None else age(relay.last_complete, now)
         note = LOCAL if relay.is_local else ""
         rows.append((Text(relay.url), counts, (asked, note)))
-    return count_table("relay", rows, ("last in step", ""), always=("has", "waiting"))
+    return count_table("relay", rows, ("last asked", ""), always=("has", "waiting"))
 
 
 def _note(relay: RelayStatus) -> str:
     """What else is to be said about a relay."""
     notes = [relay.problem] if relay.problem else []
     notes += [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
-    return "; ".join(notes)
+    return "; ".join([*notes, *relay.remarks])
 
 
 def _status(status: Status) -> dict[str, Any]:

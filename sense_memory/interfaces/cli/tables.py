@@ -6,6 +6,7 @@ Imported only when something is drawn, because rich costs more than a recall.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -13,7 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from sense_memory.interfaces.cli.changes import changes
 from sense_memory.interfaces.cli.text import age, local_time, one_line, safe
+from sense_memory.nostr.verdict import printable
 
 
 if TYPE_CHECKING:
@@ -21,9 +24,14 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from sense_memory.interfaces.cli.changes import Line
     from sense_memory.models import JournalEntry, Memory
+    from sense_memory.timeline import Version
 
 _KEY_SHARE: Final = 3  # a key takes at most a third of the width
+_ID_CHARS: Final = 12  # of an event's id: enough to tell a million apart
+_MAX_LINES: Final = 40  # of one comparison
+_STYLES: Final = {"-": "red", "+": "green", " ": "dim", "…": "dim"}
 
 
 def console(*, err: bool = False) -> Console:
@@ -68,14 +76,64 @@ def print_memories(memories: Sequence[Memory], now: float) -> None:
 
 
 def print_entries(entries: Sequence[JournalEntry], now: float) -> None:
-    """The journal: a line with the time, then the text."""
+    """The journal: a line with the time and the beginning of the id, then the text."""
     out = console()
     for number, entry in enumerate(entries):
         if number:
             out.print()
-        when = f"{age(entry.created_at, now)} · {local_time(entry.created_at)}"
-        out.print(Text(when, style="dim"))
+        out.print(Text(_when(entry.created_at, now, entry.event_id), style="dim"))
         out.print(Text(safe(entry.content).rstrip("\n")), soft_wrap=not out.is_terminal)
+
+
+def print_history(versions: Sequence[Version], now: float, *, first_seen: bool) -> None:
+    """Versions of one memory, newest first, each with what it changed.
+
+    Args:
+        versions: newest first.
+        now: seconds since 1970.
+        first_seen: whether the last one is the oldest; otherwise it is there for comparison only.
+    """
+    out = console()
+    older = [*versions[1:], None] if first_seen else versions[1:]
+    for number, (version, before) in enumerate(zip(versions, older, strict=False)):
+        if number:
+            out.print()
+        out.print(_heading(version, now))
+        if version.value is None:
+            continue
+        lines = list(islice(changes(before.value if before else None, version.value), _MAX_LINES + 1))
+        for line in lines[:_MAX_LINES]:
+            _print_line(out, line)
+        if len(lines) > _MAX_LINES:
+            out.print(Text("  … and more", style="dim"))
+        elif not lines:
+            out.print(Text("  the same text", style="dim"))
+
+
+def _heading(version: Version, now: float) -> Text:
+    heading = Text(_when(version.created_at, now, version.event_id), style="dim")
+    if version.is_head:
+        heading.append(" · now", "not dim bold")
+    if version.value is None:
+        heading.append(" · forgotten", "not dim bold")
+    if version.restored:
+        heading.append(f" · back to {printable(version.restored, _ID_CHARS)}")
+    return heading
+
+
+def _print_line(out: Console, line: Line) -> None:
+    """A line of a comparison, wrapped beside its mark on a terminal and whole in a pipe."""
+    text = Text(style=_STYLES[line.mark])
+    for part, differs in line.parts:
+        text.append(safe(part), "bold" if differs and len(line.parts) > 1 else None)
+    mark = Text(f"  {line.mark} ", _STYLES[line.mark])
+    for piece in text.wrap(out, out.width - len(mark)) if out.is_terminal else [text]:
+        out.print(mark + piece, soft_wrap=True)
+        mark = Text(" " * len(mark))
+
+
+def _when(then: float, now: float, event_id: str) -> str:
+    return f"{age(then, now)} · {local_time(then)} · {event_id[:_ID_CHARS]}"
 
 
 def show(*parts: RenderableType) -> None:
@@ -86,8 +144,11 @@ def show(*parts: RenderableType) -> None:
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr where that is a terminal; yields what to call with the count so far."""
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr where that is a terminal; yields what to call with the count so far.
+
+    Without a total it counts, and says nothing about the end.
+    """
     err = console(err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:

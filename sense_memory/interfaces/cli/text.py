@@ -52,6 +52,14 @@ def quantity(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def size(count: int) -> str:
+    """A number of bytes: "512 bytes", "1.4 kB", "2.1 MB"."""
+    if count < 1_000:
+        return quantity(count, "byte")
+    unit, divisor = ("kB", 1_000) if count < 999_950 else ("MB", 1_000_000)
+    return f"{count / divisor:,.1f} {unit}"
+
+
 def safe(text: str) -> str:
     """A text for a terminal: line breaks, tabs and all kinds of spaces stay, all else unseen is escaped."""
     if text.isprintable():

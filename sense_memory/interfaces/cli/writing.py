@@ -71,11 +71,15 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The events that were written and their copies. `acks` is that of the worst event."""
+    """The events that were written and their copies. `acks` is that of the worst event.
+
+    `outdated` says that a relay holds a newer version by another device, which counts instead.
+    """
 
     ids: tuple[str, ...]
     copies: tuple[Copies, ...]
     acks: int
+    outdated: bool
 
 
 def refuse_contradiction(context: typer.Context, wait: float, require_acks: int) -> None:
@@ -103,7 +107,8 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
             Copies(relay.url, relay.is_local, states, len(ids), "" if held == len(ids) else problem)
         )
     acks = min((sum(state in _HELD for state in holder.values()) for holder in holders), default=0)
-    return Written(tuple(ids), tuple(copies), acks)
+    outdated = any("superseded" in holder.values() for holder in holders)
+    return Written(tuple(ids), tuple(copies), acks, outdated)
 
 
 def end(
@@ -112,7 +117,9 @@ def end(
     """Print the outcome of a write; exit code 3 where fewer relays acknowledged than asked for."""
     if invocation.as_json:
         relays = [_as_data(copies) for copies in written.copies]
-        typer.echo(as_json({**result, "acks": written.acks, "relays": relays}))
+        typer.echo(as_json({**result, "acks": written.acks, "outdated": written.outdated, "relays": relays}))
+    elif written.outdated:
+        typer.echo("in the history only: another device wrote a newer version, and that one counts")
     else:
         typer.echo(f"{done} · {sentence(written.copies)}")
     if written.acks < require_acks:

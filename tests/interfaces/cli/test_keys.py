@@ -94,7 +94,7 @@ def test_a_terminal_is_asked_for_the_key_without_echo(home, key_file, nsec, monk
 
     monkeypatch.setattr(keys.sys, "stdin", Terminal)
     monkeypatch.setattr(keys.typer, "prompt", lambda text, **options: asked.append(options) or nsec)
-    with keys._imported() as secret:
+    with keys._imported(password_stdin=False) as secret:
         assert secret.nsec() == nsec
     assert asked == [{"hide_input": True, "err": True}]
 
@@ -160,7 +160,8 @@ def test_an_encrypted_key_is_not_hidden_by_a_new_one(cli, encrypted, key_file, n
     assert not key_file.exists()
 
 
-def test_a_key_in_the_keyring_is_not_hidden_by_a_new_one(cli, key_file, nsec, monkeypatch):
+def test_a_key_in_the_keyring_is_not_hidden_by_a_new_one(cli, home, key_file, nsec, monkeypatch):
+    monkeypatch.setattr("platformdirs.user_data_path", lambda *_, **__: home)
     monkeypatch.setattr(keychain, "installed", lambda: True)
     monkeypatch.setattr(keychain, "load", lambda agent: parse_secret(nsec) if agent == "default" else None)
 
@@ -168,6 +169,14 @@ def test_a_key_in_the_keyring_is_not_hidden_by_a_new_one(cli, key_file, nsec, mo
     assert cli.json("init", "--show-nsec")["nsec"] == nsec
     assert not key_file.exists()
     cli("--agent", "bob", "init")
+
+
+def test_a_keyring_entry_of_another_home_folder_is_nothing_to_hide(cli, key_file, nsec, monkeypatch):
+    monkeypatch.setattr(keychain, "installed", lambda: True)
+    monkeypatch.setattr(keychain, "load", lambda agent: parse_secret(nsec))
+
+    assert cli.json("init")["done"] == "made"
+    assert key_file.exists()
 
 
 def test_without_a_terminal_nobody_is_asked_for_a_password(cli, encrypted):
@@ -205,3 +214,60 @@ def test_init_writes_the_file_that_the_settings_name(cli, tmp_path, monkeypatch)
     cli("init")
 
     assert mode(tmp_path / "elsewhere" / "my.key") == 0o600
+
+
+# ── An encrypted key, imported ──────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def ncryptsec(nsec):
+    with parse_secret(nsec) as secret:
+        return encrypt_secret(secret, PASSWORD, log_n=16)
+
+
+def test_an_encrypted_key_is_imported_with_its_password_from_stdin(cli, key_file, nsec, ncryptsec):
+    result = cli("init", "--import", "--password-stdin", stdin=f"{ncryptsec}\n{PASSWORD}\n")
+
+    assert key_file.read_text() == f"{nsec}\n"
+    assert result.stdout.startswith("Imported the key of agent 'default'.")
+    assert PASSWORD not in result.output
+    assert ncryptsec[20:] not in result.output
+
+
+def test_an_encrypted_key_is_imported_with_its_password_typed_unseen(
+    cli, key_file, nsec, ncryptsec, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(keys, "password_prompt", lambda: lambda prompt: asked.append(prompt) or PASSWORD)
+
+    cli("init", "--import", stdin=f"{ncryptsec}\n")
+
+    assert key_file.read_text() == f"{nsec}\n"
+    assert asked == ["Password for the key that was given"]
+
+
+def test_a_plain_key_needs_no_password_even_where_one_could_follow(cli, key_file, nsec):
+    cli("init", "--import", "--password-stdin", stdin=nsec)
+
+    assert key_file.read_text() == f"{nsec}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--password-stdin"], "the password does not open"),
+        ([], "nobody can be asked for its password here"),
+    ],
+)
+def test_an_encrypted_key_that_does_not_open_leaves_nothing(cli, key_file, ncryptsec, options, problem):
+    result = cli("init", "--import", *options, stdin=f"{ncryptsec}\n", code=2)
+
+    assert problem in result.stderr
+    assert "nothing was written" in result.stderr
+    assert ncryptsec[20:] not in result.output
+    assert not key_file.exists()
+
+
+def test_a_password_without_a_key_to_import_is_wrong_usage(cli, key_file):
+    assert "--password-stdin goes with --import" in cli("init", "--password-stdin", code=2).stderr
+    assert not key_file.exists()

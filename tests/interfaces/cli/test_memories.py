@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from sense_memory import MemoryStore
 from sense_memory.interfaces.cli.tables import print_entries, print_memories
 from sense_memory.models import JournalEntry, Memory
 
@@ -76,7 +77,7 @@ def test_a_value_that_is_not_utf8_is_refused_and_nothing_is_written(agent):
 def test_remember_as_json_says_what_was_written_and_who_has_it(agent):
     found = agent.json("remember", "lisa", "artist")
 
-    assert found == {"key": "lisa", "event_id": found["event_id"], "acks": 0, "relays": []}
+    assert found == {"key": "lisa", "event_id": found["event_id"], "acks": 0, "outdated": False, "relays": []}
     assert found["event_id"] == agent.json("recall", "lisa")["event_id"]
 
 
@@ -105,7 +106,7 @@ def test_a_missing_key_names_the_relays_it_was_last_in_step_with(agent, relay):
 
     result = agent("--relay", relay, "recall", "x", code=4)
 
-    assert "(ledger last in step with 1 relay " in result.stderr
+    assert "(1 relay last asked " in result.stderr
 
 
 def test_a_key_that_breaks_the_rules_exits_with_2(agent):
@@ -198,6 +199,7 @@ def test_an_empty_file_keeps_nothing_and_is_no_error(agent):
         "count": 0,
         "event_ids": [],
         "acks": 0,
+        "outdated": False,
         "relays": [],
     }
 
@@ -226,7 +228,8 @@ def test_a_forgotten_memory_is_not_found_and_its_text_has_left_the_ledger(agent,
 def test_an_unknown_key_can_be_forgotten_because_it_may_exist_on_relays(agent):
     found = agent.json("forget", "never")
 
-    assert set(found) == {"key", "deletion_id", "acks", "relays"}
+    assert set(found) == {"key", "deletion_id", "was_here", "acks", "outdated", "relays"}
+    assert not found["was_here"]
     assert len(found["deletion_id"]) == 64
 
 
@@ -265,17 +268,74 @@ def test_an_empty_journal_and_an_empty_entry(agent):
 def test_journal_as_json(agent):
     found = agent.json("journal", "hello")
 
-    assert found == {"event_id": agent.json("recent")[0]["event_id"], "acks": 0, "relays": []}
+    assert found == {
+        "event_id": agent.json("recent")[0]["event_id"],
+        "acks": 0,
+        "outdated": False,
+        "relays": [],
+    }
 
 
 def test_journal_entries_are_escaped_and_never_markup(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
-    print_entries([JournalEntry(content=HOSTILE, created_at=1_000.0, event_id="")], 1_090.0)
+    print_entries([JournalEntry(content=HOSTILE, created_at=1_000.0, event_id="a1" * 32)], 1_090.0)
 
     assert capsys.readouterr().out.splitlines() == [
-        f"1 min ago · {datetime.fromtimestamp(1_000, UTC).astimezone().strftime('%Y-%m-%d %H:%M')}",
+        f"1 min ago · {datetime.fromtimestamp(1_000, UTC).astimezone():%Y-%m-%d %H:%M} · a1a1a1a1a1a1",
         "red \\u001b[31m, bidi \\u202e, bell \\u0007, c1 \\u009b, link [bold]no[/bold] :smile:",
     ]
+
+
+# ── journal --remove ────────────────────────────────────────────────────────────────────
+
+
+def test_a_journal_entry_is_removed_by_the_id_that_recent_shows(agent, home):
+    for text in ("first", "second", "third"):
+        agent("journal", text)
+    shown = agent("recent").stdout.split("\n\n")[1].splitlines()
+    assert shown[1] == "second"
+
+    result = agent("journal", "--remove", shown[0].rpartition(" · ")[2])
+
+    assert result.stdout.startswith("removed here, deletion requested · ")
+    assert [entry["content"] for entry in agent.json("recent")] == ["third", "first"]
+    (ledger,) = (home / "ledgers").glob("*.db")
+    with sqlite3.connect(ledger) as db:
+        assert db.execute("SELECT count(*) FROM events WHERE kind = 4").fetchone() == (2,)
+    db.close()
+
+
+def test_removing_an_entry_as_json_and_from_a_relay(agent, relay):
+    ident = agent.json("--relay", relay, "journal", "hello")["event_id"]
+
+    found = agent.json("--relay", relay, "journal", "--remove", ident.upper())
+
+    assert found == {**found, "event_id": ident, "acks": 1}
+    assert len(found["deletion_id"]) == 64
+    assert agent.json("--relay", relay, "--ledger", "new.db", "sync")["in_step"]
+    assert agent.json("--ledger", "new.db", "recent") == []
+
+
+def test_an_entry_that_is_not_there_or_not_meant_clearly_is_left_alone(agent):
+    memory = agent.json("remember", "k", "v")["event_id"]
+    agent("journal", "hello")
+
+    assert "no journal entry" in agent("journal", "--remove", "0" * 12, code=4).stderr
+    assert agent.json("journal", "--remove", memory, code=4)["error"]["type"] == "NotFound"
+    for wrong in ("abc", "x" * 64, "0" * 65, ""):
+        assert "an id has 64 digits" in agent("journal", "--remove", wrong, code=2).stderr
+    agent("journal", "text", "--remove", "0" * 12, code=2)
+    assert len(agent.json("recent")) == 1
+    assert agent("recall", "k").stdout == "v"
+
+
+def test_the_beginning_of_two_ids_is_not_enough(agent, monkeypatch):
+    async def alike(self, limit):
+        return [JournalEntry(content="x", created_at=0.0, event_id=f"{'a' * 63}{n}") for n in (1, 2)]
+
+    monkeypatch.setattr(MemoryStore, "recent", alike)
+
+    assert "2 entries begin with 'aaaaaaaa'" in agent("journal", "--remove", "a" * 8, code=2).stderr
 
 
 # ── list ────────────────────────────────────────────────────────────────────────────────

@@ -46,10 +46,15 @@ def test_every_example_of_the_help_works(agent, relay, monkeypatch):
     monkeypatch.setenv("SENSE_MEMORY_RELAYS", relay)
     examples = [command.epilog.removeprefix("Example: sense-memory ") for command in COMMANDS.values()]
     agent("remember", "user_timezone", "x")
+    agent("remember", "user_timezone", "y")
+    agent("export", "memories.jsonl")
 
     for example in examples:
         arguments = shlex.split(example)
-        if arguments[0] == "relay":  # runs for ever; test_relays.py starts it
+        if arguments[0] in {
+            "relay",
+            "backup",
+        }:  # runs for ever; needs a terminal: they have tests of their own
             continue
         code = {"init": 1, "forget": 0}.get(arguments[0], 0)  # the agent has a key already
         if arguments[0] == "forget":
@@ -182,6 +187,12 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("journal",): [["hello"]],
         ("recent",): [[]],
         ("list",): [[]],
+        ("history",): [["k"], ["none"]],
+        ("as-of",): [["now"], ["now", "k"], ["nonsense"]],
+        ("undo",): [["k"], ["none"]],
+        ("backup",): [["usb"], ["usb", "--password-stdin"]],
+        ("export",): [["all.jsonl"], ["-"]],
+        ("import",): [["all.jsonl"], ["-"]],
         ("sync",): [[]],
         ("status",): [[]],
         ("relay",): [["--port", relay.rpartition(":")[2]]],

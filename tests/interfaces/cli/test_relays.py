@@ -48,7 +48,7 @@ def test_relays_as_json(cli, config):
         "relays": [{"url": A, "is_local": False}, {"url": local, "is_local": True}],
         "origin": "config.toml",
     }
-    assert cli.json("relays", "remove", local) == {"relays": [A], "config": str(config)}
+    assert cli.json("relays", "remove", local) == {"relays": [A], "config": str(config), "cancelled": 0}
 
 
 def test_a_relay_on_this_machine_is_never_called_a_backup(cli):
@@ -69,6 +69,54 @@ def test_a_url_that_must_not_be_dialled_is_refused_with_2(cli, config, url):
 
 def test_a_relay_that_is_not_configured_can_not_be_removed(cli):
     assert cli.json("relays", "remove", A, code=4)["error"]["type"] == "NotFound"
+
+
+def test_removing_a_relay_cancels_what_waits_for_it_and_adding_it_again_sends_everything(
+    agent, relay, dead_relay
+):
+    agent("relays", "add", relay)
+    agent("relays", "add", dead_relay)
+    for key in ("a", "b"):
+        agent("remember", key, "v", "--wait", "1")
+    agent("relays", "remove", relay)
+    agent("remember", "c", "v", "--wait", "0")
+
+    removed = agent("relays", "remove", dead_relay)
+
+    assert removed.stdout.endswith("config.toml · 3 events waited for it, cancelled\n")
+    assert agent.json("status")["relays"] == []
+    agent("relays", "add", dead_relay)
+    assert agent.json("status")["relays"][0]["events"] == {}
+    agent("relays", "remove", dead_relay)
+
+    agent("relays", "add", relay)
+    (line,) = agent.json("sync")["relays"]
+    assert line["served"] == {"known": 2}
+    assert line["sent"] == {"accepted": 1}
+    assert line["in_step"]
+
+
+def test_a_relay_that_other_settings_still_name_keeps_what_waits(agent, dead_relay, monkeypatch):
+    agent("relays", "add", dead_relay)
+    agent("remember", "a", "v", "--wait", "0")
+    monkeypatch.setenv("SENSE_MEMORY_RELAYS", dead_relay)
+
+    result = agent("relays", "remove", dead_relay)
+
+    assert "cancelled" not in result.stdout
+    assert "come first" in result.stderr
+    assert agent.json("status")["relays"][0]["events"] == {"queued": 1}
+
+
+def test_a_relay_can_be_removed_while_the_key_can_not_be_used(agent, home, dead_relay):
+    agent("relays", "add", dead_relay)
+    agent("remember", "a", "v", "--wait", "0")
+    (home / "keys" / "default.key").chmod(0o644)
+
+    result = agent("relays", "remove", dead_relay)
+
+    assert "what waits for it in the ledger stays there" in result.stderr
+    assert agent.json("relays", "list")["relays"] == []
 
 
 def test_no_relays_is_said_with_what_to_do(cli):

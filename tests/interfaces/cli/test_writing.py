@@ -174,3 +174,17 @@ def copies(url, state, problem=""):
 )
 def test_the_sentence_says_who_has_it_who_waits_and_who_refuses(given, expected):
     assert sentence(given) == expected
+
+
+def test_a_list_that_may_lack_what_relays_hold_says_so(agent, dead_relay):
+    agent("remember", "here", "x")
+
+    result = agent("--relay", dead_relay, "list")
+
+    assert "here" in result.stdout
+    assert result.stderr.startswith("incomplete: ")
+    assert not agent("list").stderr  # without relays there is nothing to wait for
+
+
+def test_forgetting_what_was_never_here_does_not_look_like_success(agent):
+    assert "nothing was kept here under that name" in agent("forget", "tpyo").stdout

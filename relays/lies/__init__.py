@@ -1,0 +1,1 @@
+"""What relays may lie about: their answers, their word on events, and the connection itself."""

@@ -1,0 +1,123 @@
+"""Lies of the connection itself: cut, deaf, never authenticated enough, or described wrongly."""
+
+# ruff: noqa: ARG002 - the hooks share one signature
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from relays.proxy import HANGUP, Fault, Pause
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from relays.proxy import Frame, Reply, Talk
+
+
+class CloseEvery(Fault):
+    """Hangs up after every n messages that it sent, over all connections; its greeting is none (R-14)."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.n, self.sent = n, 0
+
+    def from_relay(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Deliver the n-th message and cut the line."""
+        yield frame
+        if frame[0] != "AUTH":
+            self.sent += 1
+            if self.sent % self.n == 0:
+                yield HANGUP
+
+
+class Deaf(Fault):
+    """Stops reading what the client sends, after so many messages of a connection (R-15)."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+        self._read: Counter[int] = Counter()
+
+    def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Take no notice of anything for a hundred years."""
+        self._read[talk.number] += 1
+        if self._read[talk.number] > self.after:
+            yield Pause(3e9)
+        yield frame
+
+
+class AuthGate(Fault):
+    """Takes events of authenticated clients only, and believes every authentication (R-09, R-10).
+
+    Attributes:
+        challenge: what it sends to whoever connects.
+    """
+
+    def __init__(self, challenge: str = "prove it") -> None:
+        super().__init__()
+        self.challenge = challenge
+        self._known: set[int] = set()
+
+    def on_connect(self, talk: Talk) -> Iterable[Reply]:
+        """Challenge the client."""
+        return [["AUTH", self.challenge]]
+
+    def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Let events through once there was an AUTH."""
+        if frame[0] == "AUTH":
+            self._known.add(talk.number)
+            talk.answer(["OK", frame[1]["id"], True, ""])
+        elif frame[0] == "EVENT" and talk.number not in self._known:
+            talk.answer(["OK", frame[1]["id"], False, "auth-required: who are you"])
+        else:
+            yield frame
+
+
+class AuthStorm(Fault):
+    """Sends challenges without end and is never satisfied by any answer (R-08).
+
+    Args:
+        count: challenges on connecting; every EVENT and REQ brings another.
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def on_connect(self, talk: Talk) -> Iterable[Reply]:
+        """Challenge the client so many times."""
+        return (self._challenge() for _ in range(self.count))
+
+    def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Ask for another authentication, whatever it is."""
+        match frame[0]:
+            case "AUTH":
+                talk.answer(["OK", frame[1]["id"], True, ""], self._challenge())
+            case "EVENT":
+                talk.answer(self._challenge(), ["OK", frame[1]["id"], False, "auth-required: once more"])
+            case "REQ":
+                talk.answer(self._challenge(), ["CLOSED", frame[1], "auth-required: once more"])
+            case _:
+                yield frame
+
+    def _challenge(self) -> Frame:
+        return ["AUTH", self.random.randbytes(16).hex()]
+
+
+class Information(Fault):
+    """Describes itself as it likes (NIP-11; R-16, P-15).
+
+    Args:
+        document: instead of the relay's own: bytes as they are, anything else as JSON.
+    """
+
+    def __init__(self, document: object) -> None:
+        super().__init__()
+        self.document = document if isinstance(document, bytes) else json.dumps(document).encode()
+
+    def information(self, document: bytes) -> bytes:
+        """Hand out another document."""
+        return self.document

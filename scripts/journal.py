@@ -1,0 +1,120 @@
+"""A journal on the terminal: direct messages to oneself, one line each. Uses only the public API.
+
+Key, relays and ledger are those of the command line. Every line is kept before the next is asked for, with
+or without a network; at the end the relays are brought in step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from sense_memory import NotSynced, SenseMemoryError, SyncMemoryStore
+
+
+if TYPE_CHECKING:
+    from sense_memory import JournalEntry
+
+ALL = 100_000  # the most that `recent` gives
+UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def moment(text: str) -> datetime:
+    """A date or time (ISO 8601, local), or how long ago: 12h, 3d, 2w."""
+    try:
+        if ago := re.fullmatch(r"(\d{1,6})([hdw])", text):
+            return datetime.now().astimezone() - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time; give one such as 2027-01-15, 12h or 3d"
+        ) from None
+
+
+def arguments() -> argparse.Namespace:
+    """The options, checked."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0], epilog="An empty line or Ctrl-D ends it."
+    )
+    parser.add_argument("--agent", metavar="NAME", help="which agent of this machine")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--recent", metavar="N", type=int, default=5, help="show the last N entries first (5)")
+    shown.add_argument(
+        "--since", metavar="WHEN", type=moment, help="show all entries since a date, or such as 12h, 3d, 2w"
+    )
+    return parser.parse_args()
+
+
+def printable(text: str) -> str:
+    """A text that can not steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\u{ord(c):04x}" for c in text)
+
+
+def show(entries: list[JournalEntry]) -> None:
+    """Entries, oldest first, so that the newest stands next to the prompt."""
+    for entry in reversed(entries):
+        when = datetime.fromtimestamp(entry.created_at).astimezone()
+        print(f"{when:%Y-%m-%d %H:%M}  {printable(entry.content)}")
+
+
+def earlier(store: SyncMemoryStore, options: argparse.Namespace) -> list[JournalEntry]:
+    """The entries to show first, newest first."""
+    if options.since is None:
+        return store.recent(options.recent) if options.recent > 0 else []
+    return [entry for entry in store.recent(ALL) if entry.created_at >= options.since.timestamp()]
+
+
+def write(store: SyncMemoryStore) -> int:
+    """Ask for lines until an empty one or the end of the input; returns how many were kept."""
+    prompt = "> " if sys.stdin.isatty() else ""
+    count = 0
+    while True:
+        try:
+            line = input(prompt).strip()
+        except EOFError:
+            if prompt:
+                print()
+            return count
+        if not line:
+            return count
+        store.journal(line)
+        count += 1
+
+
+def sync(store: SyncMemoryStore) -> None:
+    """Bring the relays in step; one that can not be reached gets it next time."""
+    if not store.relays:
+        print("No relays are configured: it is on this machine only.")
+    for relay in store.sync().relays:
+        if relay.in_step:
+            print(f"{relay.url}: in step")
+        else:
+            why = relay.problem or ", ".join((*relay.pulled.reasons, *relay.reasons)) or "not finished"
+            print(f"{relay.url}: {why}; it gets the rest next time")
+
+
+def main() -> int:
+    """Show, ask, sync; returns the exit code."""
+    options = arguments()
+    try:
+        with SyncMemoryStore.from_settings(agent=options.agent, background=False) as store:
+            try:
+                show(earlier(store, options))
+            except NotSynced:
+                print("No entries here yet, and no relay could be asked for any.")
+            print(f"{write(store)} written.")
+            sync(store)
+    except SenseMemoryError as error:
+        print(f"error: {printable(str(error))}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nWhat was written is kept here; relays get it next time.", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

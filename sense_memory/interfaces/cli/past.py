@@ -1,0 +1,162 @@
+"""The time machine: `history`, `as-of` and `undo`, from the versions that the ledger keeps."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sense_memory.interfaces.cli import writing
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
+from sense_memory.interfaces.cli.memories import (
+    KeyArgument,
+    memory_data,
+    no_memory,
+    show_memories,
+    show_memory,
+)
+from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, quantity, safe
+from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
+
+
+if TYPE_CHECKING:
+    from sense_memory.models import Memory
+    from sense_memory.status import Status
+    from sense_memory.store import MemoryStore
+    from sense_memory.timeline import Version
+
+WhenArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="WHEN",
+        show_default=False,
+        help='A date or time, such as 2027-01-15 (all of that day) or "2027-01-15 08:00"; or how long ago, '
+        'such as 3h or "2 days ago". Without an offset it is local time.',
+    ),
+]
+
+
+@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory history user_timezone")
+def history(
+    context: typer.Context,
+    *,
+    key: KeyArgument,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many versions at most.")
+    ] = 20,
+    _json: JsonOption = False,
+) -> None:
+    """Show the versions of a memory, newest first, and what each one changed.
+
+    They are those that this ledger has seen; a relay holds the newest only. Of a forgotten memory
+    nothing is left but when it was forgotten. Exit code 4: the key is unknown here.
+    """
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> tuple[list[Version], Status]:
+        return await store.history(key), store.status()
+
+    versions, status = invocation.run(work)
+    if not versions:
+        raise no_memory(key, status)
+    if invocation.as_json:
+        typer.echo(as_json([_version(version) for version in versions[:limit]]))
+        return
+    from sense_memory.interfaces.cli.tables import print_history
+
+    print_history(versions[: limit + 1], time.time(), first_seen=len(versions) <= limit)
+    if len(versions) > limit:
+        older = quantity(len(versions) - limit, "older version")
+        typer.echo(f"{older} not shown; all with --limit {len(versions)}", err=True)
+
+
+def _version(version: Version) -> dict[str, Any]:
+    return {
+        "value": version.value,
+        "created_at": iso(version.created_at),
+        "event_id": version.event_id,
+        "is_head": version.is_head,
+        "forgotten": version.value is None,
+        "restored": version.restored or None,
+    }
+
+
+@app.command("as-of", rich_help_panel=MEMORIES, epilog='Example: sense-memory as-of "1 min ago"')
+def as_of(
+    context: typer.Context,
+    when: WhenArgument,
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", show_default=False, help="Only this memory's value.")
+    ] = None,
+    _json: JsonOption = False,
+) -> None:
+    """Show memories as they were at a time: all of them, or the value under a key.
+
+    Known is what this ledger has seen; what was forgotten since is gone from the past too. Output is
+    that of `list`, and with a KEY that of `recall`. Exit code 4: there was no such memory then.
+    """
+    from sense_memory.interfaces.cli.when import moment
+
+    invocation = of(context)
+    now = time.time()
+    then = moment(when, now)
+    shown = f"{local_time(then)} ({age(then, now)})"
+    if key is not None:
+        _show_value(invocation, key, then, shown)
+        return
+
+    async def work(store: MemoryStore) -> list[Memory]:
+        return await store.as_of(then)
+
+    memories = invocation.run(work)
+    show_memories(invocation, memories, none=f"There were no memories here at {shown}.")
+    if memories and not invocation.as_json:
+        count = quantity(len(memories), "memory", "memories")
+        typer.echo(f"{count} as of {shown}", err=True)
+
+
+def _show_value(invocation: Invocation, key: str, then: float, shown: str) -> None:
+    from sense_memory.models import Memory
+    from sense_memory.timeline import at
+
+    async def work(store: MemoryStore) -> list[Version]:
+        return await store.history(key)
+
+    version = at(invocation.run(work), then)
+    if version is None or version.value is None:
+        raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} was here at {shown}")
+    show_memory(
+        invocation,
+        Memory(key=key, value=version.value, created_at=version.created_at, event_id=version.event_id),
+    )
+
+
+@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory undo user_timezone")
+def undo(
+    context: typer.Context,
+    *,
+    key: KeyArgument,
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Bring back the value before the last edit, and print it; undoing again goes further back.
+
+    Nothing is lost by it: the value becomes a new version, and the one it replaces stays in `history`.
+    Exit code 4: this ledger knows no older value, or the memory was forgotten, which is final.
+    """
+    writing.refuse_contradiction(context, wait, require_acks)
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> tuple[Memory, writing.Written]:
+        memory = await store.undo(key)
+        if memory is None:
+            raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no older value under {key!r} to go back to here")
+        return memory, await writing.send(store, [memory.event_id], wait)
+
+    memory, written = invocation.run(work)
+    if not invocation.as_json:
+        typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
+    writing.end(invocation, written, "brought back", memory_data(memory), require_acks)

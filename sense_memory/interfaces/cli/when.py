@@ -1,0 +1,70 @@
+"""A moment as people write it: "2027-01-15", "2027-01-15 08:00", "2 days ago", "3h". Pure: now is a parameter.
+
+What is told roughly means its end: a day with all that happened on it, a minute as `history` shows it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from sense_memory.errors import InvalidInput
+
+
+_UNITS: Final = (  # the names of a unit, without the s of a plural, and its seconds
+    (("s", "sec", "second"), 1),
+    (("m", "min", "minute"), 60),
+    (("h", "hour"), 3_600),
+    (("d", "day"), 86_400),
+    (("w", "week"), 7 * 86_400),
+    (("month",), 30 * 86_400),
+    (("y", "year"), 365 * 86_400),
+)
+_SECONDS: Final = {name: seconds for names, seconds in _UNITS for name in names}
+_LENGTHS: Final = {2: 3_600, 4: 60, 6: 1}  # by the digits of a time: hour, minute, second
+
+_relative = re.compile(r"([0-9]{1,9})\s*([a-z]+?)s?(?:\s+ago)?", re.IGNORECASE).fullmatch
+_time_of_day = re.compile(r"[T ]([0-9:]+)(?:[.,]([0-9]+))?").search
+
+
+def moment(text: str, now: float) -> float:
+    """A moment in seconds since 1970, never later than now.
+
+    Args:
+        text: ISO 8601 (without an offset: this machine's time zone), how long ago with or without "ago" (a
+            month has 30 days, a year 365), or "now".
+        now: seconds since 1970.
+
+    Raises:
+        InvalidInput: something else, or a moment that has not come yet.
+    """
+    bare = text.strip()
+    if bare.lower() in {"now", "just now"}:
+        return now
+    ago = _relative(bare)
+    if ago is not None and ago[2].lower() in _SECONDS:
+        return now - int(ago[1]) * _SECONDS[ago[2].lower()]
+    try:
+        begin, end = _span(bare)
+    except (ValueError, OverflowError, OSError):
+        problem = f'{text!r} is no time; give one such as 2027-01-15, "2027-01-15 08:00", "2 days ago" or 3h'
+    else:
+        if begin <= now:
+            return min(math.nextafter(end, begin), now)
+        problem = f"{text!r} has not come yet"
+    raise InvalidInput(problem)
+
+
+def _span(text: str) -> tuple[float, float]:
+    """When what an ISO text names begins, and when it is over: a day, an hour, … or a part of a second."""
+    begin = datetime.fromisoformat(text)
+    clock = _time_of_day(text)
+    if clock is None:
+        end = datetime.combine(date.fromisoformat(text) + timedelta(days=1), begin.time())
+        return begin.astimezone().timestamp(), end.astimezone().timestamp()
+    digits, fraction = clock[1].replace(":", ""), clock[2]
+    length = 10.0 ** -len(fraction) if fraction else _LENGTHS[len(digits)]
+    first = begin.astimezone().timestamp()
+    return first, first + length

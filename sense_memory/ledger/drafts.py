@@ -1,0 +1,75 @@
+"""Drafts: texts that could not be stamped, kept as ciphertext until somebody publishes or discards them.
+
+A draft is no event: it has no second and no signature, and no relay ever sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sense_memory.ledger.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class SealedDraft:
+    """One draft.
+
+    Attributes:
+        number: its own, never given twice.
+        slot: the address it was written for.
+        content: ciphertext (NIP-44).
+        created_at: when it was written, seconds since 1970.
+    """
+
+    number: int
+    slot: str
+    content: str = field(repr=False)
+    created_at: float
+
+
+class Drafts:
+    """The drafts of a ledger.
+
+    Args:
+        db: the open ledger file.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def keep(self, items: Iterable[tuple[str, str]], now: float) -> tuple[int, ...]:
+        """Keep drafts, given as slot and ciphertext; returns their numbers."""
+        numbers = []
+        with self._db.transaction():
+            for slot, content in items:
+                cursor = self._db.execute(
+                    "INSERT INTO drafts (slot, content, created_at) VALUES (?, ?, ?)", slot, content, now
+                )
+                numbers.append(int(cursor.lastrowid or 0))
+        return tuple(numbers)
+
+    def all(self) -> list[SealedDraft]:
+        """Every draft, in the order in which they were written."""
+        rows = self._db.rows("SELECT draft, slot, content, created_at FROM drafts ORDER BY draft")
+        return [SealedDraft(*row) for row in rows]
+
+    def get(self, number: int) -> SealedDraft | None:
+        """One draft, or None."""
+        found = self._db.row("SELECT draft, slot, content, created_at FROM drafts WHERE draft = ?", number)
+        return SealedDraft(*found) if found else None
+
+    def discard(self, number: int) -> bool:
+        """Remove a draft; whether there was one."""
+        with self._db.transaction():
+            return self._db.execute("DELETE FROM drafts WHERE draft = ?", number).rowcount > 0
+
+    def forget(self, slot: str) -> None:
+        """Remove whatever waits for an address that is forgotten."""
+        if self._db.row("SELECT 1 FROM drafts WHERE slot = ?", slot):
+            with self._db.transaction():
+                self._db.execute("DELETE FROM drafts WHERE slot = ?", slot)

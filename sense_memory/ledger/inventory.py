@@ -1,0 +1,166 @@
+"""What each relay should hold, as times and ids: the ledger's side of a comparison of whole sets (NIP-77).
+
+That is every head, deletions included, but for what is final at a relay without being there: tombstones whose
+deletion it accepted, and what it refused. Besides, what a relay holds that is of no use here (other programs'
+events of the same key, older versions) is remembered as *aside*, so that it is fetched once and not each time.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from sense_memory.ledger.versions import Role
+from sense_memory.limits import HEAL_SECONDS
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from sense_memory.ledger.database import Database
+
+Pair: TypeAlias = tuple[int, bytes]  # created_at in seconds, and an id of 32 bytes
+
+# Heads that a relay need not hold.
+_EXEMPT = (
+    "SELECT o.event FROM outbox o WHERE o.relay = ?1 AND o.state IN ('refused', 'parked') UNION "
+    "SELECT s.head FROM deletions d JOIN slots s ON s.slot = d.target "
+    f"JOIN events e ON e.seq = s.head AND e.role = {int(Role.TOMBSTONE)} AND e.created_at <= d.until "
+    "JOIN events x ON x.id = d.by_event JOIN outbox o ON o.relay = ?1 AND o.event = x.seq "
+    "WHERE o.state IN ('acked', 'confirmed')"
+)
+# As in the outbox: each at most once an hour.
+_SEND = (
+    "INSERT INTO outbox (relay, event, state, due_at) VALUES (?, ?, 'queued', ?) "
+    "ON CONFLICT DO UPDATE SET state = 'queued', due_at = excluded.due_at, tries = 0, first_try_at = NULL "
+    f"WHERE state IN ('acked', 'confirmed', 'superseded') AND due_at <= excluded.due_at - {HEAL_SECONDS}"
+)
+_OTHERS = "SELECT value FROM json_each(?3)"  # seqs that a comparison said nothing about, or that are lacking
+_CONFIRM = (
+    "UPDATE outbox SET state = 'confirmed', reason = '', seen_at = ?4 WHERE relay = ?1 AND event <= ?2 "
+    f"AND state IN ('queued', 'acked', 'superseded') AND event NOT IN ({_OTHERS}) "
+    "AND EXISTS (SELECT 1 FROM slots WHERE head = event)"
+)
+_FILL = (
+    "INSERT OR IGNORE INTO outbox (relay, event, state, due_at, seen_at) "
+    "SELECT relay, head, 'confirmed', 0, ?4 FROM relays JOIN slots ON head > filled_to AND head <= ?2 "
+    f"WHERE relay = ?1 AND head NOT IN ({_OTHERS})"
+)
+_ACCEPTED = "SELECT event FROM outbox WHERE relay = ? AND state IN ('acked', 'confirmed')"
+_THERE_AFTER_ALL = (
+    "UPDATE outbox SET state = 'acked', reason = '', due_at = ? WHERE relay = ? "
+    "AND event = (SELECT seq FROM events WHERE id = ?) AND state IN ('refused', 'parked')"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """All that an inventory depends on: equal versions are of equal inventories, for whichever relay.
+
+    Attributes:
+        newest: the last seq that was given to an event; no head changes without a new one.
+        exempt: seqs of heads that the relay need not hold.
+        aside: what it holds besides.
+    """
+
+    newest: int
+    exempt: frozenset[int]
+    aside: frozenset[Pair]
+
+
+class Inventory:
+    """The inventories of a ledger, relay by relay.
+
+    Args:
+        db: the open ledger file.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def version(self, url: str) -> Version:
+        """The version of a relay's inventory now; much cheaper than the inventory."""
+        newest = self._db.row("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
+        relay = self._relay(url)
+        aside = self._db.rows("SELECT created_at, id FROM aside WHERE relay = ?", relay)
+        return Version(newest[0] if newest else 0, self._exempt(relay), frozenset(aside))
+
+    def pairs(self, version: Version) -> list[Pair]:
+        """What a relay should hold and what it holds aside, in no order; a pair may come twice.
+
+        Args:
+            version: of a moment ago, with no await in between.
+        """
+        heads = self._db.rows("SELECT e.seq, e.created_at, e.id FROM slots s JOIN events e ON e.seq = s.head")
+        return [(time, ident) for seq, time, ident in heads if seq not in version.exempt] + [*version.aside]
+
+    def known(self, ids: Iterable[bytes]) -> list[Pair]:
+        """Those of some events that the ledger holds."""
+        query = "SELECT created_at, id FROM events WHERE id = ?"
+        return [(found[0], found[1]) for ident in ids if (found := self._db.row(query, ident))]
+
+    def settle(
+        self, url: str, version: Version, lacks: Collection[bytes], holds: Sequence[Pair], now: float
+    ) -> int:
+        """Record what a complete comparison has shown: queue what the relay lacks, and nothing else.
+
+        Args:
+            url: the relay.
+            version: of the inventory that was compared.
+            lacks: ids in it that the relay does not hold.
+            holds: what the relay holds that was not in it; filed by now.
+            now: seconds since 1970.
+
+        Returns:
+            How many events it had accepted before and does not hold any more.
+        """
+        relay, lacks = self._relay(url), frozenset(lacks)
+        lacking = self._heads(lacks)
+        lost = sum(seq in lacking for (seq,) in self._db.rows(_ACCEPTED, relay)) if lacking else 0
+        with self._db.transaction():
+            self._db.execute_many(
+                "DELETE FROM aside WHERE relay = ? AND id = ?", [(relay, ident) for ident in lacks]
+            )
+            self._db.execute_many(_SEND, [(relay, seq, now) for seq in lacking])
+            self._confirm(relay, version, lacking, now)
+            self._db.execute_many(_THERE_AFTER_ALL, [(now, relay, ident) for _, ident in holds])
+            exempt = self._exempt(relay)
+            self._db.execute_many(
+                "INSERT OR IGNORE INTO aside (relay, created_at, id) VALUES (?, ?, ?)",
+                [(relay, *pair) for pair in holds if self._is_aside(pair[1], exempt, lacks)],
+            )
+        return lost
+
+    def _heads(self, ids: Iterable[bytes]) -> set[int]:
+        """The seqs of those of some ids that are heads."""
+        query = "SELECT s.head FROM events e JOIN slots s ON s.head = e.seq WHERE e.id = ?"
+        return {found[0] for ident in ids if (found := self._db.row(query, ident))}
+
+    def _confirm(self, relay: int, version: Version, lacking: Collection[int], now: float) -> None:
+        """What was compared and is not lacking is there, whatever the relay said when it was sent."""
+        others = json.dumps([*lacking, *version.exempt])
+        for statement in (_CONFIRM, _FILL):
+            self._db.execute(statement, relay, version.newest, others, now)
+        self._db.execute(
+            "UPDATE relays SET filled_to = max(filled_to, ?) WHERE relay = ?", version.newest, relay
+        )
+
+    def _is_aside(self, ident: bytes, exempt: Collection[int], lacks: Collection[bytes]) -> bool:
+        """Whether an event that a relay holds besides is of no use, and there to stay."""
+        found = self._db.row(
+            "SELECT e.seq, s.head, h.id FROM events e LEFT JOIN slots s ON s.slot = e.slot "
+            "LEFT JOIN events h ON h.seq = s.head WHERE e.id = ?",
+            ident,
+        )
+        if found is None:
+            return True
+        seq, head, head_id = found
+        return seq in exempt if seq == head else head_id not in lacks  # the head will replace it there
+
+    def _relay(self, url: str) -> int:
+        found = self._db.row("SELECT relay FROM relays WHERE url = ?", url)
+        return int(found[0]) if found else 0
+
+    def _exempt(self, relay: int) -> frozenset[int]:
+        return frozenset(seq for (seq,) in self._db.rows(_EXEMPT, relay))

@@ -1,0 +1,135 @@
+"""What is remembered of each relay besides its outbox: a pull that was cut off, and how the relay behaves.
+
+Remarks are ours, from what a relay did; nothing that it said is kept here. Times are seconds since 1970 and
+come from the caller.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sense_memory.limits import HEAL_SECONDS, LOST_COUNT
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sense_memory.ledger.database import Database
+
+
+class Remark(StrEnum):
+    """What a relay did, for its status."""
+
+    LATE = "sends events after saying that there are no more"
+    FORGETFUL = "forgets what it accepted"
+    UNDELETED = "deletion not honoured: it accepted the request and still serves the memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A pull that goes over several connections, because the relay hung up in the middle.
+
+    Attributes:
+        begun_at: when it began.
+        since: where its walks end, or None for a sweep of everything.
+        newest: the latest created_at that came so far, or 0.
+        walks: by kind the oldest second reached so far (None where nothing came yet) and the events of the
+            largest page; those that are done are absent.
+    """
+
+    begun_at: float
+    since: int | None = None
+    newest: int = 0
+    walks: Mapping[int, tuple[int | None, int]] = field(default_factory=dict)
+
+
+class Notes:
+    """The notes of a ledger.
+
+    Args:
+        db: the open ledger file.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    # ── Pulls ───────────────────────────────────────────────────────────────────────────
+
+    def unfinished(self, url: str) -> Unfinished | None:
+        """The pull of a relay that was cut off, or None."""
+        found = self._db.row(
+            "SELECT begun_at, u.since, newest, walks FROM unfinished u JOIN relays USING (relay) WHERE url = ?",
+            url,
+        )
+        if found is None:
+            return None
+        walks = {int(kind): (second, largest) for kind, (second, largest) in json.loads(found[3]).items()}
+        return Unfinished(found[0], found[1], found[2], walks)
+
+    def leave_off(self, url: str, pull: Unfinished | None) -> None:
+        """Remember where a pull was cut off; None for one that ended, however it did."""
+        if pull is None and self.unfinished(url) is None:
+            return
+        with self._db.transaction():
+            self._db.execute(
+                "DELETE FROM unfinished WHERE relay = (SELECT relay FROM relays WHERE url = ?)", url
+            )
+            if pull is not None:
+                self._db.execute(
+                    "INSERT INTO unfinished SELECT relay, ?, ?, ?, ? FROM relays WHERE url = ?",
+                    pull.begun_at,
+                    pull.since,
+                    pull.newest,
+                    json.dumps(dict(pull.walks)),
+                    url,
+                )
+
+    # ── Remarks ─────────────────────────────────────────────────────────────────────────
+
+    def note(self, url: str, remark: Remark, now: float) -> None:
+        """Remember that a relay did this; it counts once an hour."""
+        with self._db.transaction():
+            self._db.execute(
+                "INSERT INTO remarks SELECT relay, ?1, ?2, ?2, 1 FROM relays WHERE url = ?3 "
+                "ON CONFLICT DO UPDATE SET noted_at = ?2, count = count + (counted_at <= ?2 - ?4), "
+                "counted_at = iif(counted_at <= ?2 - ?4, ?2, counted_at)",
+                remark.value,
+                now,
+                url,
+                HEAL_SECONDS,
+            )
+
+    def drop(self, url: str, remark: Remark, before: float | None = None) -> None:
+        """Forget a remark, or one that was not made since a time: the relay has shown that it can do better."""
+        if remark in self._of(url):
+            with self._db.transaction():
+                self._db.execute(
+                    "DELETE FROM remarks WHERE relay = (SELECT relay FROM relays WHERE url = ?1) "
+                    "AND remark = ?2 AND (?3 IS NULL OR noted_at < ?3)",
+                    url,
+                    remark.value,
+                    before,
+                )
+
+    def is_noted(self, url: str, remark: Remark) -> bool:
+        """Whether a relay did this."""
+        return remark in self._of(url)
+
+    def remarks(self, url: str) -> tuple[str, ...]:
+        """What is to be said of a relay, in our words. Once or twice may be an accident: see `LOST_COUNT`."""
+        return tuple(
+            remark
+            for remark, count in self._of(url).items()
+            if remark != Remark.FORGETFUL or count >= LOST_COUNT
+        )
+
+    def _of(self, url: str) -> dict[str, int]:
+        return dict(
+            self._db.rows(
+                "SELECT remark, count FROM remarks JOIN relays USING (relay) WHERE url = ? ORDER BY remark",
+                url,
+            )
+        )

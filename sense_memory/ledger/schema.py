@@ -1,0 +1,99 @@
+"""The tables of the ledger file, as the steps that lead to them. A step that was released is never changed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+APPLICATION_ID: Final = 0x53454E53  # "SENS"
+
+# Each entry migrates from the version of its index; the file's version is the number applied.
+MIGRATIONS: Final = (
+    """
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE events (
+      seq INTEGER PRIMARY KEY AUTOINCREMENT,
+      id BLOB NOT NULL UNIQUE,
+      slot TEXT NOT NULL,
+      kind INTEGER NOT NULL,
+      created_at INTEGER NOT NULL,
+      role INTEGER NOT NULL,
+      quarantined INTEGER NOT NULL DEFAULT 0,
+      body BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX events_by_slot ON events (slot, created_at);
+    CREATE INDEX events_by_second ON events (created_at);
+    CREATE INDEX events_of_journal ON events (created_at) WHERE kind = 4 AND quarantined = 0;
+    CREATE INDEX events_in_quarantine ON events (created_at) WHERE quarantined = 1;
+    CREATE TABLE slots (
+      slot TEXT PRIMARY KEY,
+      mark_at INTEGER NOT NULL,
+      head INTEGER REFERENCES events (seq)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX slots_by_head ON slots (head);
+    CREATE TABLE deletions (
+      target TEXT PRIMARY KEY,
+      until INTEGER NOT NULL,
+      by_event BLOB NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE relays (
+      relay INTEGER PRIMARY KEY,
+      url TEXT NOT NULL UNIQUE,
+      cursor INTEGER,
+      completed_at REAL,
+      swept_at REAL,
+      filled_to INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE TABLE outbox (
+      relay INTEGER NOT NULL REFERENCES relays (relay) ON DELETE CASCADE,
+      event INTEGER NOT NULL REFERENCES events (seq) ON DELETE CASCADE,
+      state TEXT NOT NULL,
+      reason TEXT NOT NULL DEFAULT '',
+      tries INTEGER NOT NULL DEFAULT 0,
+      first_try_at REAL,
+      due_at REAL NOT NULL,
+      seen_at REAL,
+      PRIMARY KEY (relay, event)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX outbox_of_event ON outbox (event);
+    CREATE INDEX outbox_waiting ON outbox (relay, due_at) WHERE state = 'queued';
+    CREATE TABLE access (
+      slot TEXT PRIMARY KEY,
+      last_at REAL NOT NULL,
+      count INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE drafts (
+      draft INTEGER PRIMARY KEY AUTOINCREMENT,
+      slot TEXT NOT NULL,
+      content TEXT NOT NULL,
+      created_at REAL NOT NULL
+    ) STRICT;
+    CREATE TABLE unfinished (
+      relay INTEGER PRIMARY KEY REFERENCES relays (relay) ON DELETE CASCADE,
+      begun_at REAL NOT NULL,
+      since INTEGER,
+      newest INTEGER NOT NULL,
+      walks TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE remarks (
+      relay INTEGER NOT NULL REFERENCES relays (relay) ON DELETE CASCADE,
+      remark TEXT NOT NULL,
+      noted_at REAL NOT NULL,
+      counted_at REAL NOT NULL,
+      count INTEGER NOT NULL,
+      PRIMARY KEY (relay, remark)
+    ) STRICT, WITHOUT ROWID;
+    """,
+    # What a relay holds that is of no use here. A step that teaches the program to read more empties it.
+    """
+    CREATE TABLE aside (
+      relay INTEGER NOT NULL REFERENCES relays (relay) ON DELETE CASCADE,
+      id BLOB NOT NULL,
+      created_at INTEGER NOT NULL,
+      PRIMARY KEY (relay, id)
+    ) STRICT, WITHOUT ROWID;
+    """,
+)
+VERSION: Final = len(MIGRATIONS)

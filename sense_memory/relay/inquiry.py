@@ -1,0 +1,169 @@
+"""What every open question to a relay has in common: how it begins and ends, and how long one waits. No I/O.
+
+A question is a REQ (`page`) or a comparison (`comparison`). A relay may refuse either until one has
+authenticated, answer with a NOTICE only, or not at all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.relay.actions import Send
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sense_memory.relay.actions import Action
+    from sense_memory.relay.conduct import Timeouts
+
+_REMEMBERED_COUNT: Final = 64  # finished subscriptions whose late events are recognised as such
+
+
+@dataclass(slots=True, kw_only=True)
+class Inquiry(ABC):
+    """A question whose answer is still coming in.
+
+    Attributes:
+        opened_at: when it was asked, seconds.
+        heard_at: when the relay last sent something good for it.
+        noticed_at: when a NOTICE came while nothing had arrived yet.
+        waiting: whether it was refused with `auth-required` and waits for NIP-42.
+        resent: whether it was asked again after authenticating.
+    """
+
+    opened_at: float
+    heard_at: float
+    noticed_at: float | None = None
+    waiting: bool = False
+    resent: bool = False
+
+    @property
+    @abstractmethod
+    def unanswered(self) -> bool:
+        """Whether nothing good has arrived yet."""
+
+    @abstractmethod
+    def opening(self, subscription: str) -> str:
+        """The frame that asks."""
+
+    @abstractmethod
+    def closing(self, subscription: str) -> str:
+        """The frame that tells the relay that no more is wanted."""
+
+    @abstractmethod
+    def done(self, subscription: str, reason: str = "", outcome: Outcome = Outcome.ACCEPTED) -> Action:
+        """What came of it; complete if and only if there is no reason why not."""
+
+    def due(self, patience: Timeouts) -> float:
+        """The moment at which patience ends, whichever limit comes first."""
+        return min(end for end, _ in self._ends(patience))
+
+    def overdue(self, patience: Timeouts, now: float) -> str:
+        """Why it has to end now, in our words; empty if it does not."""
+        return next((reason for end, reason in self._ends(patience) if end <= now), "")
+
+    def settled(self, patience: Timeouts, now: float) -> bool:  # noqa: ARG002 - for those that can
+        """Whether it is complete by now although it was left open."""
+        return False
+
+    def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
+        """When patience with it ends, and why; the first that is over counts."""
+        ends = [(self.opened_at + patience.total, "took too long")]
+        if not self.waiting:
+            ends.append((self.heard_at + patience.idle, "went silent"))
+            if self.noticed_at is not None:
+                ends.append((self.noticed_at + patience.notice_settle, "answered with a notice only"))
+        return ends
+
+
+class Inquiries:
+    """The open questions of one connection, by subscription id.
+
+    Args:
+        patience: how long to wait for answers.
+        new_id: makes subscription ids (NIP-01: at most 64 characters).
+    """
+
+    def __init__(self, patience: Timeouts, new_id: Callable[[], str]) -> None:
+        self._patience, self._new_id = patience, new_id
+        self._open: dict[str, Inquiry] = {}
+        self._finished: deque[str] = deque(maxlen=_REMEMBERED_COUNT)
+
+    def ask(self, inquiry: Inquiry) -> tuple[str, list[Action]]:
+        """Open a question: its id, and the frame to send."""
+        subscription = self._new_id()
+        self._open[subscription] = inquiry
+        return subscription, [Send(inquiry.opening(subscription))]
+
+    def find(self, subscription: str) -> Inquiry | None:
+        """An open question that the relay may answer now."""
+        inquiry = self._open.get(subscription)
+        return None if inquiry is None or inquiry.waiting else inquiry
+
+    def was_finished(self, subscription: str) -> bool:
+        """Whether a question was answered completely, not long ago."""
+        return subscription in self._finished
+
+    def noticed(self, now: float) -> None:
+        """A NOTICE came: it may be all the answer that an old relay has."""
+        for inquiry in self._open.values():
+            if inquiry.unanswered and inquiry.noticed_at is None:
+                inquiry.noticed_at = now
+
+    def complete(self, subscription: str) -> list[Action]:
+        """The relay has said everything."""
+        inquiry = self._open.pop(subscription)
+        self._finished.append(subscription)
+        return [Send(inquiry.closing(subscription)), inquiry.done(subscription)]
+
+    def end(self, subscription: str, verdict: Verdict) -> Action:
+        """An incomplete answer to a question that the relay no longer holds."""
+        return self._open.pop(subscription).done(subscription, verdict.reason, verdict.outcome)
+
+    def cut(self, subscription: str, reason: str) -> list[Action]:
+        """An incomplete answer to a question that the relay has to be told about."""
+        closing = Send(self._open[subscription].closing(subscription))
+        return [closing, self.end(subscription, Verdict(Outcome.RETRY, reason))]
+
+    def drop(self, subscription: str) -> list[Action]:
+        """Nobody wants that answer any more."""
+        inquiry = self._open.pop(subscription, None)
+        return [] if inquiry is None else [Send(inquiry.closing(subscription))]
+
+    def ask_again(self, now: float) -> list[Action]:
+        """We are authenticated: ask what was refused before."""
+        actions: list[Action] = []
+        for subscription, inquiry in self._open.items():
+            if inquiry.waiting:
+                inquiry.waiting, inquiry.resent, inquiry.heard_at = False, True, now
+                actions.append(Send(inquiry.opening(subscription)))
+        return actions
+
+    def give_up_waiting(self, verdict: Verdict) -> list[Action]:
+        """We will not be authenticated: end what waited for it."""
+        waiting = [subscription for subscription, inquiry in self._open.items() if inquiry.waiting]
+        return [self.end(subscription, verdict) for subscription in waiting]
+
+    def give_up(self, verdict: Verdict) -> list[Action]:
+        """End everything."""
+        return [self.end(subscription, verdict) for subscription in tuple(self._open)]
+
+    def cut_overdue(self, now: float) -> list[Action]:
+        """End what was waited for long enough."""
+        actions: list[Action] = []
+        for subscription, inquiry in list(self._open.items()):
+            if reason := inquiry.overdue(self._patience, now):
+                actions += self.cut(subscription, reason)
+            elif inquiry.settled(self._patience, now):
+                actions += self.complete(subscription)
+        return actions
+
+    @property
+    def due(self) -> float | None:
+        """When the first of them is overdue, or None."""
+        return min((inquiry.due(self._patience) for inquiry in self._open.values()), default=None)

@@ -1,0 +1,157 @@
+"""A complete pull by comparison (NIP-77): only what differs between a relay and the ledger moves.
+
+What the relay claims to have is fetched by id and verified like any page; what it lacks is queued for it. A
+relay that does not compare, or does not serve what it claims, is left to the walk by pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from sense_memory.errors import RelayError
+from sense_memory.limits import PAGE_COUNT, SWEEP_SECONDS
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
+from sense_memory.nostr.filters import Filter
+from sense_memory.relay.comparison import Comparison
+from sense_memory.relay.hints import frame_bytes, ids_count, may_compare
+from sense_memory.relay.negentropy import Items
+from sense_memory.relay.pull import Pulled
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.ledger.inventory import Pair, Version
+    from sense_memory.relay.connection import RelayConnection
+    from sense_memory.relay.page import Page
+    from sense_memory.relay.pull import Fetch, Take
+
+
+class Stock:
+    """The inventories of a ledger in the form that is compared, kept while nothing changes.
+
+    Args:
+        ledger: the ledger; relays with equal inventories share one.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._inventory = ledger.inventory
+        self._turn = asyncio.Lock()
+        self._versions: dict[str, Version] = {}
+        self._kept: dict[Version, Items] = {}
+
+    async def of(self, url: str) -> tuple[Version, Items]:
+        """A relay's inventory now, and its version."""
+        async with self._turn:
+            version = self._versions[url] = self._inventory.version(url)
+            used = set(self._versions.values())
+            self._kept = {known: items for known, items in self._kept.items() if known in used}
+            if version not in self._kept:
+                pairs = self._inventory.pairs(version)
+                self._kept[version] = await asyncio.to_thread(Items, pairs)  # 100,000 take 0.1 s
+            return version, self._kept[version]
+
+
+class Reconciler:
+    """Compares one relay with the ledger.
+
+    Args:
+        url: the relay, as the ledger knows it.
+        ledger: the ledger.
+        author: its public key, 64 hex digits.
+        stock: shared by the relays of a store.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self, url: str, ledger: Ledger, author: str, stock: Stock, clock: Callable[[], float]
+    ) -> None:
+        self._url, self._ledger, self._stock, self._clock = url, ledger, stock, clock
+        # Without the `p` tag of our journal: relays answer fastest where nothing but author and kinds is named,
+        # and some keep a tree for such filters.
+        self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
+        self._refused_at = float("-inf")
+
+    async def pull(self, connection: RelayConnection, fetch: Fetch, take: Take) -> Pulled | None:
+        """Compare, fetch what only the relay has, and queue what only the ledger has.
+
+        Args:
+            connection: an open connection to the relay.
+            fetch: one REQ, answered by one page.
+            take: where verified events go, page by page.
+
+        Returns:
+            A complete pull; None where the relay has to be walked instead.
+        """
+        now = self._clock()
+        if now - self._refused_at < SWEEP_SECONDS or not may_compare(connection.information):
+            return None
+        version, items = await self._stock.of(self._url)
+        if not self._is_worth_it(len(items)):
+            return None
+        found = await self._compare(connection, items)
+        if not found.complete:
+            self._refused_at = now  # in this process it is not asked again on that day
+            return None
+        known = self._ledger.inventory.known(found.need)
+        wanted = set(found.need).difference(ident for _, ident in known)
+        fetched = _Fetched(fetch, take, ids_count(connection.information))
+        if not await fetched.all(self._wanted, wanted):
+            return None  # it claims what it does not serve, or has a newer version by now
+        holds = [*known, *fetched.pairs]
+        lost = self._ledger.inventory.settle(self._url, version, found.have, holds, self._clock())
+        return fetched.totals + Pulled(newest=items.latest(frozenset(found.have)), missing=lost)
+
+    def _is_worth_it(self, count: int) -> bool:
+        """Whether so many events are likely to be at the relay: not where both never met and we hold few."""
+        is_first = self._ledger.outbox.state(self._url).completed_at is None
+        return count > (PAGE_COUNT if is_first else 0)
+
+    async def _compare(self, connection: RelayConnection, items: Items) -> Comparison:
+        known = connection.information
+        try:
+            return await connection.compare(
+                self._wanted, items, frame_bytes=frame_bytes(known), doubtful=known is None
+            )
+        except RelayError as error:
+            return Comparison(complete=False, reason=error.problem)
+
+
+class _Fetched:
+    """Events fetched by their ids.
+
+    Attributes:
+        pairs: their times and ids.
+        totals: what came, besides.
+    """
+
+    def __init__(self, fetch: Fetch, take: Take, most: int) -> None:
+        self._fetch, self._take, self._most = fetch, take, most
+        self.pairs: list[Pair] = []
+        self.totals = Pulled()
+
+    async def all(self, wanted: Filter, ids: Iterable[bytes]) -> bool:
+        """Fetch events, as many at once as a relay serves; whether all of them came."""
+        missing = dict.fromkeys(ident.hex() for ident in ids)
+        while batch := tuple(islice(missing, self._most)):
+            page = await self._fetch([replace(wanted, ids=batch, limit=len(batch))])
+            if page.events:
+                await self._take(page.events)
+            self.totals += _totals(page)
+            for event in page.events:
+                del missing[event.id]
+                self.pairs.append((event.created_at, bytes.fromhex(event.id)))
+            if not page.complete or not page.events:
+                return False
+        return True
+
+
+def _totals(page: Page) -> Pulled:
+    newest = max((event.created_at for event in page.events), default=0)
+    return Pulled(
+        received=len(page.events), newest=newest, invalid=page.invalid, over_delivered=page.over_delivered
+    )

@@ -1,0 +1,104 @@
+"""SIGKILL while a file comes into being: an export, a new ledger, a migrated one, a snapshot."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from sense_memory import LocalSigner, MemoryStore
+from sense_memory.ledger.database import VERSION
+
+
+NOW = 1_800_000_000
+KEY = "17" * 32
+SIGNER = LocalSigner.from_hex(KEY)
+COUNT = 2_100  # so that an export tells of its progress on the way
+
+
+def store_at(path):
+    return MemoryStore(SIGNER, ledger=path, background=False, clock=lambda: NOW)
+
+
+def version_of(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+async def test_a_killed_export_leaves_the_file_that_was_there_or_the_new_one_whole(killer, folder):
+    ledger, target = folder / "a.db", folder / "export.jsonl"
+    async with store_at(ledger) as store:
+        await store.remember_many((f"k{number}", "v") for number in range(COUNT))
+        bodies = set(store._ledger.bodies())
+    ends, points = set(), set()
+    async with killer() as kill:
+
+        def order(step):
+            target.write_bytes(b"what was there\n")
+            return {"key": KEY, "ledger": str(ledger), "now": NOW, "to": str(target)}
+
+        async for death in kill.at_every_step("export", order):
+            points.add(death.at)
+            lines = target.read_bytes().splitlines()
+            ends.add(len(lines))
+            assert lines == [b"what was there"] or set(lines) == bodies
+            async with store_at(ledger) as store:
+                assert store.integrity() == []
+                assert store.export(folder / "again.jsonl", overwrite=True) == COUNT
+    assert ends == {1, COUNT}
+    assert points >= {"progress", "fsync", "to be moved", "moved"}
+
+
+async def test_a_killed_migration_leaves_the_old_ledger_or_the_new_one(killer, folder):
+    versions = set()
+    async with killer() as kill:
+
+        async def made(step):
+            path = folder / f"{step}.db"
+            await kill.run("old", key=KEY, ledger=str(path), now=NOW)
+            assert version_of(path) == 1
+            return {"key": KEY, "ledger": str(path), "now": NOW}
+
+        async for death in kill.at_every_step("migrate", made):
+            path = folder / f"{death.step}.db"
+            versions.add(version_of(path))
+            async with store_at(path) as store:
+                assert store.integrity() == []
+                assert (await store.recall("old")).value == "from before"
+            assert version_of(path) == VERSION
+    assert versions == {1, VERSION}
+
+
+async def test_a_ledger_that_was_killed_while_it_was_made_is_made_by_the_next_start(killer, folder):
+    async with killer() as kill:
+
+        def order(step):
+            return {"key": KEY, "ledger": str(folder / f"{step}.db"), "now": NOW}
+
+        async for death in kill.at_every_step("migrate", order):
+            async with store_at(folder / f"{death.step}.db") as store:
+                await store.remember("k", "v")
+                assert store.integrity() == []
+
+
+async def test_a_killed_snapshot_brings_nothing_back_and_hides_nothing(killer, folder):
+    """Closing a store writes a snapshot, forgetting removes it; the ledger is right whatever became of it."""
+    ends = set()
+    async with killer() as kill:
+
+        def order(step):
+            return {"key": KEY, "ledger": str(folder / f"{step}.db"), "now": NOW}
+
+        async for death in kill.at_every_step("snapshot", order):
+            path = folder / f"{death.step}.db"
+            told = death.was_told("value")
+            for _ in range(2):
+                async with store_at(path) as store:
+                    assert store.integrity() == []
+                    found = {memory.key: memory.value for memory in await store.recall_all()}
+                assert found["k1"] in {told[-1], "new"}
+                assert set(found.values()) == {found["k1"]}
+                assert "k0" in found or told[-1] == "new"
+                assert "k0" not in found or not death.was_told("forgot")
+            ends.add((folder / f"{death.step}.db.snapshot").exists())
+            assert not list(folder.glob(f"{death.step}.db*.part"))
+    assert True in ends

@@ -1,0 +1,74 @@
+"""P-01 kill_at_every_point, on the way in: SIGKILL at every step of bringing a memory to a fresh device."""
+
+from __future__ import annotations
+
+import json
+
+from relays.faults import FaultyRelay, Record
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+
+
+COUNT, SECOND, PAGE = 120, 30, 40  # in all, of one second, and what a page of the relay holds
+KEY = "17" * 32
+POINTS = {
+    "connected",
+    "EOSE received",
+    "page written",
+    "page committed",
+    "cursor written",
+    "cursor committed",
+    "EVENT sent",
+    "OK committed",
+}
+
+
+def ids(store):
+    return {json.loads(body)["id"] for body in store._ledger.bodies()}
+
+
+async def test_p01_kill_at_every_point_of_a_pull(killer, folder, clock):
+    """Half a pull is never taken for a whole one: the rest comes, once, and nothing is sent before."""
+    points, partial, record, signer = set(), set(), Record(), LocalSigner.from_hex(KEY)
+    options = {"background": False, "clock": clock}
+    async with (
+        EmbeddedRelay(clock=clock, max_limit=PAGE) as relay,
+        FaultyRelay(relay.url, record) as seen,
+        killer() as kill,
+    ):
+        async with MemoryStore(signer, [relay.url], ledger=":memory:", **options) as writer:
+            for start in range(0, COUNT, SECOND):
+                clock.advance(1)
+                await writer.remember_many((f"k{number}", "v") for number in range(start, start + SECOND))
+            entry = await writer.journal("dear")
+            forgotten = await writer.remember("k0", "forgotten")
+            deletion = await writer.forget("k0")
+            assert (await writer.sync()).in_step
+            theirs = {memory.event_id for memory in await writer.recall_all()} | {entry, deletion}
+            assert len(theirs) == COUNT + 1
+
+        def order(step):
+            ledger = str(folder / f"{step}.db")
+            mine = {"mine": f"mine {step}", "now": clock()}
+            return {"key": KEY, "relays": [seen.url], "ledger": ledger, **mine}
+
+        async for death in kill.at_every_step("pull", order):
+            points.add(death.at)
+            path = order(death.step)["ledger"]
+            async with MemoryStore(signer, [seen.url], ledger=path, **options) as store:
+                assert store.integrity() == []
+                held = ids(store)
+                partial.add(len(held & theirs))
+                assert set(death.was_told("id")) <= held
+                is_complete = store._ledger.outbox.state(seen.url).completed_at is not None
+                assert theirs <= held or not is_complete
+                assert is_complete or not record.published
+
+                assert (await store.sync()).in_step
+                assert theirs | held <= ids(store)
+                assert forgotten not in ids(store)
+                assert await store.recall("k0") is None
+                assert not set(record.published) & theirs, "what a relay served is not sent back to it"
+            record.frames.clear()
+            clock.advance(1)  # what each run writes gets a second of its own
+    assert points >= POINTS, POINTS - points
+    assert len(partial) > COUNT // PAGE, "the kills came between pages"

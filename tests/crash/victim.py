@@ -1,0 +1,277 @@
+"""The process that gets killed: it plays a scenario and ends itself with SIGKILL at the N-th step.
+
+A step is a moment at which a crash could matter: before and after a commit, after a dial, before and after a
+message. Nothing in the package knows of steps; this script wraps the functions at its edges. Orders come as
+JSON lines on stdin; each is played by a fork, so that the imports are paid for once. What the scenario was
+told is done goes to a log file, line by line, as it outlives the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import sys
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
+
+import sense_memory.relay.pool
+from sense_memory import LocalSigner, MemoryStore
+from sense_memory.ledger import Ledger, database
+from sense_memory.ledger.database import Database
+from sense_memory.ledger.outbox import Outbox
+from sense_memory.limits import SNAPSHOT_NEW_COUNT
+from sense_memory.relay import websocket
+from sense_memory.relay.websocket import RelaySocket
+
+
+assert sense_memory.relay.pool  # imported before the fork, as the store would do when it first needs a relay
+
+
+class Steps:
+    """Counts steps, and ends the process at one of them.
+
+    Args:
+        last: the step to die at, from 1; 0 survives.
+        log: where to say so, and what was done.
+    """
+
+    def __init__(self, last: int, log: str) -> None:
+        self.last, self.taken = last, 0
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def __call__(self, name: str) -> None:
+        self.taken += 1
+        if self.taken == self.last:
+            self.say(killed=name)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def say(self, **what: object) -> None:
+        os.write(self._log, json.dumps(what).encode() + b"\n")
+
+
+# ── Where the steps are ─────────────────────────────────────────────────────────────────
+
+
+def wrap_transactions(step: Steps) -> None:
+    """`… written` lies before COMMIT, `… committed` after it; the names say whose transaction it is."""
+    begin, whose = Database.transaction, ["ledger"]
+
+    @contextmanager
+    def transaction(db):
+        name = whose[-1]
+        with begin(db):
+            yield
+            step(f"{name} written")
+        step(f"{name} committed")
+
+    Database.transaction = transaction
+    for owner, method, name in (
+        (Ledger, "append", "event"),
+        (Ledger, "apply", "page"),
+        (Outbox, "record", "OK"),
+        (Outbox, "completed", "cursor"),
+    ):
+        setattr(owner, method, named(getattr(owner, method), name, whose))
+    fold = Database.checkpoint
+
+    def checkpoint(db):
+        fold(db)
+        step("checkpoint")
+
+    Database.checkpoint = checkpoint
+
+
+def named(call, name, whose):
+    def wrapper(*args, **options):
+        whose.append(name)
+        try:
+            return call(*args, **options)
+        finally:
+            whose.pop()
+
+    return wrapper
+
+
+def wrap_sockets(step: Steps, *answers: str) -> None:
+    """After the dial, after each EVENT of ours, and after each frame of these kinds.
+
+    The events of a page are no steps: they are not kept before the page is.
+    """
+    dial, put, take = websocket.open_socket, RelaySocket.put, RelaySocket.take
+
+    async def open_socket(*args):
+        found = await dial(*args)
+        step("connected")
+        return found
+
+    async def send(socket, text, seconds):
+        await put(socket, text, seconds)
+        if text.startswith('["EVENT"'):
+            step("EVENT sent")
+
+    async def receive(socket):
+        data = await take(socket)
+        kind = json.loads(data)[0]
+        if kind in answers:
+            step(f"{kind} received")
+        return data
+
+    websocket.open_socket, RelaySocket.put, RelaySocket.take = open_socket, send, receive
+
+
+def wrap_statements(step: Steps) -> None:
+    """Before every SQL statement of the ledger, and around its making."""
+    connect, link = sqlite3.connect, os.link
+
+    def traced(*args, **options):
+        connection = connect(*args, **options)
+        connection.set_trace_callback(lambda _: step("statement"))
+        return connection
+
+    def linked(*args, **options):
+        step("to be linked")
+        link(*args, **options)
+        step("linked")
+
+    sqlite3.connect, os.link = traced, linked
+
+
+def wrap_files(step: Steps) -> None:
+    """Around what makes a file appear under its name."""
+    flush, replace = os.fsync, Path.replace
+
+    def fsync(descriptor):
+        flush(descriptor)
+        step("fsync")
+
+    def moved(path, target):
+        step("to be moved")
+        found = replace(path, target)
+        step("moved")
+        return found
+
+    os.fsync, Path.replace = fsync, moved
+
+
+# ── Scenarios ───────────────────────────────────────────────────────────────────────────
+
+
+def store_of(order) -> MemoryStore:
+    return MemoryStore(
+        LocalSigner.from_hex(order["key"]),
+        order.get("relays", ()),
+        ledger=order["ledger"],
+        background=False,
+        clock=lambda: order["now"],
+    )
+
+
+async def publish(order, step: Steps) -> None:
+    """Three memories and a journal entry, sent; then one of them forgotten and one edited, sent."""
+    wrap_transactions(step)
+    wrap_sockets(step, "OK")
+    async with store_of(order) as store:
+        for key in ("a", "b", "c"):
+            step.say(remember=key, id=await store.remember(key, f"{key} one"))
+        step.say(journal="dear", id=await store.journal("dear"))
+        step.say(synced=(await store.sync()).in_step)
+        step.say(forget="b", id=await store.forget("b"))
+        step.say(remember="a", id=await store.remember("a", "a two"))
+        step.say(synced=(await store.sync()).in_step)
+
+
+async def pull(order, step: Steps) -> None:
+    """A fresh device that already wrote something brings everything in, page by page."""
+    wrap_transactions(step)
+    wrap_sockets(step, "EOSE")
+    async with store_of(order) as store:
+        step.say(remember=order["mine"], id=await store.remember(order["mine"], "mine"))
+        step.say(synced=(await store.sync()).in_step)
+
+
+async def heal(order, step: Steps) -> None:
+    """One sync, with a relay that has lost what it had accepted."""
+    wrap_transactions(step)
+    wrap_sockets(step, "EOSE", "NEG-MSG", "OK")
+    async with store_of(order) as store:
+        step.say(synced=(await store.sync()).in_step)
+
+
+async def export(order, step: Steps) -> None:
+    wrap_files(step)
+    async with store_of(order) as store:
+        step.say(count=store.export(order["to"], overwrite=True, progress=lambda _: step("progress")))
+
+
+async def old(order, step: Steps) -> None:
+    """A ledger of the first schema, with the memory of one that is written now; no steps."""
+    now = {**order, "ledger": f"{order['ledger']}.now"}
+    async with store_of(now) as store:
+        step.say(id=await store.remember("old", "from before"))
+    database.MIGRATIONS, database.VERSION = database.MIGRATIONS[:1], 1
+    db = Database(order["ledger"], store.public_key)
+    db.execute("ATTACH ? AS now", now["ledger"])
+    for (table,) in db.rows("SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name <> 'meta'"):
+        columns = ", ".join(name for (name,) in db.rows("SELECT name FROM pragma_table_info(?)", table))
+        db.execute(f"INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {columns} FROM now.{table}")
+    db.execute("DETACH now")
+    db.close()
+
+
+async def migrate(order, step: Steps) -> None:
+    """Open the ledger: migrate the one that is there, or make a new one."""
+    wrap_statements(step)
+    Ledger(order["ledger"], LocalSigner.from_hex(order["key"]).public_key).close()
+
+
+async def snapshot(order, step: Steps) -> None:
+    """Memories enough for a snapshot; then one more, and one that goes."""
+    async with store_of(order) as store:
+        await store.remember_many((f"k{number}", "v") for number in range(SNAPSHOT_NEW_COUNT))
+        step.say(remembered="k1", value="v")
+    wrap_transactions(step)
+    wrap_files(step)
+    async with store_of(order) as store:
+        await store.remember_many((f"k{number}", "new") for number in range(SNAPSHOT_NEW_COUNT))
+        step.say(remembered="k1", value="new")
+    async with store_of(order) as store:
+        await store.recall_all()
+        await store.forget("k0")
+        step.say(forgot="k0")
+    step("closed")
+
+
+SCENARIOS = {call.__name__: call for call in (publish, pull, heal, export, old, migrate, snapshot)}
+
+
+# ── Orders ──────────────────────────────────────────────────────────────────────────────
+
+
+def play(order) -> None:
+    """In the fork: never returns."""
+    try:
+        step = Steps(order["step"], order["log"])
+        asyncio.run(SCENARIOS[order["scenario"]](order, step))
+        step.say(finished=step.taken)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        fork = os.fork()
+        if not fork:
+            play(json.loads(line))
+        _, status = os.waitpid(fork, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import functools
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from sense_memory.interfaces.cli import backup
+from sense_memory.keyfile import read_key_text, write_ncryptsec
+from sense_memory.nostr import nip49
+from sense_memory.nostr.keys import Secret, parse_secret
+
+
+PASSWORD = "correct horse battery staple"
+
+
+@pytest.fixture
+def cheap(monkeypatch):
+    """Encryption at the lowest cost that opens: four times as fast."""
+    monkeypatch.setattr(nip49, "encrypt_secret", functools.partial(nip49.encrypt_secret, log_n=16))
+
+
+@pytest.fixture
+def written(agent, cheap):
+    """An agent with a memory and a journal entry."""
+    agent("remember", "k", "v")
+    agent("journal", "hello")
+    return agent
+
+
+@pytest.fixture
+def usb(tmp_path):
+    return tmp_path / "usb"
+
+
+def files(folder):
+    return sorted(path.name.replace(path.stem[-15:], "TIME") for path in folder.glob("*.jsonl"))
+
+
+def test_a_backup_restores_everything_on_an_empty_machine(written, usb, home, nsec):
+    made = written.json("backup", usb, "--password-stdin", stdin=f"{PASSWORD}\n")
+    memories = written.json("list")
+    home.rename(home.with_name("lost"))
+
+    written(
+        "init",
+        "--import",
+        "--password-stdin",
+        stdin=f"{read_key_text(usb / 'default.ncryptsec')}\n{PASSWORD}\n",
+    )
+    assert written("import", made["memories"]).stdout == "new  known\n  2      0\n"
+
+    assert written.json("list") == memories
+    assert written.json("recent")[0]["content"] == "hello"
+    assert (home / "keys" / "default.key").read_text() == f"{nsec}\n"
+
+
+def test_a_backup_says_what_to_keep_where(written, usb):
+    shown = written("backup", usb, "--password-stdin", stdin=f"{PASSWORD}\n").stdout
+
+    assert shown.startswith("Backup of agent 'default', npub1")
+    assert f"  key       {usb}/default.ncryptsec  (encrypted with the password)\n" in shown
+    assert "(2 events, 1.2 kB)" in shown
+    assert "the password apart from it" in shown
+    assert "sense-memory init --import < KEY" in shown
+    assert all(len(line) <= 120 for line in shown.splitlines()[4:])
+    assert files(usb) == ["default-TIME.jsonl"]
+    for path in usb.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert usb.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_backup_as_json_names_the_files_and_no_secret(written, usb, secrets):
+    result = written("--json", "backup", usb, "--password-stdin", stdin=PASSWORD)
+
+    made = written.json("--agent", "default", "backup", usb / "again", "--password-stdin", stdin=PASSWORD)
+    assert set(made) == {"agent", "npub", "memories", "events", "key", "key_done"}
+    assert (made["agent"], made["events"], made["key_done"]) == ("default", 2, "written")
+    held = "".join(path.read_text() for path in usb.rglob("*") if path.is_file())
+    for secret in (*secrets, PASSWORD):
+        assert secret not in result.output
+        assert secret not in held
+
+
+def test_a_second_backup_keeps_the_first_and_checks_the_password(written, usb, monkeypatch):
+    written("backup", usb, "--password-stdin", stdin=PASSWORD)
+    before = (usb / "default.ncryptsec").read_text()
+    monkeypatch.setattr(backup.time, "time", lambda: 1_800_000_000)
+
+    assert "the password opens it" in written("backup", usb, "--password-stdin", stdin=PASSWORD).stdout
+    assert (usb / "default.ncryptsec").read_text() == before
+    assert files(usb) == ["default-TIME.jsonl"] * 2
+    assert (usb / "default-20270115-080000.jsonl").exists()
+
+    wrong = written("backup", usb, "--password-stdin", stdin="wrong", code=2)
+    assert "exists; it was not touched" in wrong.stderr
+
+
+def test_a_disk_that_knows_no_permissions_takes_a_backup_too(written, usb):
+    """A memory stick shows every file as readable by all."""
+    written("backup", usb, "--password-stdin", stdin=PASSWORD)
+    (memories,) = usb.glob("*.jsonl")
+    memories.unlink()
+    (usb / "default.ncryptsec").chmod(0o755)
+
+    assert written.json("backup", usb, "--password-stdin", stdin=PASSWORD)["key_done"] == "checked"
+
+
+def test_a_password_that_does_not_open_the_key_that_is_there_writes_nothing(written, usb):
+    written("backup", usb, "--password-stdin", stdin=PASSWORD)
+    before = sorted(usb.iterdir())
+    (memories,) = usb.glob("*.jsonl")
+    memories.rename(usb / "kept.jsonl")
+
+    result = written("backup", usb, "--password-stdin", stdin="wrong", code=1)
+
+    assert "the password does not open" in result.stderr
+    assert "Nothing was changed" in result.stderr
+    assert sorted(usb.iterdir()) == [usb / "default.ncryptsec", usb / "kept.jsonl"] != before
+
+
+def test_a_folder_with_the_key_of_another_is_refused(written, usb):
+    write_ncryptsec(usb / "default.ncryptsec", nip49.encrypt_secret(Secret.generate(), PASSWORD))
+
+    result = written("backup", usb, "--password-stdin", stdin=PASSWORD, code=2)
+
+    assert "holds another key, which was not touched" in result.stderr
+    assert files(usb) == []
+
+
+@pytest.mark.parametrize("given", ["", "\n", "\r\n"])
+def test_an_empty_password_is_refused(written, usb, given):
+    result = written("backup", usb, "--password-stdin", stdin=given, code=2)
+
+    assert "an empty password protects nothing; nothing was written" in result.stderr
+    assert not usb.exists()
+
+
+def test_without_a_terminal_nobody_is_asked(written, usb):
+    assert "--password-stdin" in written("backup", usb, code=2).stderr
+    assert not usb.exists()
+
+
+def test_a_terminal_is_asked_twice_without_echo(written, usb, nsec):
+    """A real terminal, at the real cost: what is typed comes back neither on it nor in the output."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "200"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "sense_memory", "backup", str(usb)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        start_new_session=True,
+    ) as running:
+        os.close(theirs)
+        shown = b""
+        for prompt in (b"Password for the key: ", b"The same once more: "):
+            while not shown.endswith(prompt):
+                shown += os.read(ours, 1)
+            os.write(ours, f"{PASSWORD}\n".encode())
+        try:
+            while part := os.read(ours, 65_536):
+                shown += part
+        except OSError:  # Linux says EIO where the other end has closed
+            pass
+        os.close(ours)
+        assert running.wait(20) == 0
+    assert b"Backup of agent 'default'" in shown
+    assert PASSWORD.encode() not in shown
+    with nip49.decrypt_secret(read_key_text(usb / "default.ncryptsec"), PASSWORD) as secret:
+        assert secret == parse_secret(nsec)
+
+
+def test_passwords_that_differ_or_are_empty_write_nothing(home, usb, monkeypatch):
+    class Context:
+        def fail(self, message):
+            raise AssertionError(message)
+
+    class Terminal:
+        @staticmethod
+        def isatty():
+            return True
+
+    monkeypatch.setattr(backup.sys, "stdin", Terminal)
+    monkeypatch.setattr(backup.sys, "stderr", Terminal)
+    answers = ["one", "two", "", "once"]
+    monkeypatch.setattr("getpass.getpass", lambda prompt: answers.pop(0))
+
+    with pytest.raises(backup.InvalidInput, match="differ; nothing was written"):
+        backup._asked(Context(), again=True)
+    with pytest.raises(backup.InvalidInput, match="empty password"):
+        backup._asked(Context(), again=True)
+    assert backup._asked(Context(), again=False) == "once"

@@ -1,0 +1,80 @@
+"""The scripts' stage: a home folder with a key, relays in the test's own loop, and scripts as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.keyfile import write_secret
+from sense_memory.nostr.keys import Secret
+
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+@dataclass
+class Done:
+    """What a process left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Agent:
+    """An agent of this machine, and what its owner runs."""
+
+    def __init__(self, home: Path, secret: Secret) -> None:
+        self.home, self.signer = home, LocalSigner(secret)
+        self.nsec = secret.nsec()
+
+    def store(self, *relays, **options) -> MemoryStore:
+        """A new device of the key."""
+        return MemoryStore(self.signer, relays, ledger=":memory:", background=False, **options)
+
+    async def run(self, script, *arguments, stdin="") -> Done:
+        """Run a script as a process of its own, outside its folder; what it shows never holds the key."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-W", "error", SCRIPTS / script, *arguments),
+            cwd=self.home,
+            env={**os.environ, "SENSE_MEMORY_HOME": str(self.home), "COLUMNS": "100"},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(30):
+            out, err = await process.communicate(stdin.encode())
+        assert self.nsec.encode() not in out + err
+        return Done(process.returncode, out.decode(), err.decode())
+
+
+@pytest.fixture
+def agent(tmp_path, monkeypatch):
+    for name in ("NOSTR_NSEC", "SENSE_MEMORY_KEY_FILE", "SENSE_MEMORY_RELAYS", "SENSE_MEMORY_AGENT"):
+        monkeypatch.delenv(name, raising=False)
+    secret = Secret.generate()
+    write_secret(tmp_path / "keys" / "default.key", secret)
+    return Agent(tmp_path, secret)
+
+
+@pytest.fixture
+def relays():
+    """Opens so many relays; gives their URLs."""
+
+    @asynccontextmanager
+    async def relays(count):
+        async with EmbeddedRelay() as one:
+            if count == 1:
+                yield (one.url,)
+                return
+            async with relays(count - 1) as others:
+                yield (one.url, *others)
+
+    return relays

@@ -1,0 +1,324 @@
+"""The arrows run downward: read from the imports themselves, so that the design page can not drift from the code."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import sense_memory
+
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "sense_memory"
+MAX_LINES = 350
+
+# Top to bottom. A module imports from its own tier and from those below, never from above.
+TIERS = (
+    {"interfaces", "__main__"},
+    {"blocking"},
+    {"store"},
+    {"settings", "agentkey", "configfile", "keychain"},
+    {
+        "reader",
+        "writer",
+        "envelope",
+        "timeline",
+        "portable",
+        "keyfile",
+        "status",
+        "relay",
+        "ledger",
+        "snapshot",
+    },
+    {"nostr"},
+    {"models", "limits", "errors"},
+)
+
+# What a folder may never know, whatever its tier.
+BLIND_TO = {
+    "relay": {"models", "envelope", "reader", "writer", "store", "timeline", "portable"},
+    "ledger": {"relay", "envelope", "models", "reader", "writer"},
+    "envelope": {"relay", "ledger", "store"},
+    "reader": {"relay", "store", "writer"},
+    "writer": {"relay", "store"},
+    "snapshot": {"relay", "store", "models", "reader", "writer"},
+}
+
+
+def modules():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(file):
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+@cache
+def imports_of(file, *, at_run_time=False):
+    """Every module that a file imports; with `at_run_time` only what importing the file itself imports."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    nodes = _at_module_level(tree.body) if at_run_time else ast.walk(tree)
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file} imports relatively"
+            for alias in node.names:
+                longer = f"{node.module}.{alias.name}"
+                found.add(longer if _is_module(longer) else node.module)
+    return frozenset(found)
+
+
+def _at_module_level(body):
+    for node in body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if isinstance(node, ast.If | ast.Try | ast.With):
+            yield from _at_module_level(node.body)
+        else:
+            yield node
+
+
+def _is_module(name):
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def part_of(module):
+    """`sense_memory.relay.pull` → `relay`; empty for the package itself and for what is not ours."""
+    names = module.split(".")
+    return names[1] if names[0] == "sense_memory" and len(names) > 1 else ""
+
+
+def tier_of(part):
+    return next((number for number, tier in enumerate(TIERS) if part in tier), None)
+
+
+# ── Arrows ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_part_has_its_tier():
+    parts = {part_of(name_of(file)) for file in modules()} - {""}
+
+    assert {part for part in parts if tier_of(part) is None} == set()
+
+
+def test_arrows_run_downward():
+    wrong = [
+        f"{name_of(file)} imports {module}"
+        for file in modules()
+        if part_of(name_of(file))
+        for module in imports_of(file)
+        if part_of(module) and tier_of(part_of(module)) < tier_of(part_of(name_of(file)))
+    ]
+
+    assert wrong == []
+
+
+def test_what_must_stay_blind_is_blind():
+    wrong = [
+        f"{name_of(file)} imports {module}"
+        for file in modules()
+        for module in imports_of(file)
+        if part_of(module) in BLIND_TO.get(part_of(name_of(file)), ())
+    ]
+
+    assert wrong == []
+
+
+def test_the_protocol_knows_limits_errors_and_itself():
+    known = {part_of(module) for file in (PACKAGE / "nostr").glob("*.py") for module in imports_of(file)}
+
+    assert known <= {"", "nostr", "limits", "errors"}
+
+
+def test_nothing_imports_in_a_circle():
+    graph = {name_of(file): imports_of(file, at_run_time=True) for file in modules()}
+    done, path = set(), []
+
+    def visit(module):
+        if module in path:
+            pytest.fail(" → ".join([*path[path.index(module) :], module]))
+        if module in graph and module not in done:
+            path.append(module)
+            for below in sorted(graph[module]):
+                visit(below)
+            done.add(path.pop())
+
+    for module in graph:
+        visit(module)
+
+
+def test_this_test_sees_imports_wherever_they_stand():
+    """Hollow-proof: late imports and imports for type checkers count as arrows too."""
+    store = imports_of(PACKAGE / "store.py")
+
+    assert "sense_memory.relay.pool" in store
+    assert "sense_memory.reader" in store
+    assert "sense_memory.relay.pool" not in imports_of(PACKAGE / "store.py", at_run_time=True)
+    assert "sense_memory.ledger" in imports_of(PACKAGE / "store.py", at_run_time=True)
+
+
+# ── Edges of the world ──────────────────────────────────────────────────────────────────
+
+
+def importers_of(*names):
+    return {
+        name_of(file)
+        for file in modules()
+        if any(module.split(".")[0] in names for module in imports_of(file))
+    }
+
+
+def test_only_the_ledger_and_the_embedded_relays_shelf_open_databases():
+    """The embedded relay's other parts may catch what its shelf raises; nobody else knows what SQLite is."""
+    openers = {
+        name_of(file)
+        for file in modules()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "sqlite3.connect"
+    }
+
+    assert openers == {"sense_memory.ledger.database", "sense_memory.relay.shelf"}
+    assert {part_of(module) for module in importers_of("sqlite3")} == {"ledger", "relay"}
+    assert "sqlite3" not in {
+        module
+        for name in ("pool", "sync", "pull", "session", "connection")
+        for module in imports_of(PACKAGE / "relay" / f"{name}.py")
+    }
+
+
+def test_only_relay_drivers_open_sockets():
+    speakers = importers_of("websockets", "socket", "ssl", "http", "urllib", "httpx", "requests", "aiohttp")
+
+    assert {part_of(module) for module in speakers} <= {"relay"}
+
+
+def test_the_protocol_has_no_io_and_no_clock():
+    worldly = {
+        "asyncio",
+        "socket",
+        "sqlite3",
+        "websockets",
+        "time",
+        "datetime",
+        "os",
+        "pathlib",
+        "threading",
+        "subprocess",
+    }
+    found = {
+        f"{name_of(file)} imports {module}"
+        for file in (PACKAGE / "nostr").glob("*.py")
+        for module in imports_of(file)
+        if module.split(".")[0] in worldly
+    }
+
+    assert found == set()
+
+
+def test_time_is_a_parameter_below_the_store():
+    """The clock is read where a user's call or a relay's connection begins, and handed down from there."""
+    clocks = importers_of("time", "datetime")
+
+    assert {part_of(module) for module in clocks} <= {"store", "relay", "interfaces", "settings"}
+    assert (
+        not {f"sense_memory.relay.{name}" for name in ("session", "page", "pull", "batch", "sync", "pool")}
+        & clocks
+    )
+
+
+def test_the_command_line_is_the_only_part_that_talks_to_a_terminal():
+    assert {part_of(module) for module in importers_of("typer", "rich", "click")} == {"interfaces"}
+
+
+# ── Shape ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_module_that_outgrows_350_lines_is_two_modules():
+    """`store.py`, all signatures and docstrings, may be longer."""
+    lengths = {name_of(file): len(file.read_text(encoding="utf-8").splitlines()) for file in modules()}
+
+    long = {name: count for name, count in lengths.items() if count > MAX_LINES}
+    assert long.keys() <= {"sense_memory.store"}, long
+
+
+def test_nothing_is_called_utils_helpers_or_manager():
+    vague = ("util", "helper", "manager")
+    names = [file.stem for file in modules()]
+    for file in modules():
+        names += [
+            node.name
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+
+    assert [name for name in names if any(word in name.lower() for word in vague)] == []
+
+
+def test_every_module_begins_by_saying_what_it_is_for():
+    for file in modules():
+        assert ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))), name_of(file)
+
+
+def test_scripts_use_only_what_is_public():
+    public = set(sense_memory.__all__)
+    for file in sorted((ROOT / "scripts").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sense_memory":
+                assert node.module == "sense_memory", file
+                assert {alias.name for alias in node.names} <= public, file
+
+
+# ── What importing costs ────────────────────────────────────────────────────────────────
+
+HEAVY = {
+    "websockets",
+    "typer",
+    "rich",
+    "sqlite3",
+    "requests",
+    "pydantic",
+    "numpy",
+    "tornado",
+    "asyncio",
+    "nostr_sdk",
+}
+
+
+def loaded_by(statement):
+    """The heavy modules that a fresh interpreter has loaded after a statement."""
+    program = f"import sys; {statement}; print(*sorted({HEAVY!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True, cwd=ROOT
+    )
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    assert loaded_by("import sense_memory") == set()
+
+
+def test_errors_and_versions_are_free():
+    assert loaded_by("from sense_memory import SenseMemoryError, StoreClosed, __version__") == set()
+
+
+def test_a_store_without_relays_loads_no_sockets_and_no_terminal():
+    assert loaded_by("from sense_memory import LocalSigner, MemoryStore") <= {
+        "sqlite3",
+        "pydantic",
+        "asyncio",
+    }
+
+
+def test_every_public_name_can_be_had():
+    for name in sense_memory.__all__:
+        assert getattr(sense_memory, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        sense_memory.nonsense  # noqa: B018 - the access is the test

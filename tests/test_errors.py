@@ -1,0 +1,250 @@
+"""The error tree: drawn, exported and worded as promised. A changed sentence is a changed promise."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+
+import pytest
+
+import sense_memory
+from sense_memory import errors
+from sense_memory.errors import SenseMemoryError
+
+
+ID = "ab" * 32
+CLASSES = {
+    name: found
+    for name, found in vars(errors).items()
+    if inspect.isclass(found) and issubclass(found, SenseMemoryError)
+}
+
+# Those with a sentence of their own: the error and every word of it.
+SENTENCES = [
+    (
+        errors.InvalidSetting("SENSE_MEMORY_RELAYS", "environment", "not a relay"),
+        "SENSE_MEMORY_RELAYS (from environment): not a relay",
+    ),
+    (
+        errors.TooLargeError(40_961, 40_960),
+        (
+            "the memory needs 40,961 bytes and at most 40,960 fit an event that common relays accept; "
+            "nothing was written. Split it into several memories."
+        ),
+    ),
+    (
+        errors.KeyMissing(("the environment", "/home/a/.env")),
+        (
+            "no secret key found; looked at the environment, /home/a/.env. "
+            "Make one with `sense-memory init`, or point SENSE_MEMORY_KEY_FILE to yours."
+        ),
+    ),
+    (
+        errors.KeyMissing(("the key file",), locked="the key file a.key"),
+        (
+            "the only secret key found, in the key file a.key, is encrypted, and nobody could be asked for its "
+            "password; it is untouched. Looked at the key file. "
+            "Run this in a terminal, or pass `ask_password` to `find_secret`."
+        ),
+    ),
+    (
+        errors.KeychainError("it is locked"),
+        "the system's keyring: it is locked. A key file of mode 600 works without it.",
+    ),
+    (
+        errors.MissingExtra("keyring", "sense-memory[keyring]"),
+        (
+            "this needs the extra `keyring`, which is not installed; nothing was changed. "
+            "Run: pip install 'sense-memory[keyring]'"
+        ),
+    ),
+    (
+        errors.MisfiledError(ID),
+        (
+            "event abababababababab… holds a memory of another address; it was not applied. "
+            "Someone with this key moved it, or a writer is faulty."
+        ),
+    ),
+    (
+        errors.NeedsNewerVersion(ID, 2),
+        (
+            "event abababababababab… needs a newer version of sense-memory (schema 2); "
+            "it is kept untouched. Upgrade to read it."
+        ),
+    ),
+    (
+        errors.SealVerificationError(),
+        (
+            "the signer's ciphertext does not open to the text that was given; nothing was stored or sent, "
+            "the text is still yours. Check the signer and try again."
+        ),
+    ),
+    (
+        errors.ClockSkewError(1_000, 87_400),
+        (
+            "this clock reads 1000 but the newest version seen is from 87400, 86400 s ahead; "
+            "nothing was written. Check the clocks of this and the other devices."
+        ),
+    ),
+    (
+        errors.ClockSkewError(1_000, 87_400, (3,)),
+        (
+            "this clock reads 1000 but the newest version seen is from 87400, 86400 s ahead; "
+            "nothing was written, and the text is kept as draft 3. "
+            "Check the clocks of this and the other devices."
+        ),
+    ),
+    (
+        errors.ClockSkewError(1_000, 87_400, (3, 4, 5)),
+        (
+            "this clock reads 1000 but the newest version seen is from 87400, 86400 s ahead; "
+            "nothing was written, and the texts are kept as drafts 3 to 5. "
+            "Check the clocks of this and the other devices."
+        ),
+    ),
+    (
+        errors.WrongKeyError("npub1one", "npub1two"),
+        (
+            "this ledger belongs to npub1one, the key given is npub1two; nothing was written. "
+            "Use that key, or another ledger file."
+        ),
+    ),
+    (errors.RelayError("wss://relay.example/", "no answer"), "wss://relay.example/: no answer"),
+    (
+        errors.NotSynced("this key is", ()),
+        (
+            "this key is not in the local ledger, and no relay could be asked completely yet "
+            "(none has answered): it may exist there. Try `sync` when a relay is reachable."
+        ),
+    ),
+    (
+        errors.NotSynced("memories are", ("a: refused", "b: silent")),
+        (
+            "memories are not in the local ledger, and no relay could be asked completely yet "
+            "(a: refused; b: silent): it may exist there. Try `sync` when a relay is reachable."
+        ),
+    ),
+    (
+        errors.StoreClosed(),
+        "the store is not open; use it inside `async with MemoryStore(...) as store:`",
+    ),
+]
+
+# Those whose sentence is written where they are raised.
+PLAIN = {
+    "SenseMemoryError",
+    "InvalidInput",
+    "InvalidAddress",
+    "InvalidRelayUrl",
+    "BadKey",
+    "UnsafeKeyFile",
+    "MalformedFrame",
+    "InvalidEvent",
+    "BadPayload",
+    "UnsupportedVersion",
+    "EnvelopeError",
+    "LedgerError",
+    "LedgerCorrupt",
+    "LedgerTooNew",
+    "StorageFullError",
+}
+
+
+@pytest.mark.parametrize(("error", "sentence"), SENTENCES, ids=lambda item: type(item).__name__)
+def test_each_error_says_its_sentence(error, sentence):
+    assert str(error) == sentence
+
+
+def test_the_table_of_sentences_is_complete():
+    assert {type(error).__name__ for error, _ in SENTENCES} | PLAIN == set(CLASSES)
+
+
+def test_a_plain_error_says_what_it_was_given():
+    for name in PLAIN:
+        assert str(CLASSES[name]("a sentence")) == "a sentence"
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES))
+def test_each_error_is_exported(name):
+    assert name in sense_memory.__all__
+    assert getattr(sense_memory, name) is CLASSES[name]
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES))
+def test_each_error_has_a_docstring_of_its_own(name):
+    assert len((CLASSES[name].__doc__ or "").splitlines()[0]) > 15
+
+
+def drawn():
+    """The tree of the module's docstring: name → (parent, builtin base or None)."""
+    found, path = {}, {}
+    for line in errors.__doc__.splitlines():
+        match = re.match(r"    ([│├└─ ]*)(\w+)(?: \((\w+)\))?(?:  +\S.*)?$", line)
+        if match and (match[1] or match[2] == "SenseMemoryError"):
+            depth = len(match[1]) // 4
+            path[depth] = match[2]
+            found[match[2]] = path.get(depth - 1), match[3]
+    return found
+
+
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():
+    real = {
+        name: (
+            next((base.__name__ for base in found.__bases__ if issubclass(base, SenseMemoryError)), None),
+            next((base.__name__ for base in found.__bases__ if base is ValueError), None),
+        )
+        for name, found in CLASSES.items()
+    }
+
+    assert real == drawn()
+
+
+def test_every_line_of_the_tree_says_what_the_error_means():
+    lines = [line for line in errors.__doc__.splitlines() if "──" in line]
+
+    assert len(lines) == len(CLASSES) - 1
+    assert all(re.search(r"\w  +\S", line.split("── ")[1]) or len(line) > 60 for line in lines)
+
+
+def test_fields_are_kept_for_programs_to_read():
+    assert vars(errors.TooLargeError(3, 2)) == {"size": 3, "limit": 2}
+    assert vars(errors.ClockSkewError(1, 9)) == {"now": 1, "mark": 9, "drafts": ()}
+    assert vars(errors.WrongKeyError("a", "b")) == {"ledger": "a", "given": "b"}
+    assert vars(errors.MisfiledError(ID)) == {"event_id": ID}
+    assert vars(errors.NeedsNewerVersion(ID, 2)) == {"event_id": ID, "version": 2}
+    assert vars(errors.RelayError("u", "p")) == {"url": "u", "problem": "p"}
+    assert vars(errors.NotSynced("x", ("p",))) == {"problems": ("p",)}
+    assert vars(errors.InvalidSetting("n", "o", "p")) == {"name": "n", "origin": "o"}
+
+
+def test_one_except_clause_catches_everything():
+    for error in [error for error, _ in SENTENCES] + [CLASSES[name]("x") for name in PLAIN]:
+        with pytest.raises(SenseMemoryError):
+            raise error
+
+
+def test_bad_arguments_are_value_errors_too():
+    """So that code that knows nothing of us still catches what it caused."""
+    caught = {name for name, found in CLASSES.items() if issubclass(found, ValueError)}
+
+    assert caught == {
+        "InvalidInput",
+        "InvalidAddress",
+        "InvalidRelayUrl",
+        "InvalidSetting",
+        "TooLargeError",
+        "BadKey",
+        "MalformedFrame",
+        "InvalidEvent",
+        "BadPayload",
+        "UnsupportedVersion",
+    }
+
+
+@pytest.mark.parametrize("error", [error for error, _ in SENTENCES], ids=lambda error: type(error).__name__)
+def test_errors_cross_process_borders(error):
+    """`multiprocessing` pickles what a worker raises; an error that can not be unpickled hangs the pool."""
+    copy = pickle.loads(pickle.dumps(error))
+
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))

@@ -1,0 +1,314 @@
+"""What is removed one by one: entries of the journal, and relays that are used no more."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sense_memory import EmbeddedRelay, InvalidInput, InvalidRelayUrl, LocalSigner, MemoryStore, NotSynced
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
+
+
+@pytest.fixture
+def signer():
+    return LocalSigner.generate()
+
+
+@pytest.fixture
+def store(signer, clock):
+    """A store of the key on a ledger in memory, or elsewhere."""
+
+    def store(*relays, **options):
+        options = {"ledger": ":memory:", "clock": clock, "background": False, **options}
+        return MemoryStore(options.pop("by", signer), relays, **options)
+
+    return store
+
+
+@pytest.fixture
+def relay(clock):
+    """Opens a relay on the test's clock."""
+
+    @asynccontextmanager
+    async def relay():
+        async with EmbeddedRelay(clock=clock) as running:
+            yield running
+
+    return relay
+
+
+@pytest.fixture
+def dead():
+    """The URL of a relay that is not running."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"ws://127.0.0.1:{probe.getsockname()[1]}"
+
+
+async def contents(store):
+    return [entry.content for entry in await store.recent(100)]
+
+
+def events(store):
+    return [json.loads(body) for body in store._ledger.bodies()]
+
+
+# ── Journal entries ─────────────────────────────────────────────────────────────────────
+
+
+async def test_an_entry_is_purged_here_and_its_deletion_requested(store):
+    async with store() as one:
+        ids = [await one.journal(text) for text in ("first", "second", "third")]
+
+        request = await one.forget_entry(ids[1])
+
+        assert await contents(one) == ["third", "first"]
+        assert ids[1] not in {event["id"] for event in events(one)}
+        (deletion,) = [event for event in events(one) if event["kind"] == KIND_DELETION]
+        assert deletion["id"] == request
+        assert deletion["tags"] == [["e", ids[1]], ["k", "4"]]
+        assert one.integrity() == []
+
+
+async def test_a_removed_entry_is_gone_from_the_file(store, tmp_path):
+    async with store(ledger=tmp_path / "a.db") as one:
+        ident = await one.journal("secret")
+        (entry,) = events(one)
+        await one.forget_entry(ident)
+
+        held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        assert entry["content"].encode() not in held
+        assert bytes.fromhex(ident) not in held
+
+
+async def test_an_entry_is_removed_from_relays_and_other_devices(store, relay):
+    async with relay() as server, store(server.url) as here, store(server.url) as there:
+        ident = await here.journal("secret")
+        await here.journal("kept")
+        await here.sync()
+        await there.sync()
+        assert await contents(there) == ["kept", "secret"]
+
+        await here.forget_entry(ident)
+        await here.sync()
+        await there.sync()
+
+        assert await contents(there) == ["kept"]
+        async with store(server.url) as new:
+            await new.sync()
+            assert await contents(new) == ["kept"]
+
+
+async def test_a_removed_entry_does_not_come_back_from_a_relay_that_missed_it(store, relay, tmp_path):
+    ledger = tmp_path / "a.db"
+    async with relay() as first, relay() as second:
+        async with store(first.url, second.url, ledger=ledger) as one:
+            ident = await one.journal("secret")
+            assert (await one.sync()).in_step
+        async with store(first.url, ledger=ledger) as one:
+            await one.forget_entry(ident)
+            await one.sync()
+        async with store(second.url, ledger=ledger) as one:
+            await one.sync(full=True)
+            assert await contents(one) == []
+        async with store(second.url) as new:
+            await new.sync()
+            assert await new.recent() == []
+
+
+async def test_the_deletion_goes_out_even_if_the_entry_never_did(store, relay, dead):
+    """An answer may have got lost on the way, and another device may have sent the entry."""
+    async with relay() as server, store(server.url) as one:
+        ident = await one.journal("secret")
+        request = await one.forget_entry(ident)
+        (report,) = (await one.sync()).relays
+
+        assert report.sent == {"accepted": 1}
+        assert one.holders(request) == {server.url: "acked"}
+
+
+async def test_an_entry_that_arrives_after_its_deletion_is_not_taken(store, tmp_path):
+    async with store() as one, store() as two:
+        ident = await one.journal("secret")
+        one.export(tmp_path / "entry.jsonl")
+        await one.forget_entry(ident)
+        one.export(tmp_path / "deletion.jsonl")
+        await two.import_(tmp_path / "deletion.jsonl")
+
+        assert (await two.import_(tmp_path / "entry.jsonl")).counts == {"deleted": 1}
+        assert await two.recent() == []
+
+
+async def test_an_entry_of_the_published_package_is_removed_by_its_address_too(store, signer, clock, relay):
+    """0.3.1 keeps its journal as kind 30078 under `sense-journal/{ts}`."""
+    async with relay() as server, store(server.url) as one:
+        inside = {"type": "sense-memory:journal", "content": "theirs", "ts": clock.now}
+        content = await signer.encrypt(json.dumps(inside).encode(), signer.public_key)
+        tag = f"sense-journal/{clock.now}"
+        ahead = int(clock.now) + 100  # a clock that runs ahead, or a burst
+        event = await signer.sign(Unsigned(ahead, KIND_APP_DATA, (("d", tag),), content))
+        await one._reader.admit([event], None)
+        await one.sync()
+        assert await contents(one) == ["theirs"]
+
+        await one.forget_entry(event.id)
+        await one.sync()
+
+        assert await contents(one) == []
+        (deletion,) = events(one)
+        address = f"30078:{signer.public_key}:{tag}"
+        assert deletion["tags"] == [["a", address], ["e", event.id], ["k", "30078"]]
+        assert deletion["created_at"] >= event.created_at
+        async with store(server.url) as new:
+            await new.sync()
+            assert await new.recent() == []
+
+
+async def test_only_journal_entries_are_removed(store, signer):
+    async with store() as one:
+        memory = await one.remember("k", "v")
+        await one.remember("forgotten", "v")
+        request = await one.forget("forgotten")
+        tomb = next(e["id"] for e in events(one) if e["tags"] == [["d", "sense-memory/forgotten"]])
+        before = events(one)
+
+        for ident in (memory, request, tomb, "0" * 64, "", "no id", memory.upper()):
+            with pytest.raises(InvalidInput, match="no journal entry has this id; nothing was removed"):
+                await one.forget_entry(ident)
+
+        assert events(one) == before
+
+
+async def test_an_entry_is_removed_once(store):
+    async with store() as one:
+        ident = await one.journal("secret")
+        await one.forget_entry(ident)
+        with pytest.raises(InvalidInput, match="no journal entry"):
+            await one.forget_entry(ident)
+        assert len(events(one)) == 1
+
+
+async def test_an_unknown_entry_is_asked_for_before_it_is_called_unknown(store, relay, dead):
+    async with relay() as server:
+        async with store(server.url) as here:
+            ident = await here.journal("secret")
+            await here.sync()
+        async with store(server.url) as there:
+            await there.forget_entry(ident)
+            assert await there.recent() == []
+    async with store(dead) as alone:
+        with pytest.raises(NotSynced, match="this journal entry is not in the local ledger"):
+            await alone.forget_entry(ident)
+
+
+async def test_hundreds_of_deletions_never_share_a_second(store, clock):
+    """A relay's page has to hold every second of ours."""
+    async with store() as one:
+        ids = [await one.journal(str(number)) for number in range(250)]
+        clock.advance(600)
+        for ident in ids:
+            await one.forget_entry(ident)
+
+        seconds = [event["created_at"] for event in events(one)]
+        assert len(seconds) == 250
+        assert max(map(seconds.count, set(seconds))) <= 200
+        assert max(seconds) <= clock.now
+
+
+async def test_a_burst_of_entries_and_deletions_waits_for_the_clock(store, clock, monkeypatch):
+    monkeypatch.setattr("sense_memory.ledger.stamps.MAX_EVENTS_PER_SECOND_COUNT", 1)
+    monkeypatch.setattr("sense_memory.ledger.stamps.MAX_FUTURE_SECONDS", 2)
+    waits = []
+
+    async def sleep(seconds):
+        waits.append(seconds)
+        clock.advance(seconds)
+
+    async with store() as one:
+        one._writer._sleep = sleep
+        ident = await one.journal("secret")
+        one._ledger._used = lambda second: int(second <= clock.now + 2 - len(waits))
+
+        await one.forget_entry(ident)
+
+        assert waits == [1.0]
+        assert await one.recent() == []
+
+
+async def test_a_removed_entry_is_not_kept_in_memory(store):
+    async with store() as one:
+        ident = await one.journal("secret")
+        await one.recent()
+        await one.forget_entry(ident)
+
+        assert f"#{ident}" not in one._reader._open
+
+
+# ── Relays ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_p13_relay_removed_and_added(store, relay, dead, tmp_path):
+    """Config change with queued rows. Removed: rows cancelled, reported; added: full backfill planned."""
+    ledger = tmp_path / "a.db"
+    async with relay() as server:
+        async with store(server.url, dead, ledger=ledger) as one:
+            await one.remember_many((f"key {number}", "v") for number in range(3))
+            await one.sync()
+            await one.remember("key 0", "newer")
+            assert one.status().relays[1].events == {"queued": 3}
+        async with store(server.url, ledger=ledger) as one:
+            assert one.drop_relay(dead) == 3
+            assert one.drop_relay(dead) == 0
+            assert one.holders((await one.recall("key 0")).event_id) == {server.url: "queued"}
+            await one.journal("written while it was away")
+        async with relay() as second, store(server.url, second.url, ledger=ledger) as one:
+            for _ in range(2):
+                assert (await one.sync()).in_step
+            assert one.status().relays[1].events == {"confirmed": 4}
+        async with store(ledger=ledger) as one:
+            assert one.drop_relay(server.url) == 0
+        async with store(server.url, ledger=ledger) as one:
+            (status,) = one.status().relays
+            assert (status.last_complete, status.events) == (None, {})
+            (report,) = (await one.sync()).relays
+            assert report.pulled.received == 4
+            assert report.in_step
+
+
+async def test_a_relay_that_lost_everything_is_filled_again_after_it_was_dropped(
+    store, relay, clock, tmp_path
+):
+    ledger = tmp_path / "a.db"
+    async with relay() as server:
+        url = server.url
+        async with store(url, ledger=ledger) as one:
+            await one.remember("k", "v")
+            await one.sync()
+    async with store(ledger=ledger) as one:
+        one.drop_relay(url)
+    async with (
+        EmbeddedRelay(port=int(url.rpartition(":")[2]), clock=clock) as empty,
+        store(empty.url, ledger=ledger) as one,
+    ):
+        (report,) = (await one.sync()).relays
+
+        assert (empty.url, report.sent) == (url, {"accepted": 1})
+
+
+async def test_a_relay_in_use_can_not_be_dropped(store, dead):
+    async with store(dead) as one:
+        await one.remember("k", "v")
+        with pytest.raises(InvalidInput, match="this store uses"):
+            one.drop_relay(f"{dead}/")
+        assert one.status().relays[0].events == {"queued": 1}
+
+
+async def test_what_is_no_relay_is_refused_and_an_unknown_one_has_nothing_waiting(store):
+    async with store() as one:
+        with pytest.raises(InvalidRelayUrl):
+            one.drop_relay("https://relay.example")
+        assert one.drop_relay("wss://relay.example") == 0
+        assert one.drop_relay("ws://relay.example") == 0
