@@ -28,7 +28,7 @@ from relays.lies.answers import (
     Stall,
     Withhold,
 )
-from relays.lies.lines import AuthGate, AuthStorm, CloseEvery, Deaf, Information
+from relays.lies.lines import AuthGate, AuthStorm, CloseEvery, Deaf, Information, NoNegentropy
 from relays.lies.oks import ForgetAfterAck, LieInOk, RateLimit, Refuse, SwallowPublish
 from relays.proxy import HANGUP, Fault, FaultyRelay, Pause
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HANGUP", "AuthGate", "AuthStorm", "CloseEvery", "ClosedOnly", "Deaf", "Drip", "EarlyEose", "Fault",
-    "FaultyRelay", "Flood", "Forge", "ForgetAfterAck", "Fuzz", "Information", "Inject", "LieInOk", "NoEose",
+    "FaultyRelay", "Flood", "Forge", "ForgetAfterAck", "Fuzz", "Information", "Inject", "LieInOk", "NoEose", "NoNegentropy",
     "NoticeOnly", "Oversized", "Pause", "RateLimit", "Record", "Refuse", "Rollback", "SplitView", "Stall",
     "SwallowPublish", "Withhold",
 ]  # fmt: skip

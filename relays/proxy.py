@@ -230,6 +230,7 @@ class FaultyRelay:
         pumps = (
             asyncio.create_task(self._from_client(client, relay, talk)),
             asyncio.create_task(self._from_relay(client, relay, talk)),
+            asyncio.create_task(client.wait_closed()),  # a fault that pauses would not notice
         )
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)

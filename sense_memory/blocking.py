@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO
 
+    from sense_memory.ledger.rescue import RescueReport
     from sense_memory.models import Draft, JournalEntry, Memory
     from sense_memory.portable import ImportReport
     from sense_memory.relay.report import SyncReport

@@ -65,6 +65,11 @@ class AuthGate(Fault):
         """Challenge the client."""
         return [["AUTH", self.challenge]]
 
+    def from_relay(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Swallow the challenge of the relay behind."""
+        if frame[0] != "AUTH":
+            yield frame
+
     def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
         """Let events through once there was an AUTH."""
         if frame[0] == "AUTH":
@@ -121,3 +126,20 @@ class Information(Fault):
     def information(self, document: bytes) -> bytes:
         """Hand out another document."""
         return self.document
+
+
+class NoNegentropy(Fault):
+    """No lie: does not compare (NIP-77), as older relays, and does not say that it would."""
+
+    def information(self, document: bytes) -> bytes:
+        """Leave 77 out."""
+        found = json.loads(document or b"{}")
+        found["supported_nips"] = [nip for nip in found.get("supported_nips", []) if nip != 77]
+        return json.dumps(found).encode()
+
+    def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Not know what the client means."""
+        if frame[0].startswith("NEG-"):
+            talk.answer(["NOTICE", "ERROR: bad msg: unknown cmd"])
+        else:
+            yield frame

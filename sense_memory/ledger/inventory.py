@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 Pair: TypeAlias = tuple[int, bytes]  # created_at in seconds, and an id of 32 bytes
 
-# Heads that a relay need not hold.
+# In the order of an index that holds all three: the bodies, fifty times as much, are not touched.
+_HEADS = "SELECT e.seq, e.created_at, e.id FROM events e JOIN slots s ON s.head = e.seq ORDER BY e.created_at, e.id"
+# Heads that a relay need not hold. CROSS: SQLite takes the tables in this order, from the few deletions on.
 _EXEMPT = (
     "SELECT o.event FROM outbox o WHERE o.relay = ?1 AND o.state IN ('refused', 'parked') UNION "
-    "SELECT s.head FROM deletions d JOIN slots s ON s.slot = d.target "
-    f"JOIN events e ON e.seq = s.head AND e.role = {int(Role.TOMBSTONE)} AND e.created_at <= d.until "
-    "JOIN events x ON x.id = d.by_event JOIN outbox o ON o.relay = ?1 AND o.event = x.seq "
+    "SELECT s.head FROM deletions d CROSS JOIN slots s ON s.slot = d.target "
+    f"CROSS JOIN events e ON e.seq = s.head AND e.role = {int(Role.TOMBSTONE)} AND e.created_at <= d.until "
+    "CROSS JOIN events x ON x.id = d.by_event CROSS JOIN outbox o ON o.relay = ?1 AND o.event = x.seq "
     "WHERE o.state IN ('acked', 'confirmed')"
 )
 # As in the outbox: each at most once an hour.
@@ -87,13 +89,15 @@ class Inventory:
         return Version(newest[0] if newest else 0, self._exempt(relay), frozenset(aside))
 
     def pairs(self, version: Version) -> list[Pair]:
-        """What a relay should hold and what it holds aside, in no order; a pair may come twice.
+        """What a relay should hold, in order, and what it holds aside; a pair may come twice.
 
         Args:
             version: of a moment ago, with no await in between.
         """
-        heads = self._db.rows("SELECT e.seq, e.created_at, e.id FROM slots s JOIN events e ON e.seq = s.head")
-        return [(time, ident) for seq, time, ident in heads if seq not in version.exempt] + [*version.aside]
+        exempt = version.exempt
+        return [(time, ident) for seq, time, ident in self._db.rows(_HEADS) if seq not in exempt] + [
+            *version.aside
+        ]
 
     def known(self, ids: Iterable[bytes]) -> list[Pair]:
         """Those of some events that the ledger holds."""
@@ -125,7 +129,7 @@ class Inventory:
             self._db.execute_many(_SEND, [(relay, seq, now) for seq in lacking])
             self._confirm(relay, version, lacking, now)
             self._db.execute_many(_THERE_AFTER_ALL, [(now, relay, ident) for _, ident in holds])
-            exempt = self._exempt(relay)
+            exempt = self._exempt(relay) if holds else ()
             self._db.execute_many(
                 "INSERT OR IGNORE INTO aside (relay, created_at, id) VALUES (?, ?, ?)",
                 [(relay, *pair) for pair in holds if self._is_aside(pair[1], exempt, lacks)],
@@ -143,7 +147,7 @@ class Inventory:
         for statement in (_CONFIRM, _FILL):
             self._db.execute(statement, relay, version.newest, others, now)
         self._db.execute(
-            "UPDATE relays SET filled_to = max(filled_to, ?) WHERE relay = ?", version.newest, relay
+            "UPDATE relays SET filled_to = ?2 WHERE relay = ?1 AND filled_to < ?2", relay, version.newest
         )
 
     def _is_aside(self, ident: bytes, exempt: Collection[int], lacks: Collection[bytes]) -> bool:

@@ -283,6 +283,8 @@ class Outbox:
             # The relay says the author deleted it. True of a tombstone; of a memory it is an alarm.
             forgotten = row[3] != Role.MEMORY
             verdict = Verdict(Outcome.ACCEPTED) if forgotten else Verdict(Outcome.REFUSED, NOT_OUR_DELETION)
+        elif verdict.outcome in {Outcome.RETRY, Outcome.REFUSED} and self._db.row(_SETTLED, relay, seq):
+            verdict = Verdict(Outcome.ACCEPTED)  # relays without the word `deleted` have others for it
         state, due = self._next(verdict.outcome, tries, first, now)
         self._db.execute(
             "UPDATE outbox SET state = ?, reason = ?, tries = ?, first_try_at = ?, due_at = ? "
@@ -314,6 +316,12 @@ class Outbox:
 _ACCEPTED = (
     "UPDATE outbox SET state = 'acked', reason = ?, tries = tries + 1, first_try_at = coalesce(first_try_at, ?), "
     "due_at = ? WHERE state = 'queued' AND event = ? AND relay = (SELECT relay FROM relays WHERE url = ?)"
+)
+# A tombstone whose deletion the relay has accepted.
+_SETTLED = (
+    f"SELECT 1 FROM events e JOIN deletions d ON d.target = e.slot WHERE e.role = {int(Role.TOMBSTONE)} "
+    "AND d.until >= e.created_at AND EXISTS (SELECT 1 FROM outbox o JOIN events x ON x.seq = o.event "
+    "WHERE x.id = d.by_event AND o.relay = ?1 AND o.state IN ('acked', 'confirmed')) AND e.seq = ?2"
 )
 _CURRENT_OF_SLOT = (
     "SELECT head FROM slots WHERE slot = ? AND head IS NOT NULL UNION "

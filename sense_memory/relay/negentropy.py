@@ -184,9 +184,16 @@ class Initiator(_Side):
         self._need: dict[bytes, None] = {}
 
     def first(self) -> bytes:
-        """The message that opens the conversation."""
-        out = ranges.Writer(self._frame_bytes)
-        self._split(ranges.END, 0, len(self._items), out)
+        """The message that opens the conversation: one fingerprint of everything.
+
+        The reference begins with sixteen. That saves a round where the sets differ; this saves 600 bytes, or
+        two lists of ids, where they do not.
+        """
+        out, count = ranges.Writer(self._frame_bytes), len(self._items)
+        if count:
+            out.put_fingerprint(ranges.END, self._items.fingerprint(0, count))
+        else:
+            out.put_ids(ranges.END, [])
         return out.message()
 
     def reconcile(self, message: bytes) -> Step:

@@ -22,6 +22,8 @@ from sense_memory.relay.inquiry import Inquiry
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sense_memory.nostr.filters import Filter
     from sense_memory.relay.conduct import Timeouts
 
@@ -70,6 +72,7 @@ class OpenPage(Inquiry):
     Attributes:
         filters: what was asked.
         author: the only public key whose events are wanted, 64 hex digits.
+        known: events by id that were verified on this connection before; a page begins where another ended.
         patient: whether to listen on for a while after EOSE, at a relay that went on after one before.
         ended_at: when EOSE came in spite of which one listens.
         late: good events since then.
@@ -77,6 +80,7 @@ class OpenPage(Inquiry):
 
     filters: tuple[Filter, ...]
     author: str
+    known: Mapping[str, Event] = field(default_factory=dict)
     patient: bool = False
     ended_at: float | None = None
     late: int = 0
@@ -124,6 +128,11 @@ class OpenPage(Inquiry):
         """Whether it was listened to for long enough after EOSE, and nothing more came."""
         return self.ended_at is not None and not self.late and self.ended_at + patience.notice_settle <= now
 
+    def oldest(self) -> dict[str, Event]:
+        """The events of the oldest second by id: what the next page of a walk begins with."""
+        second = min((event.created_at for event in self.events), default=0)
+        return {event.id: event for event in self.events if event.created_at == second}
+
     @property
     def unanswered(self) -> bool:
         """Whether no good event has arrived yet."""
@@ -164,7 +173,11 @@ class OpenPage(Inquiry):
                 return Fate.OVER_DELIVERED
             if raw.id in self._ids:
                 return Fate.DUPLICATE if _has_its_id(raw) else Fate.INVALID
-            event = verify(raw)
+            event = self.known.get(raw.id)
+            if event is None:
+                event = verify(raw)
+            elif not _has_its_id(raw):
+                return Fate.INVALID
         except InvalidEvent:
             return Fate.INVALID
         self._ids.add(event.id)

@@ -25,7 +25,7 @@ from sense_memory.relay.page import Fate, OpenPage, Page
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
@@ -78,6 +78,7 @@ class Session:
         self._invalid_budget, self._noise_budget, self._noise = invalid_budget, noise_budget, 0
         self._auth = Authentication(able=can_sign, sign_seconds=patience.sign, ok_seconds=patience.ok)
         self._inquiries, self._flights = Inquiries(patience, new_id), Flights(patience)
+        self._seen: Mapping[str, Event] = {}  # the oldest second of the last page, verified
         self._ended = False
         self._notices: deque[str] = deque(maxlen=limits.MAX_NOTICES_COUNT)
 
@@ -99,7 +100,12 @@ class Session:
             patient: listen on for a while after EOSE, at a relay that went on sending after one before.
         """
         page = OpenPage(
-            filters=tuple(filters), author=self._author, patient=patient, opened_at=now, heard_at=now
+            filters=tuple(filters),
+            author=self._author,
+            known=self._seen,
+            patient=patient,
+            opened_at=now,
+            heard_at=now,
         )
         return self._inquiries.ask(page)
 
@@ -218,7 +224,10 @@ class Session:
         page = self._inquiries.find(subscription)
         if not isinstance(page, OpenPage):
             return self._late_end(subscription)
-        return self._complete(subscription) if page.end(now) else []
+        if not page.end(now):
+            return []
+        self._seen = page.oldest() or self._seen
+        return self._complete(subscription)
 
     def _compared(self, subscription: str, message: bytes, now: float) -> list[Action]:
         comparison = self._inquiries.find(subscription)

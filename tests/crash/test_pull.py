@@ -6,6 +6,8 @@ import json
 
 from relays.faults import FaultyRelay, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.ledger.notes import Unfinished
+from sense_memory.nostr.event import KIND_APP_DATA
 
 
 COUNT, SECOND, PAGE = 120, 30, 40  # in all, of one second, and what a page of the relay holds
@@ -72,3 +74,22 @@ async def test_p01_kill_at_every_point_of_a_pull(killer, folder, clock):
             clock.advance(1)  # what each run writes gets a second of its own
     assert points >= POINTS, POINTS - points
     assert len(partial) > COUNT // PAGE, "the kills came between pages"
+
+
+async def test_a_pull_that_goes_on_minutes_after_it_was_cut_off_brings_what_came_meanwhile(clock):
+    """What was written since lies above the place where it goes on; "complete" has to mean that too."""
+    signer, options = LocalSigner.from_hex(KEY), {"background": False, "clock": clock}
+    async with EmbeddedRelay(clock=clock) as relay, FaultyRelay(relay.url) as walked:
+        writer = MemoryStore(signer, [relay.url], ledger=":memory:", **options)
+        reader = MemoryStore(signer, [walked.url], ledger=":memory:", **options)
+        async with writer, reader:
+            await writer.remember("old", "v")
+            place = Unfinished(clock(), None, int(clock()), {KIND_APP_DATA: (int(clock()), 1)})
+            reader._ledger.outbox.ensure([walked.url])
+            reader._ledger.notes.leave_off(walked.url, place)
+            clock.advance(120)
+            await writer.remember("meanwhile", "v")
+            await writer.sync()
+
+            assert (await reader.sync()).complete
+            assert {memory.key for memory in await reader.recall_all()} == {"old", "meanwhile"}

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+import logging
+import resource
+from contextlib import asynccontextmanager
+from itertools import pairwise
 
-from relays.faults import CloseEvery, Record
+import pytest
+from websockets.asyncio.server import serve
+
+from relays.faults import CloseEvery, Deaf, FaultyRelay, Information, Record
+from sense_memory import InvalidRelayUrl, MemoryStore
+from sense_memory.relay import pool
+
+
+_silent = logging.getLogger(f"{__name__}.library")  # the raw peer's words are no leak of ours
+_silent.setLevel(logging.CRITICAL)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 20, 200])
@@ -52,3 +65,173 @@ async def test_r14_a_second_that_can_not_be_walked_past_holds_up_no_sending(stag
             assert line.waiting == 0
             assert store.holders(ident) == {liar.url: "acked"}
     assert len(liar.upgrades) < 20
+
+
+@pytest.mark.virtual_time
+async def test_r15_slow_reader_backpressure(stage):
+    """A relay that stops reading: given up on after ten seconds, everything stays queued, nothing piles up."""
+    text = f"{stage.plaintext} " * 4_000
+    lie = Deaf(after=30)
+    async with (
+        stage.liar(lie) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest, ledger="k.db") as store,
+    ):
+        await store.remember_many((f"k{number}", text) for number in range(400))  # some 20 MB
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        bad, good = (await stage.sync(store)).relays
+
+        assert bad.problem == "does not read what it is sent"
+        assert bad.sent.get("accepted", 0) <= 30
+        assert bad.waiting == 400 - bad.sent.get("accepted", 0)
+        assert 9 < bad.seconds < 30
+        assert good.in_step
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used < 40 * 1024
+
+        lie.on = False
+        stage.clock.advance(60)
+        assert (await stage.sync(store)).in_step
+
+
+HOSTILE = {
+    "a hundred megabytes": b'{"name":"' + b"x" * 100_000_000 + b'"}',
+    "html": b"<html><body>quokka</body></html>",
+    "nothing": b"",
+    "a list": [1, 2, 3],
+    "deep": b"[" * 60_000,
+    "not utf-8": b'{"name":"\xff\xfe"}',
+    "wrong types": {
+        "name": 7,
+        "supported_nips": "77",
+        "limitation": {"max_message_length": "16", "max_limit": None, "max_content_length": [1], "x": {}},
+    },
+    "negative and huge": {
+        "supported_nips": [-1, 1e300, True, None, "77", 2**70],
+        "limitation": {"max_message_length": -5, "max_limit": 0, "max_content_length": 2**80},
+    },
+    "no object": {"limitation": "none"},
+    "one event a page": {"limitation": {"max_limit": 1}},
+}
+
+
+@pytest.mark.parametrize("document", HOSTILE.values(), ids=HOSTILE)
+async def test_r16_nip11_is_hostile_json(stage, document):
+    """Whatever a relay says of itself, it is synced with the usual numbers."""
+    record = Record()
+    async with (
+        stage.liar(record, Information(document)) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest) as store,
+    ):
+        await stage.put(liar.upstream, *[await stage.event(f"k{number}", at=-number) for number in range(20)])
+        await store.remember("mine", stage.plaintext)
+        report = await stage.sync(store)
+        await stage.sync(store)
+
+        assert report.in_step
+        assert liar.inquiries == 1
+        assert {wanted["limit"] for request in record.said("REQ") for wanted in request[2:]} == {500}
+        assert len(await store.recall_all()) == 21
+
+
+async def test_r16_a_page_is_no_larger_than_the_relay_says(stage):
+    record = Record()
+    async with (
+        stage.liar(record, Information({"limitation": {"max_limit": 25}})) as liar,
+        stage.store(liar) as store,
+    ):
+        await stage.put(liar.upstream, *[await stage.event(f"k{number}", at=-number) for number in range(60)])
+        assert (await stage.sync(store)).in_step
+        assert len(await store.recall_all()) == 60
+        assert {wanted["limit"] for request in record.said("REQ") for wanted in request[2:]} == {25}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ws://relay.example.com", "ws://192.168.1.7:7777", "ws://10.0.0.1", "http://localhost", "file:///etc/passwd",
+     "wss://user:word@relay.example.com", "ws://127.0.0.1.example.com"],
+)  # fmt: skip
+def test_r17_redirect_and_plain_ws(stage, url):
+    """Unencrypted only on this machine, unless one says so; anything else is no relay at all."""
+    with pytest.raises(InvalidRelayUrl):
+        stage.store(url)
+    if url.startswith("ws://"):
+        assert stage.store(url, allow_plain=True).relays == (f"{url}/".rstrip("/"),)
+
+
+@asynccontextmanager
+async def redirecting(place):
+    """A raw peer: answers every upgrade with a redirect."""
+
+    def redirect(connection, request):
+        response = connection.respond(302, "quokka")
+        response.headers["Location"] = place
+        return response
+
+    async def never(_):
+        raise AssertionError
+
+    async with serve(never, "127.0.0.1", 0, process_request=redirect, logger=_silent) as server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    "place", ["file:///etc/passwd", "http://169.254.169.254/latest", "ws://127.0.0.1:1", None]
+)
+async def test_r17_redirects_are_not_followed(stage, place):
+    async with (
+        stage.liar() as target,
+        stage.relay() as honest,
+        redirecting(place or target.url) as url,
+        stage.store(url, honest) as store,
+    ):
+        await store.remember("k", stage.plaintext)
+        bad, good = (await stage.sync(store)).relays
+        assert bad.problem.startswith("redirects to another address; redirects are not followed")
+        assert bad.waiting == 1
+        assert good.in_step
+        assert target.upgrades == []
+        assert target.inquiries == 0
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("flaps", ["refuses", "hangs up at once", "hangs up in the middle"])
+async def test_r18_reconnect_backoff_is_jittered_and_capped(stage, flaps, monkeypatch):
+    """An hour of a relay that comes and goes, and an agent that writes every minute: at most 80 dials."""
+    dials = []
+    dial = pool.RelayConnection.open
+
+    async def noted(connection):
+        dials.append(asyncio.get_running_loop().time())
+        return await dial(connection)
+
+    monkeypatch.setattr(pool.RelayConnection, "open", noted)
+    monkeypatch.setattr(pool, "POLL_SECONDS", 20.0)
+    async with stage.relay() as behind:
+        stage.honest.clear()
+        await stage.put(behind.url, *[await stage.event(f"t{number}", at=-number) for number in range(400)])
+        lie = CloseEvery({"hangs up at once": 1, "hangs up in the middle": 6}.get(flaps, 10_000))
+        relay = FaultyRelay(behind.url, lie)
+        async with relay:
+            pass
+        async with stage.store(relay, background=True) as store:
+            if flaps == "refuses":
+                for minute in range(60):
+                    await store.remember(f"k{minute}", stage.plaintext)
+                    await stage.passes(60)
+            else:
+                async with relay:
+                    for minute in range(60):
+                        await store.remember(f"k{minute}", stage.plaintext)
+                        await stage.passes(60)
+        assert 8 <= len(dials) <= 80
+        pauses = [later - sooner for sooner, later in pairwise(dials)]
+        assert max(pauses) <= 600 * 1.2 + 1
+        if flaps == "refuses":
+            assert all(later > sooner for sooner, later in pairwise(pauses[:9]))
+            assert len({round(pause, 3) for pause in pauses}) == len(pauses)  # no two relays' clients in step
+
+
+def test_r18_is_about_the_store_as_it_is_used(stage):
+    """Hollow-proof: the hour above is spent by the background of an ordinary store."""
+    assert isinstance(stage.store(), MemoryStore)

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import resource
 import socket
+import time
 from contextlib import asynccontextmanager
 
+import pytest
 from websockets.asyncio.server import serve
 
-from relays.faults import NoEose, NoticeOnly, Record, Stall
+from relays.faults import (
+    ClosedOnly,
+    Drip,
+    EarlyEose,
+    Flood,
+    Inject,
+    NoEose,
+    NoNegentropy,
+    NoticeOnly,
+    Record,
+    Stall,
+)
+from sense_memory import NotSynced
+from sense_memory.ledger.notes import Remark
+from sense_memory.relay.page import LATE
 
 
 _silent = logging.getLogger(f"{__name__}.library")  # the raw peer's words are no leak of ours
@@ -181,3 +199,120 @@ async def test_r05_notice_only_refusal(stage):
         lie.on = False
         assert (await stage.sync(store)).in_step
         assert await store.recall("there")
+
+
+@pytest.mark.virtual_time
+async def test_r04_drip_feeds_forever(stage):
+    """An event a second without end: after two minutes the page is cut, incomplete, and what came is kept."""
+    events = [await stage.event(f"k{number}", at=-number) for number in range(200)]
+    record = Record()
+    async with (
+        stage.liar(record, Drip(1.0)) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest) as store,
+    ):
+        await stage.put(liar.upstream, *events)
+        await store.remember("mine", stage.plaintext)
+        bad, good = (await stage.sync(store)).relays
+
+        assert set(bad.pulled.reasons) == {"took too long", "went silent"}
+        assert 115 <= len(await store.recall_all()) - 1 <= 120
+        assert 119 < bad.seconds < 125
+        assert bad.held_back
+        assert record.published == []
+        assert good.in_step
+        assert len(await stage.stored(honest.url)) == len(await store.recall_all())
+
+
+@pytest.mark.virtual_time
+async def test_r06_early_eose_then_events(stage):
+    """Nothing of it is lost, the relay is remarked upon, and it is never again believed to have shown everything."""
+    events = [await stage.event(f"k{number}", at=-number) for number in range(20)]
+    lie = EarlyEose()
+    async with stage.liar(NoNegentropy(), lie) as liar, stage.relay() as honest:
+        await stage.put(liar.upstream, *events)
+        async with stage.store(liar, honest, ledger="k.db") as store:
+            await stage.sync(store)  # taken in, if the relay is slow enough
+            for _ in range(2):
+                bad, _ = (await stage.sync(store)).relays
+                assert bad.pulled.reasons == (LATE,)
+                assert not bad.complete
+                assert len(await store.recall_all()) == 20
+                assert store.status().relays[0].remarks == (Remark.LATE,)
+        stage.clock.advance(60)
+        lie.on = False
+        async with stage.store(liar, honest, ledger="k.db") as store:
+            assert store.status().relays[0].remarks == (Remark.LATE,)
+            assert (await stage.sync(store)).in_step
+            assert store.status().relays[0].remarks == ()
+
+
+async def test_r06_what_is_written_while_an_answer_ends_is_no_lie(stage):
+    """An honest relay passes on, right after EOSE, what another device wrote at that very moment: once."""
+
+    class OneMoment(Inject):
+        def from_relay(self, frame, talk):
+            found = list(super().from_relay(frame, talk))
+            yield from reversed(found)  # behind the EOSE
+            self.on = frame[0] != "EOSE" or not talk.asks_for(frame[1], 30078)
+
+    event = await stage.event("k")
+    moment = OneMoment(json.dumps(["EVENT", "$sub", event]), kind=30078)
+    async with stage.liar(moment) as liar, stage.store(liar) as store:
+        await stage.put(liar.upstream, event)
+        (line,) = (await stage.sync(store)).relays
+        assert not moment.on
+        assert line.useless == {"after_eose": 1}
+        assert line.in_step
+        assert store.status().relays[0].remarks == ()
+
+
+REFUSALS = (
+    "duplicate: of something", "pow: 28 bits", "blocked: go away", "rate-limited: slow down", "invalid: filter",
+    "restricted: members only", "mute: no", "error: database", "auth-required: who are you",
+    "unsupported: kind", "replaced: have newer event", "deleted: user requested", "quokka: jumping",
+    "quokka", "", "x" * 2_000, "\x1b[31m",
+)  # fmt: skip
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("text", REFUSALS)
+async def test_r07_closed_each_prefix(stage, text):
+    """Incomplete and said so in our words; the background asks again about once a minute, whatever is written."""
+    record = Record()
+    async with (
+        stage.liar(record, ClosedOnly(text)) as liar,
+        stage.store(liar, background=True) as store,
+    ):
+        for minute in range(10):
+            await store.remember(f"k{minute}", stage.plaintext)
+            await stage.passes(60)
+        status = store.status().relays[0]
+        assert status.last_complete is None
+        assert 5 <= len(record.said("REQ")) / 3 <= 11
+        assert record.published == []
+        with pytest.raises(NotSynced) as caught:
+            await store.recall("elsewhere")
+        assert stage.words not in str(caught.value)
+        assert len(liar.upgrades) == 1
+
+
+async def test_r11_duplicate_flood(stage):
+    """A valid event a hundred thousand times: one row, little memory, cut; the others are not held up."""
+    event = await stage.event("k")
+    async with (
+        stage.liar(Flood(100_000)) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest) as store,
+    ):
+        await stage.put(liar.upstream, event)
+        used, spent = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+        bad, good = (await stage.sync(store)).relays
+
+        assert "more than was asked for" in bad.pulled.reasons
+        assert bad.misbehaving
+        assert bad.useless["duplicates"] <= 550
+        assert good.in_step
+        assert [json.loads(body) for body in store._ledger.bodies()] == [event]
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used < 20 * 1024
+        assert time.process_time() - spent < 10

@@ -220,6 +220,20 @@ def test_every_outcome_has_a_state(me, ledger, write):
     assert set(ledger.outbox.counts(ONE)) <= known
 
 
+@pytest.mark.parametrize("word", [Outcome.RETRY, Outcome.REFUSED])
+def test_what_a_relay_says_of_a_tombstone_does_not_matter_once_it_took_the_deletion(me, ledger, write, word):
+    """nostr-sdk's relay answers an older tombstone than its deletion with `error: unknown`."""
+    grave, request, other = write(me.tombstone("a", 60), me.deletion(60, ["a"]), me.tombstone("b", 60))
+    ledger.outbox.record(ONE, {request: ACCEPTED}, 100.0)
+
+    ledger.outbox.record(ONE, {grave: Verdict(word, "x"), other: Verdict(word, "x")}, 100.0)
+    ledger.outbox.record(TWO, {grave: Verdict(word, "x")}, 100.0)
+
+    assert ledger.outbox.holders(grave)[ONE] == "acked"
+    assert ledger.outbox.holders(grave)[TWO] != "acked"  # that relay did not take it yet
+    assert ledger.outbox.holders(other)[ONE] != "acked"
+
+
 @pytest.mark.parametrize("kind", ["tombstone", "deletion"])
 def test_deleted_is_a_good_answer_to_a_tombstone_and_to_a_deletion(me, ledger, write, kind):
     """4.5: a relay that deleted what we forgot has done what was asked."""

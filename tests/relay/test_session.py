@@ -9,7 +9,7 @@ import random
 import pytest
 
 from sense_memory import limits
-from sense_memory.nostr.event import KIND_APP_DATA, KIND_AUTH
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_AUTH, verify
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome, Verdict
 from sense_memory.relay import page as page_module
@@ -258,6 +258,30 @@ def test_a_second_copy_is_counted_without_a_second_signature_check(talk, make_ev
     talk.hear_event(sub, event)
     page = the_page(talk.hear("EOSE", sub))
     assert (page.events, page.received, talk.counts.duplicates) == ((event,), 2, 1)
+
+
+def test_where_a_page_begins_with_what_the_last_one_ended_with_no_signature_is_checked_twice(
+    talk, make_event, monkeypatch
+):
+    newer, older = make_event(1, at=200), make_event(2, at=100)
+    first = talk.ask()
+    for event in (newer, older):
+        talk.hear_event(first, event)
+    talk.hear("EOSE", first)
+
+    verified = []
+    monkeypatch.setattr(page_module, "verify", lambda raw: verified.append(raw.id) or verify(raw))
+    second = talk.ask(talk.wanted(until=100))
+    talk.hear("EVENT", second, forged(older))
+
+    # The id commits to everything else: what is kept is the event that was verified, signature included.
+    assert the_page(talk.hear("EOSE", second)).events == (older,)
+    third = talk.ask()
+    talk.hear_event(third, newer)
+    talk.hear_event(third, older, content="altered")
+    page = the_page(talk.hear("EOSE", third))
+    assert (page.events, page.invalid) == ((newer,), 1)
+    assert verified == [newer.id]  # only the oldest second is remembered
 
 
 # ── Budgets ─────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,231 @@
+"""The whole pull of one relay: by comparison, by walks, or on from where a walk was cut off.
+
+Decides how far to go back, whether the relay's word that there is no more can be taken, and remembers what
+there is to say about how it behaved. Carries opaque verified events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sense_memory.errors import RelayError
+from sense_memory.ledger.notes import Remark, Unfinished
+from sense_memory.limits import BACKGROUND_SECONDS, CURSOR_OVERLAP_SECONDS, RESUME_SECONDS, SWEEP_SECONDS
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
+from sense_memory.nostr.filters import Filter
+from sense_memory.nostr.verdict import Outcome
+from sense_memory.relay.hints import page_size
+from sense_memory.relay.page import LATE, Page
+from sense_memory.relay.pull import CROWDED, Position, Pulled, pull
+from sense_memory.relay.reconcile import Reconciler
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.relay.connection import RelayConnection
+    from sense_memory.relay.pull import Fetch, Take
+    from sense_memory.relay.reconcile import Stock
+
+_KINDS = (KIND_DELETION, KIND_APP_DATA, KIND_DIRECT_MESSAGE)  # a walk each
+_NOWHERE = dict.fromkeys(_KINDS, (None, 0))  # where each walk begins
+
+
+class Puller:
+    """Pulls one relay.
+
+    Args:
+        url: the relay, as the ledger knows it.
+        ledger: the ledger.
+        author: its public key, 64 hex digits.
+        stock: what is compared with relays, shared by those of a store.
+        clock: seconds since 1970.
+
+    Attributes:
+        came_further: whether the last pull, though it was cut off, achieved something that the next builds on.
+    """
+
+    def __init__(
+        self, url: str, ledger: Ledger, author: str, *, stock: Stock, clock: Callable[[], float]
+    ) -> None:
+        self._url, self._ledger, self._author, self._clock = url, ledger, author, clock
+        self._reconciler = Reconciler(url, ledger, author, stock, clock)
+        self.came_further = False
+        self._late: tuple[RelayConnection | None, int] = None, 0
+        self._strikes = 0
+
+    async def pull(self, connection: RelayConnection, take: Take, *, compare: bool, sweep: bool) -> Pulled:
+        """Compare, or walk, or go on with a walk that was cut off; where a walk finds a crowd, compare after all.
+
+        Args:
+            connection: an open connection to the relay.
+            take: where verified events go, page by page.
+            compare: prefer a comparison of everything (NIP-77) to a walk over what is new.
+            sweep: walk over everything, where there is no comparison.
+        """
+        self.came_further = False
+        course = self._course(sweep=sweep)
+        is_fresh = course.walks == _NOWHERE
+        if is_fresh and (compare or course.since is None):
+            compared = await self._compare(connection, course, take)
+            if compared is not None:
+                return compared
+            if not connection.is_open:
+                self.came_further = not connection.misbehaving  # the next try is a walk
+                return Pulled((connection.problem or "",))
+        total = await self._walk(connection, course, take)
+        if total.reasons == (CROWDED,):
+            return await self._compare(connection, course, take) or total
+        if total.complete and self._clock() - course.begun_at > BACKGROUND_SECONDS:
+            # It went on after a while: what came meanwhile lies above the place.
+            total += await self._walk(connection, self._course(sweep=False), take)
+        return total
+
+    async def _compare(self, connection: RelayConnection, course: Unfinished, take: Take) -> Pulled | None:
+        """A complete pull by comparison, or None."""
+        pulled = await self._reconciler.pull(connection, fetching(connection), take)
+        if pulled is not None:
+            self._move_cursor(course.begun_at, pulled.newest, swept=True)
+            self._remark_on(pulled.missing)
+        return pulled
+
+    async def _walk(self, connection: RelayConnection, course: Unfinished, take: Take) -> Pulled:
+        """Walk until no event came after the relay had said that there are no more.
+
+        One may have been written at that very moment. A relay that does it again, or sends several, is
+        listened to for longer.
+        """
+        notes = self._ledger.notes
+        patient = self._strike(connection, afresh=True) > 1 or notes.is_noted(self._url, Remark.LATE)
+        while True:
+            positions = {kind: Position(*place) for kind, place in course.walks.items()}
+            found = await self._walks(connection, course, positions, take, patient=patient)
+            before, strikes = self._strikes, self._strike(connection)
+            if patient or strikes == before:
+                break
+            patient = strikes > 1
+        total = sum(found.values(), Pulled(newest=course.newest))
+        if LATE in total.reasons:
+            notes.note(self._url, Remark.LATE, self._clock())
+        if total.complete:
+            notes.drop(self._url, Remark.LATE)
+            return replace(total, missing=self._completed(course, total.newest))
+        left = {kind: positions[kind] for kind, walk in found.items() if not walk.complete}
+        self._leave_off(course, total, left, connection)
+        return total
+
+    async def _walks(
+        self,
+        connection: RelayConnection,
+        course: Unfinished,
+        positions: Mapping[int, Position],
+        take: Take,
+        *,
+        patient: bool,
+    ) -> dict[int, Pulled]:
+        """The walks of a pull, by kind, all at once; each moves its position."""
+        fetch, size = fetching(connection, patient=patient), page_size(connection.information)
+        try:
+            async with asyncio.TaskGroup() as group:
+                walks = {
+                    kind: group.create_task(
+                        pull(fetch, take, *self._wanted(course, kind), page_size=size, position=position)
+                    )
+                    for kind, position in positions.items()
+                }
+        except BaseExceptionGroup as failed:  # the ledger's failure ends all the walks
+            raise failed.exceptions[0] from None
+        return {kind: walk.result() for kind, walk in walks.items()}
+
+    def _strike(self, connection: RelayConnection, *, afresh: bool = False) -> int:
+        """Count a strike, or two, where a relay sent events of an answer that it had finished.
+
+        Args:
+            connection: to the relay.
+            afresh: forget the strikes where it did nothing of that since this was asked last.
+        """
+        known, before = self._late
+        count = connection.counts.after_eose - (before if connection is known else 0)
+        self._late = connection, connection.counts.after_eose
+        if afresh and not count:
+            self._strikes = 0
+        self._strikes += min(count, 2)
+        return self._strikes
+
+    def _course(self, *, sweep: bool) -> Unfinished:
+        """The pull to make: the one that was cut off a moment ago, or a new one."""
+        begun = self._clock()
+        left = self._ledger.notes.unfinished(self._url)
+        if (
+            left is not None
+            and 0 <= begun - left.begun_at < RESUME_SECONDS
+            and (left.since is None or not sweep)
+        ):
+            return left
+        state = self._ledger.outbox.state(self._url)
+        swept = (
+            sweep or state.cursor is None or state.swept_at is None or begun - state.swept_at > SWEEP_SECONDS
+        )
+        return Unfinished(begun, None if swept else state.cursor, 0, _NOWHERE)
+
+    def _completed(self, course: Unfinished, newest: int) -> int:
+        """Everything that was asked for was shown: the cursor moves, and what went missing is queued."""
+        outbox, swept = self._ledger.outbox, course.since is None
+        lost = len(outbox.lost(self._url, course.begun_at)) if swept else 0
+        if lost:  # queued first: a crash in between costs another sweep, and never what was found
+            outbox.missing(self._url, course.begun_at, self._clock())
+        self._move_cursor(course.begun_at, newest, swept=swept)
+        if swept:
+            self._remark_on(lost)
+            self._ledger.notes.drop(self._url, Remark.UNDELETED, course.begun_at)
+        return lost
+
+    def _remark_on(self, lost: int) -> None:
+        """Everything was seen: remember whether something was gone that the relay had accepted."""
+        if lost:
+            self._ledger.notes.note(self._url, Remark.FORGETFUL, self._clock())
+        else:
+            self._ledger.notes.drop(self._url, Remark.FORGETFUL)
+
+    def _move_cursor(self, begun: float, newest: int, *, swept: bool) -> None:
+        """Never beyond the clock or what was verified, and never back."""
+        outbox = self._ledger.outbox
+        cursor = outbox.state(self._url).cursor
+        if newest:
+            cursor = max(min(int(begun), newest) - CURSOR_OVERLAP_SECONDS, cursor or 0)
+        outbox.completed(self._url, cursor, self._clock(), swept=swept)
+        self._ledger.notes.leave_off(self._url, None)
+
+    def _leave_off(
+        self, course: Unfinished, total: Pulled, left: Mapping[int, Position], connection: RelayConnection
+    ) -> None:
+        """Remember where a pull was cut off, if it came further than before and nothing else was wrong."""
+        walks = {kind: (position.second, position.largest) for kind, position in left.items()}
+        moved = walks.keys() != course.walks.keys() or any(
+            second != course.walks[kind][0] for kind, (second, _) in walks.items()
+        )
+        self.came_further = moved and total.reasons == (connection.problem,) and not connection.misbehaving
+        rest = replace(course, newest=total.newest, walks=walks) if self.came_further else None
+        self._ledger.notes.leave_off(self._url, rest)
+
+    def _wanted(self, course: Unfinished, kind: int) -> tuple[Filter, Callable[[], Sequence[str]]]:
+        """What a walk asks for, and the d-tags to ask for where a second holds more than a page."""
+        mine = (self._author,)
+        tags = {"p": mine} if kind == KIND_DIRECT_MESSAGE else {}
+        known_tags = self._ledger.slots if kind == KIND_APP_DATA else tuple
+        return Filter(authors=mine, kinds=(kind,), tags=tags, since=course.since), known_tags
+
+
+def fetching(connection: RelayConnection, *, patient: bool = False) -> Fetch:
+    """`fetch` on a connection that may be gone: what is not answered is an incomplete page like others."""
+
+    async def fetch(filters: Sequence[Filter]) -> Page:
+        try:
+            return await connection.fetch(filters, patient=patient)
+        except RelayError as error:
+            return Page((), complete=False, reason=error.problem, outcome=Outcome.RETRY)
+
+    return fetch
