@@ -268,7 +268,7 @@ class MemoryStore:
         stored = self._opened().by_id(memory.event_id)
         if stored is None:
             return None
-        (ident,) = await self._writer.write([await self._reader.needed(stored)])
+        (ident,) = await self._writer.write([await self._reader.needed(stored)], drafts=False)
         self._wake()
         return ident
 
@@ -362,7 +362,7 @@ class MemoryStore:
         if earlier is None or earlier.value is None:
             return None
         record = envelope.flat(key, earlier.value, self._clock(), {RESTORED: earlier.event_id})
-        await self._writer.write([await self._carry_over(self._opened(), record)])
+        await self._writer.write([await self._carry_over(self._opened(), record)], drafts=False)
         self._wake()
         return await self.recall(key)
 

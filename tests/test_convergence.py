@@ -1,11 +1,9 @@
 """V-08 any_order_converges: whatever three devices do, in whatever order they meet relays, they end alike.
 
-Devices of one key write, forget, undo and journal with clocks 400 s apart; relays are out of reach, or hang
-up in the middle; some writes happen while a sync is on its way. Then everything syncs once a day until it is
-quiet, and a dumb oracle says what has to be left: a list of every event that was ever written, sorted by
-(later second, lower id), less what a deletion covers (NIP-09: up to its own second).
-
-`SENSE_MEMORY_LONG=100 pytest tests/test_convergence.py` plays a hundred games of 1,000 moves.
+Devices of one key write and forget with clocks 400 s apart; relays are out of reach, or hang up; some writes
+happen during a sync. Then all sync once a day until it is quiet, and a dumb oracle says what has to be left:
+a list of all events, sorted by (later second, lower id), less what a deletion covers (NIP-09: its own second
+and before). `SENSE_MEMORY_LONG=100 pytest tests/test_convergence.py` plays a hundred games of 1,000 moves.
 """
 
 from __future__ import annotations
@@ -431,6 +429,23 @@ def folder():
 @pytest.mark.parametrize("seed", [1, 2])
 def test_v08_two_hundred_moves_converge(seed, folder):
     asyncio.run(game(*dealt(seed, 200), folder))
+
+
+@pytest.mark.parametrize(
+    ("late", "days"), [(7_000, 0), (20_000, 1)], ids=["the next pull", "the daily sweep"]
+)
+async def test_what_another_device_sends_late_is_found_by(late, days):
+    """An event is dated when it was written: a device that was away puts it below where others have read to."""
+    async with World(Setting((0, 0, 0), ring=False, compares=(False,) * 3)) as world:
+        await world.play(Write("journal", 0, ""))
+        world.now += late
+        await world.play(Write("remember", 1, "a"))
+        await world.sync([1, 2])
+        await world.sync([2])
+        await world.sync([0])
+        world.now += days * DAY
+        assert (await world.sync([2]))[0].in_step
+        assert len(await world.stores[2].recent()) == 1
 
 
 @pytest.mark.skipif(not GAMES, reason="SENSE_MEMORY_LONG says how many games")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sense_memory import limits
+
+
+CONNECTION_LOST: Final = "connection lost"  # how the problem of a connection begins that the relay ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from sense_memory.limits import PUBLISH_WINDOW_COUNT
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.relay.conduct import CONNECTION_LOST
 from sense_memory.relay.hints import is_too_large
 from sense_memory.relay.pull import Pulled, by_address
 from sense_memory.relay.pulling import Puller, fetching
@@ -108,11 +109,12 @@ class RelaySync:
                 if ours:
                     with suppress(RelayError):  # the connection knows what happened to it
                         await self._push(connection, sent, served)
-        self.was_cut_off = not connection.is_open and not connection.misbehaving
-        self.came_further |= bool(sent)
+        problem = connection.problem or ""
+        self.was_cut_off = problem.startswith(CONNECTION_LOST) and not connection.misbehaving
+        self.came_further |= not sent.keys() <= {Outcome.RETRY.value, Outcome.RATE_LIMITED.value}
         return replace(
             self.standing(),
-            problem=connection.problem or "",
+            problem=problem,
             pulled=pulled,
             served=dict(served),
             sent=dict(sent),

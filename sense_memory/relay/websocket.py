@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from sense_memory import limits
 from sense_memory.errors import RelayError
-from sense_memory.relay.conduct import Lost
+from sense_memory.relay.conduct import CONNECTION_LOST, Lost
 
 
 _QUEUE_COUNT: Final = 64  # frames read ahead of the session
@@ -150,5 +150,5 @@ def _lost(error: ConnectionClosed) -> Lost:
     if sent in _BROKEN:
         return Lost("broke the WebSocket protocol", misbehaving=True)
     if error.rcvd is not None and error.rcvd.code not in _QUIET_CODES:
-        return Lost(f"connection lost (code {error.rcvd.code})")
-    return Lost("connection lost")
+        return Lost(f"{CONNECTION_LOST} (code {error.rcvd.code})")
+    return Lost(CONNECTION_LOST)

@@ -38,7 +38,7 @@ class Death:
 
 
 class Killer:
-    """Has scenarios of `victim.py` played and killed."""
+    """Has the scenarios of `victim.py` played, and killed on the way."""
 
     def __init__(self, folder, process) -> None:
         self._folder, self._process = folder, process

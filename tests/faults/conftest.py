@@ -24,6 +24,7 @@ from relays.faults import FaultyRelay
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.keys import parse_secret
+from sense_memory.relay import pool
 
 
 _silent = logging.getLogger(f"{__name__}.library")  # the stage's own sockets: their frames are no leak
@@ -54,7 +55,7 @@ class _Patience(selectors.DefaultSelector):
             return ready
         if timeout is None:  # only another thread can end this
             return super().select(5)
-        ready = super().select(0.0005 if timeout < 2.5 else 0.01)
+        ready = super().select(0.0005)
         if not ready:
             self.now += timeout
         return ready
@@ -239,6 +240,13 @@ def assert_no_secret(text: str, *, but: str = "") -> None:
 @pytest.fixture
 def clock() -> Clock:
     return Clock(1_800_000_000.0)
+
+
+@pytest.fixture(autouse=True)
+def _seldom_polls(request, monkeypatch):
+    """Looking for other processes every two seconds is what an idle hour would mostly consist of."""
+    if request.node.get_closest_marker("virtual_time"):
+        monkeypatch.setattr(pool, "POLL_SECONDS", 30.0)
 
 
 @pytest.fixture

@@ -1,0 +1,246 @@
+"""P rows, continued: refusals, relays that forget, full disks, relays that come and go, and their limits."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from relays.faults import ForgetAfterAck, Information, RateLimit, Record, Refuse, SwallowPublish
+from sense_memory import StorageFullError
+from sense_memory.ledger.notes import Remark
+
+
+@pytest.mark.virtual_time
+async def test_p05_no_ok_ever(stage):
+    """The background with its real patience: ten seconds, queued again, sent again ever later, never lost."""
+    record, lie = Record(), SwallowPublish(stores=False)
+    async with (
+        stage.liar(record, lie) as liar,
+        stage.store(liar, background=True) as store,
+    ):
+        ident = await store.remember("k", stage.plaintext)
+        await stage.passes(12)
+        assert store.holders(ident) == {liar.url: "queued"}
+        assert store.status().relays[0].reasons == {"no answer": 1}
+        await stage.passes(3_600)
+        assert set(record.published) == {ident}
+        assert 3 <= len(record.published) <= 12
+        lie.on = False
+        await stage.passes(3_600)
+        assert store.holders(ident)[liar.url] in {"acked", "confirmed"}
+        assert [event["id"] for event in await stage.stored(liar.upstream)] == [ident]
+
+
+@pytest.mark.virtual_time
+async def test_p06_refused_forever_does_not_burn(stage):
+    """A thousand refused memories: each was sent once, and an hour later still; the status says how many."""
+    record = Record()
+    async with (
+        stage.liar(record, Refuse(f"blocked: {stage.words}")) as liar,
+        stage.store(liar, background=True, ledger="k.db") as store,
+    ):
+        await store.remember_many((f"k{number}", stage.plaintext) for number in range(1_000))
+        await stage.passes(60)
+        assert len(record.published) == 1_000
+        for _ in range(3):
+            await stage.passes(1_200)
+            await stage.sync(store)
+        assert len(record.published) == 1_000
+        (relay,) = store.status().relays
+        assert relay.events == {"refused": 1_000}
+        assert relay.reasons == {"blocked": 1_000}
+        assert not relay.holds_all
+        questions = len(record.said("REQ")) + len(record.said("NEG-OPEN"))
+        assert questions <= 3 * (3_660 / 30 + 5)
+
+
+async def test_p07_acks_but_forgets(stage):
+    """An OK is a claim: a full sync finds nothing there, sends again, and after three times says what it is."""
+    record, lie = Record(), ForgetAfterAck()
+    async with stage.liar(record, lie) as liar, stage.relay() as honest:
+        async with stage.store(liar, honest, ledger="k.db") as store:
+            ident = await store.remember("k", stage.plaintext)
+            bad, _ = (await stage.sync(store)).relays
+            assert bad.in_step  # as far as words go
+            assert store.holders(ident)[liar.url] == "acked"
+        for times in range(1, 4):
+            stage.clock.advance(3_601)
+            async with stage.store(liar, honest, ledger="k.db") as store:
+                bad, good = (await stage.sync(store, full=True)).relays
+                assert bad.pulled.missing == 1
+                assert good.pulled.missing == 0
+                assert record.published == [ident] * (times + 1)
+                assert store.holders(ident) == {liar.url: "acked", honest.url: "confirmed"}
+                remarks = [relay.remarks for relay in store.status().relays]
+                assert remarks == [(Remark.FORGETFUL,) if times == 3 else (), ()]
+        lie.on = False
+        stage.clock.advance(3_601)
+        async with stage.store(liar, honest, ledger="k.db") as store:
+            await stage.sync(store, full=True)
+            stage.clock.advance(60)
+            bad, _ = (await stage.sync(store, full=True)).relays
+            assert bad.pulled.missing == 0
+            assert store.holders(ident)[liar.url] in {"acked", "confirmed"}
+            assert store.status().relays[0].remarks == ()
+        assert [event["id"] for event in await stage.stored(liar.upstream)] == [ident]
+
+
+@pytest.mark.virtual_time
+async def test_p10_rate_limit_is_respected(stage):
+    """Ten at once and then two in three minutes: nothing is lost, across a restart, nor tried without end."""
+    record = Record()
+    async with stage.relay() as behind:
+        stage.honest.clear()
+        limit = RateLimit(10, 900, stage.clock)
+        async with stage.liar(record, limit) as liar:
+            liar.upstream = behind.url
+            async with stage.store(liar, background=True, ledger="k.db") as store:
+                idents = await store.remember_many((f"k{n}", stage.plaintext) for n in range(40))
+                await stage.passes(900)
+                waiting = store.status().relays[0].events["queued"]
+                assert 10 <= waiting <= 30
+                assert store.status().relays[0].reasons.keys() <= {"rate-limited"}
+            async with stage.store(liar, background=True, ledger="k.db") as store:
+                await stage.passes(4 * 3_600)
+                assert store.status().relays[0].events.get("queued", 0) == 0
+            stored = {event["id"] for event in await stage.stored(behind.url)}
+            assert stored == set(idents)
+            assert len(record.published) < 40 * 8
+
+
+async def test_p12_coalesce_keeps_tombstones(stage):
+    """Edited, edited and forgotten while offline: one event for the address, and the kind 5."""
+    record = Record()
+    async with stage.liar(record) as liar:
+        async with stage.store(liar, ledger="k.db") as store:
+            for number in range(5):
+                await store.remember("k", f"{stage.plaintext} {number}")
+            request = await store.forget("k")
+            for number in range(3):
+                last = await store.remember("l", f"{stage.plaintext} {number}")
+            waiting = store.status().relays[0].events
+            assert waiting == {"queued": 3}
+        async with stage.store(liar, ledger="k.db") as store:
+            assert (await stage.sync(store)).in_step
+            events = [frame[1] for frame in record.said("EVENT")]
+            tags = [dict(tag[:2] for tag in event["tags"]) for event in events]
+            assert [tag.get("d", tag.get("a", "").partition(":")[0]) for tag in tags] == [
+                "sense-memory/k",
+                "30078"
+                if tags[1].get("a", "").startswith("30078")
+                else tags[1].get("a", "").partition(":")[0],
+                "sense-memory/l",
+            ]
+            assert [event["kind"] for event in events] == [30078, 5, 30078]
+            assert events[1]["id"] == request
+            assert events[2]["id"] == last
+            assert await store.recall("k") is None
+
+
+async def test_p13_relay_removed_and_added(stage):
+    """Out of the configuration, what waited for it is cancelled and counted; back in it, it gets everything."""
+    async with stage.relay() as kept, stage.relay() as other:
+        async with stage.store(kept, other, ledger="k.db") as store:
+            await store.remember("before", stage.plaintext)
+            await stage.sync(store)
+            idents = await store.remember_many((f"k{number}", stage.plaintext) for number in range(5))
+        async with stage.store(kept, ledger="k.db") as store:
+            assert store.drop_relay(other.url) == 5
+            assert store.drop_relay(other.url) == 0
+            stage.honest.discard(other.url)
+            await stage.sync(store)
+            assert {url for ident in idents for url in store.holders(ident)} == {kept.url}
+            stage.honest.add(other.url)
+        assert len(await stage.stored(other.url)) == 1
+        async with stage.store(kept, other, ledger="k.db") as store:
+            line = (await stage.sync(store)).relays[1]
+            assert line.sent == {"accepted": 5}
+            assert line.in_step
+        assert len(await stage.stored(other.url)) == 6
+
+
+async def test_p14_disk_full(stage):
+    """The disk ends at each page in turn: said as what it is, rolled back, nothing sent that was not recorded."""
+    failures = 0
+    theirs = [await stage.event(f"theirs{number}", "x" * 2_000, at=-number) for number in range(20)]
+    for pages in range(0, 60, 4):
+        record = Record()
+        async with stage.liar(record) as liar, stage.relay() as honest:
+            await stage.put(liar.upstream, *theirs)
+            async with stage.store(liar, honest, ledger=f"{pages}.db") as store:
+                database = store._ledger._db
+                (size,) = database.row("PRAGMA page_count")
+                database.rows(f"PRAGMA max_page_count = {size + pages}")
+                done = 0
+                try:
+                    for number in range(10):
+                        await store.remember(f"k{number}", f"{stage.plaintext} {'x' * 2_000}")
+                        done += 1
+                    await store.sync()
+                except StorageFullError:
+                    failures += 1
+                assert not database.in_transaction
+                stored = [json.loads(body) for body in store._ledger.bodies()]
+                assert {f"sense-memory/k{n}" for n in range(done)} <= {e["tags"][0][1] for e in stored}
+                assert set(record.published) <= {event["id"] for event in stored}
+                database.rows("PRAGMA max_page_count = 1073741823")
+                await store.remember("room", stage.plaintext)
+            async with stage.store(liar, honest, ledger=f"{pages}.db") as store:
+                assert store.integrity() == []
+                assert (await stage.sync(store)).in_step
+                assert {f"k{n}" for n in range(done)} | {"room", "theirs0", "theirs19"} <= {
+                    memory.key for memory in await store.recall_all()
+                }
+    assert 3 <= failures < 15
+
+
+async def test_p14_the_background_says_it_and_goes_on(stage):
+    async with stage.relay() as relay:
+        await stage.put(relay.url, *[await stage.event(f"k{number}", "x" * 9_000) for number in range(50)])
+        async with stage.store(ledger="k.db") as store:
+            await store.remember("mine", stage.plaintext)
+        store = stage.store(relay, ledger="k.db", background=True)
+        stage.clock.advance(1)
+        async with store:
+            database = store._ledger._db
+            (size,) = database.row("PRAGMA page_count")
+            database.rows(f"PRAGMA max_page_count = {size + 2}")
+            await stage.until(lambda: "disk full" in store.status().relays[0].problem)
+            assert (await store.recall("mine")).value == stage.plaintext
+            database.rows("PRAGMA max_page_count = 1073741823")
+            await stage.until(lambda: not store.status().relays[0].problem)
+            assert store.status().relays[0].last_complete
+            assert len(await store.recall_all()) == 51
+
+
+@pytest.mark.parametrize("limit", ["message", "content", "unannounced"])
+async def test_p15_event_too_large_for_one_relay(stage, limit):
+    """Refused there, for what it is, before it is sent where the relay says so; it is everywhere else."""
+    record = Record()
+    told = {
+        "message": {"max_message_length": 16_384},
+        "content": {"max_content_length": 8_196},
+        "unannounced": {"max_message_length": "16384"},
+    }[limit]
+    refuse = Refuse("invalid: event too large", lambda event: len(json.dumps(event)) > 16_384)
+    async with (
+        stage.liar(record, Information({"limitation": told}), refuse) as small,
+        stage.relay() as large,
+        stage.store(small, large, ledger="k.db") as store,
+    ):
+        long = await store.remember("long", f"{stage.plaintext} " * 2_000)
+        short = await store.remember("short", stage.plaintext)
+        bad, good = (await stage.sync(store)).relays
+
+        assert bad.reasons == {"too large for this relay": 1}
+        assert (bad.refused, bad.waiting) == (1, 0)
+        assert good.in_step
+        assert store.holders(long) == {small.url: "refused", large.url: "acked"}
+        assert set(store.holders(short).values()) == {"acked"}
+        assert record.published == ([short] if limit != "unannounced" else [long, short])
+        assert store.status().relays[0].reasons == {"too large for this relay": 1}
+
+        shorter = await store.remember("long", stage.plaintext)
+        assert (await stage.sync(store)).in_step
+        assert {event["id"] for event in await stage.stored(small.upstream)} == {short, shorter}
