@@ -36,7 +36,7 @@ def test_a_healthy_local_agent_is_ok_but_warned_that_there_is_no_copy(agent, led
 
 
 def test_the_table_has_a_line_for_each_check(agent, ledger, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "400")
 
     lines = agent("doctor").stdout.splitlines()
 
