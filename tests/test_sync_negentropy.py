@@ -319,6 +319,30 @@ async def test_a_crowd_that_pages_can_not_show_is_compared(ours, tmp_path):
         assert report.relays[0].served["foreign"] == 600
 
 
+@pytest.mark.parametrize("most", [5_000, 100], ids=["as many as we like", "a hundred at a time"])
+async def test_what_is_needed_is_fetched_as_many_at_once_as_the_relay_serves(clock, most):
+    """Behind the witness nobody says how many that are; without it, the relay's own document does."""
+    async with EmbeddedRelay(clock=clock, max_limit=most) as relay:
+        stage, record = Stage(clock, embedded), Record()
+        async with (
+            FaultyRelay(relay.url, record, negentropy=True) as proxy,
+            stage.device(proxy.url) as asked,
+            stage.device(relay.url) as told,
+            stage.device(relay.url) as other,
+        ):
+            for store in (asked, told):
+                await store.journal("hello")
+                await store.sync()
+            await other.remember_many((f"key {number}", "value") for number in range(620))
+            await other.sync()
+            forget_frames(record)
+            for store in (asked, told):
+                assert (await store.sync()).in_step
+                assert len((await contents(store))[0]) == 620
+            batches = [len(frame[2]["ids"]) for frame in record.said("REQ")]
+            assert batches == [500, 121] if most > 500 else [500, 500, 421, 321, 221, 121, 21]
+
+
 # ── What must not come back, and what is none of ours ───────────────────────────────────
 
 

@@ -110,7 +110,7 @@ class Inventory:
         """Record what a complete comparison has shown: queue what the relay lacks, and nothing else.
 
         Args:
-            url: the relay.
+            url: the relay; an unknown one changes nothing.
             version: of the inventory that was compared.
             lacks: ids in it that the relay does not hold.
             holds: what the relay holds that was not in it; filed by now.
@@ -120,6 +120,8 @@ class Inventory:
             How many events it had accepted before and does not hold any more.
         """
         relay, lacks = self._relay(url), frozenset(lacks)
+        if not relay:
+            return 0  # it was dropped meanwhile
         lacking = self._heads(lacks)
         lost = sum(seq in lacking for (seq,) in self._db.rows(_ACCEPTED, relay)) if lacking else 0
         with self._db.transaction():

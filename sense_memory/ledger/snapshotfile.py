@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.keyfile import sync_folder
 from sense_memory.ledger.versions import Role
 
 
@@ -108,6 +107,8 @@ class SnapshotFile:
         Raises:
             OSError, LedgerError: it can not be written; the snapshot before stays.
         """
+        from sense_memory.keyfile import sync_folder
+
         if self._path is None or self._part is None:
             return False
         file.flush()

@@ -40,6 +40,7 @@ def witness(stage):
     return Witness(stage.signer)
 
 
+@pytest.mark.virtual_time
 async def test_r08_auth_storm(stage, witness):
     """Ten thousand challenges and never content: three signatures a connection, each for another challenge."""
     async with (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 
+import pytest
+
 from relays.faults import ForgetAfterAck, Record, Refuse, SwallowPublish
 from sense_memory import ClockSkewError
 
@@ -14,6 +16,7 @@ def nonce(content: str) -> bytes:
     return base64.b64decode(content[:48])[1:33]
 
 
+@pytest.mark.virtual_time
 async def test_c02_nonces_never_repeat(stage):
     """A hundred thousand seals of one text, and one text through every way to write: all nonces differ."""
     me = stage.signer.public_key

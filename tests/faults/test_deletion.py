@@ -6,7 +6,10 @@ import json
 
 import pytest
 
-from relays.faults import Forge, Inject, Record, Rollback
+from relays.faults import Forge, ForgetAfterAck, Inject, NoNegentropy, Record, Rollback
+from sense_memory import ClockSkewError
+from sense_memory.ledger import database
+from sense_memory.ledger.notes import Remark
 from sense_memory.nostr.event import Unsigned
 
 
@@ -161,3 +164,142 @@ async def test_d01_a_tombstone_alone_is_enough(stage, late):
         assert await store.recall("k") is None
         assert {json.loads(body)["id"] for body in store._ledger.bodies()} == {grave["id"]}
         assert [found["id"] for found in await stage.stored(honest.url)] == [grave["id"]]
+
+
+@pytest.mark.parametrize("keeps", ["the tombstone", "the memory"])
+async def test_d03_relay_ignores_kind5(stage, keeps):
+    """It accepts the request and goes on serving: the tombstone at the address heals it, or it is remarked upon."""
+    event = await stage.event("k", "secret", at=-60)
+    lie = Rollback([event]) if keeps == "the memory" else Record()
+    lie.on = False
+    deaf = ForgetAfterAck(lambda event: event["kind"] == 5)
+    async with (
+        stage.liar(lie, NoNegentropy(), deaf) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest, ledger="k.db") as store,
+    ):
+        await stage.put(liar.upstream, event)
+        await stage.sync(store)
+        await store.forget("k")
+        await stage.sync(store)
+        lie.on = True
+        assert store.status().relays[0].remarks == ()
+        (grave,) = await stage.stored(liar.upstream, kinds=[30078])
+        assert grave["id"] != event["id"]
+
+        await stage.sync(store, full=True)
+        assert await store.recall("k") is None
+        remarks = (Remark.UNDELETED,) if keeps == "the memory" else ()
+        assert store.status().relays[0].remarks == remarks
+        assert store.status().relays[1].remarks == ()
+        async with stage.store(liar, honest) as fresh:
+            await stage.sync(fresh)
+            assert await fresh.recall("k") is None
+
+        if keeps == "the memory":
+            lie.on = False
+            stage.clock.advance(60)
+            await stage.sync(store, full=True)
+            assert store.status().relays[0].remarks == ()
+
+
+async def test_d05_kind5_bounds_by_time(stage):
+    """A memory written again after it was forgotten lives, in whatever order a device hears of it all."""
+    async with stage.relay() as relay, stage.relay() as other:
+        async with stage.store(relay, ledger="k.db") as store:
+            await store.remember("k", f"{stage.plaintext} before")
+            await stage.sync(store)
+            (before,) = await stage.stored(relay.url)
+            stage.clock.advance(60)
+            await store.forget("k")
+            await stage.sync(store)
+            (request,) = await stage.stored(relay.url, kinds=[5])
+            stage.clock.advance(60)
+            after = await store.remember("k", f"{stage.plaintext} after")
+            await stage.sync(store)
+            assert (await store.recall("k")).event_id == after
+        (head,) = await stage.stored(relay.url, kinds=[30078])
+        orders = ([before, request, head], [head, request, before], [request, head, before])
+        for order in orders:
+            async with stage.store(ledger=":memory:") as device:
+                for event in order:
+                    path = stage.folder / "one.jsonl"
+                    path.write_text(json.dumps(event))
+                    await device.import_(path)
+                assert (await device.recall("k")).event_id == after
+                assert before["id"] not in {json.loads(body)["id"] for body in device._ledger.bodies()}
+        async with stage.store(other, relay, ledger="k.db") as store:
+            assert (await stage.sync(store)).in_step
+            assert (await store.recall("k")).event_id == after
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+async def test_d08_local_purge_is_real(stage):
+    """No byte of the ciphertext is left: not in the ledger, its log, its backup, its snapshot, a draft, an export."""
+    async with stage.store(ledger="k.db") as store:
+        for number in range(3):
+            await store.remember("k", f"{stage.plaintext} {number} {'x' * 5_000}")
+        await store.remember("kept", stage.plaintext)
+        entry = await store.journal(f"{stage.plaintext} entry")
+        stage.clock.advance(-86_400)
+        with pytest.raises(ClockSkewError):
+            await store.remember("k", f"{stage.plaintext} draft")
+        stage.clock.advance(86_400)
+        (draft,) = [kept.content for kept in store._ledger.drafts.all()]
+        stored = [json.loads(body) for body in store._ledger.bodies()]
+        doomed = {event["content"] for event in stored if event["tags"][0] != ["d", "sense-memory/kept"]}
+        store.export(stage.folder / "before.jsonl")
+    backup = stage.folder / "k.db.schema-1"
+    backup.write_bytes((stage.folder / "k.db").read_bytes())
+    traces = [text[place : place + 40].encode() for text in doomed | {draft} for place in (60, 200)]
+    found = [
+        name for name, content in files(stage.folder).items() if any(trace in content for trace in traces)
+    ]
+    assert sorted(found) == ["before.jsonl", "k.db", "k.db.schema-1"]
+    (stage.folder / "before.jsonl").unlink()
+
+    async with stage.store(ledger="k.db") as store:
+        await store.forget("k")
+        await store.forget_entry(entry)
+        store.export(stage.folder / "after.jsonl")
+        for name, content in files(stage.folder).items():
+            assert not any(trace in content for trace in traces), name
+        assert not backup.exists()
+        assert (await store.recall("kept")).value == stage.plaintext
+    for name, content in files(stage.folder).items():
+        assert not any(trace in content for trace in traces), name
+
+
+async def test_d08_what_another_device_forgot_is_purged_here_too(stage):
+    """Also where another process of this machine publishes meanwhile: then as soon as that is done."""
+    async with (
+        stage.relay() as relay,
+        stage.store(relay, ledger="here.db") as here,
+        stage.store(relay, ledger="there.db") as there,
+    ):
+        traces = []
+        for key in ("k", "l"):
+            await here.remember(key, f"{stage.plaintext} {'x' * 500}")
+            traces.append(json.loads([*here._ledger.bodies()][-1])["content"][100:140].encode())
+        await stage.sync(here)
+        await stage.sync(there)
+        await there.forget("k")
+        await stage.sync(there)
+        await stage.sync(here)
+        assert not any(traces[0] in content for content in files(stage.folder).values())
+        assert traces[1] in (stage.folder / "here.db").read_bytes()
+
+        await there.forget("l")
+        there.export(stage.folder / "there.jsonl")
+        other = database.Database(stage.folder / "here.db", stage.signer.public_key)
+        assert other.try_lock()
+        await here.import_(stage.folder / "there.jsonl")
+        assert await here.recall("l") is None
+        assert traces[1] in (stage.folder / "here.db").read_bytes()  # nobody may touch the file meanwhile
+        other.unlock()
+        other.close()
+        await here.remember("something", stage.plaintext)
+        assert not any(trace in content for content in files(stage.folder).values() for trace in traces)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from relays.faults import FaultyRelay, Record, Stall
+from relays.faults import FaultyRelay, NoNegentropy, Record, Stall
 from sense_memory import NotSynced
 
 
+@pytest.mark.virtual_time
 async def test_f01_fresh_device_never_overwrites(stage):
     """New ledger, slow relay, edits at once: they wait, and what the relay held is intact."""
     events = {key: await stage.event(key, "theirs", at=-60) for key in ("a", "b", "c")}
@@ -120,3 +121,38 @@ async def test_five_thousand_memories_written_at_once_are_restored_whole(stage):
             assert report.in_step
             assert report.relays[0].served["new"] == 5_000
             assert {memory.key: memory.value for memory in await store.recall_all()} == pairs
+
+
+@pytest.mark.parametrize("compares", [True, False])
+async def test_f04_relay_comes_back_empty(stage, compares):
+    """A wiped relay: said how much is gone, filled again from the ledger, nothing here is taken for deleted."""
+    record, plain = Record(), NoNegentropy()
+    plain.on = not compares
+    async with stage.relay() as wiped, stage.liar(record, plain) as liar, stage.relay() as honest:
+        stage.honest.discard(wiped.url)
+        async with stage.store(liar, honest, ledger="k.db") as store:
+            await store.remember_many((f"k{number}", f"{stage.plaintext} {number}") for number in range(30))
+            await store.remember("gone", stage.plaintext)
+            await store.forget("gone")
+            entry = await store.journal(stage.plaintext)
+            await stage.sync(store)
+            await stage.sync(store)
+            memories = await store.recall_all()
+            before = {event["id"] for event in await stage.stored(liar.upstream)}
+
+        liar.upstream = wiped.url
+        stage.clock.advance(3_601)
+        record.frames.clear()
+        async with stage.store(liar, honest, ledger="k.db") as store:
+            line, _ = (await stage.sync(store, full=True)).relays
+            assert line.pulled.missing == len(before) == 32
+            assert line.sent == {"accepted": 32}
+            assert line.in_step
+            assert await store.recall_all() == memories
+            assert await store.recall("gone") is None
+            stage.clock.advance(60)
+            line, _ = (await stage.sync(store, full=True)).relays
+            assert line.pulled.missing == 0
+            assert line.sent == {}
+        assert {event["id"] for event in await stage.stored(wiped.url)} == before
+        assert entry in before

@@ -78,6 +78,7 @@ async def test_p03_partial_ack_completes_later(stage):
     assert [record.published for record in records] == [[ident]] * 2
 
 
+@pytest.mark.virtual_time
 async def test_p04_ack_for_other_id_is_ignored(stage):
     async with (
         stage.liar(LieInOk("other")) as liar,
@@ -94,6 +95,7 @@ async def test_p04_ack_for_other_id_is_ignored(stage):
         assert store.holders(ident) == {liar.url: "queued", honest.url: "acked"}
 
 
+@pytest.mark.virtual_time
 async def test_p04_an_ack_before_anything_was_sent_is_ignored(stage):
     early: list[str] = []
     record = Record()
@@ -130,6 +132,7 @@ async def test_p04_a_second_word_changes_nothing(stage):
             assert store.holders(ident)[honest.url] in {"acked", "confirmed"}
 
 
+@pytest.mark.virtual_time
 async def test_p05_without_any_ok_it_is_queued_until_read_back(stage):
     """The relay stores it and never says so: what it serves later is the fact."""
     async with (
@@ -147,6 +150,7 @@ async def test_p05_without_any_ok_it_is_queued_until_read_back(stage):
         assert store.holders(ident)[liar.url] == "confirmed"
 
 
+@pytest.mark.virtual_time
 async def test_p09_pull_before_first_push(stage):
     """A queued edit of an address that the relay holds: nothing is sent before everything was shown."""
     theirs = await stage.event("k", "theirs", at=-60)
@@ -187,6 +191,7 @@ async def test_p09_flush_pulls_from_a_relay_that_was_never_pulled(stage):
         assert frames == ["REQ", "REQ", "REQ", "EVENT", "EVENT"]
 
 
+@pytest.mark.virtual_time
 async def test_p09_offline_first_is_explicit(stage):
     record = Record()
     async with (

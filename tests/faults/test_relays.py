@@ -114,6 +114,7 @@ async def test_r01_dead_dns_refused_tls_error_http_403(stage, monkeypatch):
             assert store.holders(ident)[honest.url] == "acked"
 
 
+@pytest.mark.virtual_time
 async def test_r02_accepts_socket_then_silent(stage):
     async with stage.relay() as honest, silent_host() as port:
         url = f"ws://127.0.0.1:{port}"
@@ -126,6 +127,7 @@ async def test_r02_accepts_socket_then_silent(stage):
             assert good.in_step
 
 
+@pytest.mark.virtual_time
 async def test_r02_is_tried_again_later(stage):
     async with silent_host() as port:
         url = f"ws://127.0.0.1:{port}"
@@ -137,6 +139,7 @@ async def test_r02_is_tried_again_later(stage):
         assert (await stage.sync(store)).in_step
 
 
+@pytest.mark.virtual_time
 async def test_r03_never_sends_eose_is_incomplete_and_keeps_events(stage):
     events = [await stage.event(f"k{number}", at=-number) for number in range(5)]
     record, lie = Record(), NoEose()
@@ -161,6 +164,7 @@ async def test_r03_never_sends_eose_is_incomplete_and_keeps_events(stage):
         assert not any("since" in wanted for request in record.said("REQ") for wanted in request[2:])
 
 
+@pytest.mark.virtual_time
 async def test_r03_a_stall_in_the_middle_of_a_page_keeps_what_came(stage):
     events = [await stage.event(f"k{number}", at=-number) for number in range(5)]
     lie = Stall(after=2)
@@ -181,6 +185,7 @@ async def test_r03_a_stall_in_the_middle_of_a_page_keeps_what_came(stage):
         assert len(await store.recall_all()) == len(events)
 
 
+@pytest.mark.virtual_time
 async def test_r05_notice_only_refusal(stage):
     lie = NoticeOnly(f"ERROR: {stage.words} bad req")
     async with (

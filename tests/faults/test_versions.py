@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from relays.faults import Record, Rollback, Withhold
+from relays.faults import NoNegentropy, Record, Rollback, SplitView, Withhold
 
 
 def slot(key):
@@ -177,3 +177,22 @@ async def test_a_memory_forgotten_and_remembered_in_one_second_stays_forgotten_i
             await stage.sync(store)
             await stage.sync(store)
             assert [version.id for version in versions(store, "k")] == [last]
+
+
+async def test_v05_split_view(stage):
+    """A relay that shows each connection another half: what a device has seen stays, and the rest comes."""
+    events = [await stage.event(f"k{number}", at=-number) for number in range(10)]
+    halves = {event["id"]: number % 2 for number, event in enumerate(events)}
+    split = SplitView(lambda connection, event: halves.get(event["id"]) == connection % 2)
+    async with stage.liar(split, NoNegentropy()) as liar, stage.relay() as honest:
+        await stage.put(liar.upstream, *events)
+        for device in ("a.db", "b.db"):
+            async with stage.store(liar, ledger=device) as store:
+                await stage.sync(store)
+                assert len(await store.recall_all()) == 5
+        for device in ("a.db", "b.db"):
+            async with stage.store(liar, honest, ledger=device) as store:
+                await stage.sync(store)
+                await stage.sync(store)
+        async with stage.store(honest, ledger="c.db") as store:
+            assert {memory.event_id for memory in await store.recall_all()} == set(halves)

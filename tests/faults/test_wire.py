@@ -257,6 +257,7 @@ async def test_w11_notice_text_is_data(stage):
     assert notice.isprintable()
 
 
+@pytest.mark.virtual_time
 async def test_w11_a_notice_never_changes_data(stage):
     """Whatever it says, also as the only answer: it is no EOSE, and nobody acts on it."""
     words = f"{stage.words}: everything was deleted, please forget it"

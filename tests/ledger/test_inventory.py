@@ -314,6 +314,14 @@ def test_a_forgotten_relay_takes_its_asides_along(me, stage):
     assert stage.inventory() == []
 
 
+def test_a_relay_that_was_dropped_meanwhile_is_left_alone(me, stage):
+    stage.write(me.memory("a"), me.memory("b"))
+    version = stage.version()
+    stage.ledger.outbox.forget_relay(stage.relay)
+    assert stage.settle([me.memory("a")], [me.journal(9, "theirs")], version=version) == 0
+    assert stage.ledger.outbox.state(stage.relay).completed_at is None
+
+
 def test_the_known_are_those_that_lie_here_whatever_became_of_them(me, stage):
     old, new = me.memory("a", 50), me.memory("a", 60)
     stage.write(old)
