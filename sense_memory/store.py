@@ -562,6 +562,8 @@ class MemoryStore:
     async def rescue(self) -> RescueReport:
         """Replace a damaged ledger by a new one; call it on a store that is not open.
 
+        No other process may use the ledger meanwhile.
+
         The damaged file is moved aside and kept. What can still be read of it is verified, opened and filed
         in the new ledger, unsent events and drafts included; a `sync` restores the rest from relays. What was
         forgotten stays forgotten as far as its tombstone, here or on a relay, can be read.

@@ -100,7 +100,7 @@ class AuthStorm(Fault):
         """Ask for another authentication, whatever it is."""
         match frame[0]:
             case "AUTH":
-                talk.answer(["OK", frame[1]["id"], True, ""], self._challenge())
+                talk.answer(self._challenge(), ["OK", frame[1]["id"], False, "error: too slow, once more"])
             case "EVENT":
                 talk.answer(self._challenge(), ["OK", frame[1]["id"], False, "auth-required: once more"])
             case "REQ":

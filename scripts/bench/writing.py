@@ -75,7 +75,7 @@ def _write_each(stage: Stage, pairs: Sequence[tuple[str, str]]) -> float:
     ledger = RawLedger(stage.path("raw-one"), stage.signer, stage.relay)
     for key, value in pairs:
         begun = time.perf_counter()
-        ledger.insert([_row(stage, key, value, int(time.time()))])
+        ledger.insert([row(stage, key, value, int(time.time()))])
         times.append(time.perf_counter() - begun)
     ledger.close()
     return statistics.median(times)
@@ -93,14 +93,14 @@ def _write_all(stage: Stage) -> float:
     begun = time.perf_counter()
     now = int(time.time())
     ledger.insert(
-        [_row(stage, key, value, now - i // 200, check=True) for i, (key, value) in enumerate(stage.pairs)]
+        [row(stage, key, value, now - i // 200, check=True) for i, (key, value) in enumerate(stage.pairs)]
     )
     took = time.perf_counter() - begun
     ledger.close()
     return took
 
 
-def _row(
+def row(
     stage: Stage, key: str, value: str, now: int, *, check: bool = False
 ) -> tuple[bytes, str, int, bytes]:
     """A memory, sealed and signed, as a row of the ledger."""

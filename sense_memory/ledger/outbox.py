@@ -196,14 +196,15 @@ class Outbox:
 
     # ── Sending ─────────────────────────────────────────────────────────────────────────
 
-    def due(self, url: str, now: float, limit: int) -> list[Parcel]:
-        """The next events to send to a relay, in the order they were written."""
+    def due(self, url: str, now: float, limit: int, *, after: int = 0) -> list[Parcel]:
+        """The next events to send to a relay, in the order they were written, from those after a seq on."""
         rows = self._db.rows(
             "SELECT e.seq, e.id, e.slot, e.body FROM outbox o JOIN relays r USING (relay) "
             "JOIN events e ON e.seq = o.event "
-            "WHERE r.url = ? AND o.state = 'queued' AND o.due_at <= ? ORDER BY o.event LIMIT ?",
+            "WHERE r.url = ? AND o.state = 'queued' AND o.due_at <= ? AND o.event > ? ORDER BY o.event LIMIT ?",
             url,
             now,
+            after,
             limit,
         )
         return [Parcel(seq, ident.hex(), slot, body) for seq, ident, slot, body in rows]

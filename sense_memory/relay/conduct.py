@@ -19,7 +19,8 @@ class Timeouts:
         open: to dial, TLS and upgrade.
         idle: silence after a REQ, or after the last good event of its answer.
         total: one page, or one event's OK, whatever happens meanwhile.
-        notice_settle: after a NOTICE, when a REQ has brought nothing yet.
+        notice_settle: after a NOTICE, when a REQ has brought nothing yet; and after an EOSE that is not
+            believed, because the relay went on after one before.
         ok: silence of a relay that owes an OK; each OK it sends starts it anew.
         send: for the relay to read what was written.
         sign: for the signer to sign a challenge.

@@ -33,7 +33,15 @@ MIN_FRAME_BYTES: Final = 4_096  # below it a range of 31 ids might not fit, and 
 MAX_ROUNDS_COUNT: Final = 1_000  # 50,000 differences scattered over 100,000 events take 106
 MAX_NEED_COUNT: Final = 250_000  # ids that a relay may claim to have; some 40 MB
 
-_BUCKETS_COUNT = 16  # a range that differs is cut into this many, as the reference does
+_BUCKETS_COUNT: Final = 16  # a range that differs is cut into this many, as the reference does
+_FEW_COUNT: Final = 2 * _BUCKETS_COUNT  # and listed below this many
+# Our initiator differs from the reference, which any responder understands, to send less: it begins with fewer
+# fingerprints, because sets tend to be in step; it cuts the last ranges so that ids and fingerprints weigh the
+# same; and it never lists ids, because a responder whose range differs lists its own anyway. On 10,000 a sync
+# in step costs 250 bytes less, and 100 scattered differences 83 KB in hex instead of 94.
+_FIRST_COUNT: Final = 10
+_LAST_COUNT: Final = 100  # a range of at most so many items is cut for the last time
+_LEAF_COUNT: Final = 6  # into pieces of so many
 
 
 class Items:
@@ -135,19 +143,20 @@ class _Side(ABC):
             start = end
         return out.message()
 
-    def _split(self, upper: Bound, start: int, end: int, out: Writer) -> bool:
-        """Describe a range more closely. Whether all of that found room."""
-        count = end - start
-        if count < 2 * _BUCKETS_COUNT:
-            return out.put_ids(upper, self._items.ids(start, end))
-        begin = start
-        for bucket in range(1, _BUCKETS_COUNT + 1):
-            stop = start + count * bucket // _BUCKETS_COUNT
+    def _cut(self, upper: Bound, start: int, end: int, pieces: int, out: Writer) -> bool:
+        """Describe a range by the fingerprints of its pieces. Whether all of that found room."""
+        begin, count = start, end - start
+        for piece in range(1, pieces + 1):
+            stop = start + count * piece // pieces
             bound = upper if stop == end else self._items.bound_before(stop)
             if not out.put_fingerprint(bound, self._items.fingerprint(begin, stop)):
                 return False
             begin = stop
         return True
+
+    @abstractmethod
+    def _split(self, upper: Bound, start: int, end: int, out: Writer) -> bool:
+        """Describe a range that differs more closely. Whether all of that found room."""
 
     @abstractmethod
     def _compare(self, part: Range, start: int, end: int, out: Writer) -> bool:
@@ -184,16 +193,12 @@ class Initiator(_Side):
         self._need: dict[bytes, None] = {}
 
     def first(self) -> bytes:
-        """The message that opens the conversation: one fingerprint of everything.
-
-        The reference begins with sixteen. That saves a round where the sets differ; this saves 600 bytes, or
-        two lists of ids, where they do not.
-        """
+        """The message that opens the conversation."""
         out, count = ranges.Writer(self._frame_bytes), len(self._items)
-        if count:
-            out.put_fingerprint(ranges.END, self._items.fingerprint(0, count))
+        if count < _FEW_COUNT:
+            self._split(ranges.END, 0, count, out)
         else:
-            out.put_ids(ranges.END, [])
+            self._cut(ranges.END, 0, count, _FIRST_COUNT, out)
         return out.message()
 
     def reconcile(self, message: bytes) -> Step:
@@ -213,6 +218,15 @@ class Initiator(_Side):
             have=tuple(self._have)[had:],
             need=tuple(self._need)[needed:],
         )
+
+    def _split(self, upper: Bound, start: int, end: int, out: Writer) -> bool:
+        count = end - start
+        if not count:
+            return out.put_ids(upper, [])
+        if count < _FEW_COUNT:
+            return out.put_fingerprint(upper, self._items.fingerprint(start, end))
+        pieces = _BUCKETS_COUNT if count > _LAST_COUNT else count // _LEAF_COUNT
+        return self._cut(upper, start, end, pieces, out)
 
     def _compare(self, part: Range, start: int, end: int, out: Writer) -> bool:
         ours, theirs = dict.fromkeys(self._items.ids(start, end)), dict.fromkeys(part.ids())
@@ -244,6 +258,11 @@ class Responder(_Side):
         if message and message[0] != ranges.VERSION and message[0] in ranges.VERSIONS:
             return bytes([ranges.VERSION])
         return self._answer(message)
+
+    def _split(self, upper: Bound, start: int, end: int, out: Writer) -> bool:
+        if end - start < _FEW_COUNT:
+            return out.put_ids(upper, self._items.ids(start, end))
+        return self._cut(upper, start, end, _BUCKETS_COUNT, out)
 
     def _compare(self, part: Range, start: int, end: int, out: Writer) -> bool:
         stop = min(end, start + out.room_for_ids())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import RelayError
 from sense_memory.ledger.notes import Remark, Unfinished
@@ -26,12 +26,55 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sense_memory.ledger import Ledger
+    from sense_memory.nostr.event import Event
     from sense_memory.relay.connection import RelayConnection
     from sense_memory.relay.pull import Fetch, Take
     from sense_memory.relay.reconcile import Stock
 
 _KINDS = (KIND_DELETION, KIND_APP_DATA, KIND_DIRECT_MESSAGE)  # a walk each
 _NOWHERE = dict.fromkeys(_KINDS, (None, 0))  # where each walk begins
+
+
+class _Filing:
+    """Files each page while the relay looks for the next one; one page at a time.
+
+    Args:
+        take: where verified events go.
+    """
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+        self._task: asyncio.Task[None] | None = None
+
+    async def take(self, events: Sequence[Event]) -> None:
+        """Begin with a page, once the one before is filed."""
+        await self.done()
+        self._task = asyncio.create_task(self._file(events))
+
+    async def done(self) -> None:
+        """Wait until everything is filed, and raise what filing raised: only now has it been taken."""
+        if self._task is not None:
+            await self._task
+
+    async def close(self) -> None:
+        """Leave no page behind that is still being filed."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _file(self, events: Sequence[Event]) -> None:
+        await self._take(events)
+
+
+async def filed(fetch: Fetch, take: Take, *wanted: Any, **options: Any) -> Pulled:
+    """`pull`, with the pages filed while the next are on their way; all of them are when it returns."""
+    filing = _Filing(take)
+    try:
+        found = await pull(fetch, filing.take, *wanted, **options)
+        await filing.done()
+    finally:
+        await filing.close()
+    return found
 
 
 class Puller:
@@ -69,7 +112,9 @@ class Puller:
         self.came_further = False
         course = self._course(sweep=sweep)
         is_fresh = course.walks == _NOWHERE
-        if is_fresh and (compare or course.since is None):
+        # What a relay serves though it was deleted shows in a walk only: a comparison knows it already.
+        serves_deleted = self._ledger.notes.is_noted(self._url, Remark.UNDELETED)
+        if is_fresh and (compare or course.since is None) and not serves_deleted:
             compared = await self._compare(connection, course, take)
             if compared is not None:
                 return compared
@@ -132,7 +177,7 @@ class Puller:
             async with asyncio.TaskGroup() as group:
                 walks = {
                     kind: group.create_task(
-                        pull(fetch, take, *self._wanted(course, kind), page_size=size, position=position)
+                        filed(fetch, take, *self._wanted(course, kind), page_size=size, position=position)
                     )
                     for kind, position in positions.items()
                 }

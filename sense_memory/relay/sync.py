@@ -25,15 +25,16 @@ from sense_memory.relay.report import RelayReport
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sense_memory.ledger import Ledger
+    from sense_memory.ledger.outbox import Parcel
     from sense_memory.nostr.event import Event
     from sense_memory.relay.connection import RelayConnection
     from sense_memory.relay.pull import Take
     from sense_memory.relay.reconcile import Stock
 
-_SEND_COUNT = 4 * PUBLISH_WINDOW_COUNT  # read from the outbox at a time
+_SEND_COUNT = PUBLISH_WINDOW_COUNT  # read from the outbox at a time
 _TOO_LARGE = Verdict(Outcome.REFUSED, "too large for this relay")
 
 
@@ -151,25 +152,36 @@ class RelaySync:
         outbox = self._ledger.outbox
         outbox.backfill(self._url, self._clock())
         newer: list[str] = []
-        while parcels := outbox.due(self._url, self._clock(), _SEND_COUNT):
-            verdicts = {p.seq: _TOO_LARGE for p in parcels if is_too_large(p.body, connection.information)}
-            parcels = [parcel for parcel in parcels if parcel.seq not in verdicts]
-            waiting = {parcel.id: parcel for parcel in parcels}
-            async for ident, verdict in connection.publish((p.id, p.body) for p in parcels):
-                if verdict == Verdict(Outcome.RETRY, connection.problem or ""):
-                    continue  # cut off on the way: no word of the relay's, so it stays due
-                parcel = waiting.pop(ident)
-                verdicts[parcel.seq] = verdict
-                sent[verdict.outcome.value] += 1
-                if verdict.outcome is Outcome.SUPERSEDED:
-                    newer.append(parcel.slot)
-                if len(verdicts) >= PUBLISH_WINDOW_COUNT:
-                    outbox.record(self._url, verdicts, self._clock())
-                    verdicts = {}
-            outbox.record(self._url, verdicts, self._clock())
-            if waiting:
-                break  # rate-limited or cut off: the rest stays queued
+        waiting: dict[str, Parcel] = {}
+        verdicts: dict[int, Verdict] = {}
+        parcels = self._due(connection, waiting, verdicts)
+        async for ident, verdict in connection.publish((parcel.id, parcel.body) for parcel in parcels):
+            if verdict == Verdict(Outcome.RETRY, connection.problem or ""):
+                continue  # cut off on the way: no word of the relay's, so it stays due
+            parcel = waiting.pop(ident)
+            verdicts[parcel.seq] = verdict
+            sent[verdict.outcome.value] += 1
+            if verdict.outcome is Outcome.SUPERSEDED:
+                newer.append(parcel.slot)
+            if len(verdicts) >= PUBLISH_WINDOW_COUNT:
+                outbox.record(self._url, verdicts, self._clock())
+                verdicts.clear()
+        outbox.record(self._url, verdicts, self._clock())
         await self._pull_newer(connection, newer, served)
+
+    def _due(
+        self, connection: RelayConnection, waiting: dict[str, Parcel], verdicts: dict[int, Verdict]
+    ) -> Iterator[Parcel]:
+        """What is due, read as there is room for it: each is noted as waiting, or judged at once."""
+        last = 0
+        while parcels := self._ledger.outbox.due(self._url, self._clock(), _SEND_COUNT, after=last):
+            for parcel in parcels:
+                if is_too_large(parcel.body, connection.information):
+                    verdicts[parcel.seq] = _TOO_LARGE
+                else:
+                    waiting[parcel.id] = parcel
+                    yield parcel
+            last = parcels[-1].seq
 
     async def _pull_newer(
         self, connection: RelayConnection, slots: Sequence[str], served: Counter[str]

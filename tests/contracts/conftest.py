@@ -113,6 +113,9 @@ async def embedded():
 async def nostr_sdk():
     import nostr_sdk as sdk
 
+    sdk.uniffi_set_event_loop(
+        asyncio.get_running_loop()
+    )  # else a loop that an earlier test set, closed by now
     # The defaults of 60 events a minute and 500 stored events are no part of the contract.
     limit = sdk.RateLimit(max_reqs=100_000, notes_per_minute=1_000_000)
     relay = sdk.LocalRelayBuilder().rate_limit(limit).build()

@@ -252,6 +252,23 @@ async def test_r06_early_eose_then_events(stage):
             assert store.status().relays[0].remarks == ()
 
 
+@pytest.mark.virtual_time
+async def test_r06_a_relay_that_does_it_at_once_is_noticed_at_once(stage):
+    class Behind(Inject):
+        def from_relay(self, frame, talk):
+            yield from reversed(list(super().from_relay(frame, talk)))  # behind the EOSE
+
+    lie = Behind(json.dumps(["EVENT", "$sub", await stage.event("k")]), kind=30078)
+    record = Record()
+    async with stage.liar(record, NoNegentropy(), lie) as liar, stage.store(liar) as store:
+        (line,) = (await stage.sync(store)).relays
+        assert line.pulled.reasons == (LATE,)
+        assert line.held_back
+        assert len(record.said("REQ")) <= 12
+        assert await store.recall_all()
+        assert store.status().relays[0].remarks == (Remark.LATE,)
+
+
 async def test_r06_what_is_written_while_an_answer_ends_is_no_lie(stage):
     """An honest relay passes on, right after EOSE, what another device wrote at that very moment: once."""
 

@@ -32,7 +32,7 @@ FIGURES = {
     "in-step": {
         "in step on 50, one sync: bytes",
         "in step on 50, one sync: time",
-        "50 scattered differences in 50, one sync: bytes",
+        "50 scattered differences in 50, first sync: bytes",
     },
     "memory": {"memory of an open store, 50 decoded"},
 }

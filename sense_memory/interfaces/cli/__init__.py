@@ -6,11 +6,23 @@ or after it.
 
 from __future__ import annotations
 
-from sense_memory.interfaces.cli import backup, doctor, keys, memories, past, portable, relays, syncing
+from sense_memory.interfaces.cli import (
+    backup,
+    doctor,
+    drafts,
+    keys,
+    memories,
+    past,
+    portable,
+    relays,
+    syncing,
+)
 from sense_memory.interfaces.cli.program import app
 
 
-__all__ = ["app", "backup", "doctor", "keys", "main", "memories", "past", "portable", "relays", "syncing"]
+__all__ = [
+    "app", "backup", "doctor", "drafts", "keys", "main", "memories", "past", "portable", "relays", "syncing",
+]  # fmt: skip
 
 
 def main() -> None:

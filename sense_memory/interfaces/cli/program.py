@@ -30,6 +30,7 @@ SETUP = "Key and health"
 _ORDER = (  # of `--help`: what one needs first stands first
     *("init", "doctor"),
     *("remember", "recall", "forget", "list", "history", "as-of", "undo", "journal", "recent"),
+    *("drafts", "refresh"),
     *("sync", "status", "relays", "relay"),
     *("backup", "export", "import"),
 )

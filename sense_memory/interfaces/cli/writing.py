@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, too_few
 from sense_memory.interfaces.cli.text import as_json, quantity
 
@@ -91,7 +92,7 @@ def refuse_contradiction(context: typer.Context, wait: float, require_acks: int)
 async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
     """Give relays `wait` seconds to take what is queued, then see who has the events."""
     if wait and store.relays:
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, LedgerError):  # a ledger that fails now is told as the problem
             async with asyncio.timeout(wait):
                 await store.flush()
     holders = [store.holders(ident) for ident in ids]

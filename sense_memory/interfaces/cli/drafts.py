@@ -1,0 +1,109 @@
+"""`drafts` and `refresh`: what a wrong clock kept from being written, and what a relay calls too old."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sense_memory.interfaces.cli import writing
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
+from sense_memory.interfaces.cli.memories import KeyArgument  # noqa: TC001 - typer reads the annotations
+from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.cli.text import age, as_json, iso, safe
+from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
+
+
+if TYPE_CHECKING:
+    from sense_memory.interfaces.cli.writing import Written
+    from sense_memory.models import Draft
+    from sense_memory.store import MemoryStore
+
+
+@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory drafts")
+def drafts(
+    context: typer.Context,
+    *,
+    publish: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Write this draft, now that the clock is right.", show_default=False),
+    ] = None,
+    discard: Annotated[
+        int | None, typer.Option(metavar="N", help="Remove this draft for good.", show_default=False)
+    ] = None,
+    _json: JsonOption = False,
+) -> None:
+    """List what could not be written because this clock was far behind; publish or discard it.
+
+    Drafts are encrypted and stay on this machine. Exit code 4: there is no draft of that number.
+    """
+    if publish is not None and discard is not None:
+        context.fail("give one of --publish and --discard")
+    invocation = of(context)
+    if publish is None and discard is None:
+        _list(invocation)
+        return
+
+    async def work(store: MemoryStore) -> Written | None:
+        number = discard if publish is None else publish
+        if number not in {draft.number for draft in await store.drafts()}:
+            raise Stop(ExitCode.NOT_FOUND, "NotFound", f"there is no draft {number}")
+        if publish is not None:
+            return await writing.send(store, [await store.publish_draft(publish)], WAIT_SECONDS)
+        store.discard_draft(number)
+        return None
+
+    written = invocation.run(work)
+    if written is not None:
+        writing.end(invocation, written, f"published draft {publish}", {"event_id": written.ids[0]}, 0)
+    elif invocation.as_json:
+        typer.echo(as_json({"discarded": discard}))
+    else:
+        typer.echo(f"discarded draft {discard}")
+
+
+def _list(invocation: Invocation) -> None:
+    async def work(store: MemoryStore) -> list[Draft]:
+        return await store.drafts()
+
+    found = invocation.run(work)
+    if invocation.as_json:
+        typer.echo(as_json([_data(draft) for draft in found]))
+        return
+    for draft in found:
+        written = age(draft.created_at, time.time())
+        typer.echo(f"draft {draft.number}, for {safe(draft.key)}, written {written}:\n{safe(draft.value)}")
+    if not found:
+        typer.echo("There are no drafts.", err=True)
+
+
+def _data(draft: Draft) -> dict[str, Any]:
+    return {**draft.model_dump(), "created_at": iso(draft.created_at)}
+
+
+@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory refresh user_timezone")
+def refresh(
+    context: typer.Context,
+    *,
+    key: KeyArgument,
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Sign a memory anew, for relays that call it too old. Its text and its time stay as they are.
+
+    Exit code 4: there is no such memory.
+    """
+    writing.refuse_contradiction(context, wait, require_acks)
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> Written:
+        ident = await store.refresh(key)
+        if ident is None:
+            raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r}")
+        return await writing.send(store, [ident], wait)
+
+    written = invocation.run(work)
+    result = {"key": key, "event_id": written.ids[0]}
+    writing.end(invocation, written, f"refreshed {safe(key)}", result, require_acks)

@@ -1,0 +1,68 @@
+"""`drafts` and `refresh` on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from sense_memory import ClockSkewError, LocalSigner, MemoryStore
+
+
+@pytest.fixture
+def draft(agent, home):
+    """A draft of the agent, made while its clock was a day behind."""
+    agent("remember", "k", "before")
+    (ledger,) = (home / "ledgers").glob("*.db")
+
+    async def write():
+        signer = LocalSigner.from_hex("01" * 32)
+        behind = time.time() - 86_400
+        async with MemoryStore(signer, ledger=ledger, background=False, clock=lambda: behind) as store:
+            with pytest.raises(ClockSkewError):
+                await store.remember("k", "after\x1b[31m")
+
+    asyncio.run(write())
+    return agent
+
+
+def test_a_draft_is_shown_with_its_text_escaped(draft):
+    shown = draft("drafts").stdout
+    assert shown.startswith("draft 1, for k, written 1 day")
+    assert "after" in shown
+    assert "\x1b" not in shown
+    (found,) = draft.json("drafts")
+    assert (found["number"], found["key"], found["value"]) == (1, "k", "after\x1b[31m")
+
+
+def test_a_draft_is_published(draft):
+    assert draft("drafts", "--publish", "1").stdout.startswith("published draft 1")
+    assert draft.json("recall", "k")["value"] == "after\x1b[31m"
+    assert draft.json("drafts") == []
+
+
+def test_a_draft_is_discarded(draft):
+    assert draft.json("drafts", "--discard", "1") == {"discarded": 1}
+    assert "There are no drafts." in draft("drafts").stderr
+    assert draft.json("recall", "k")["value"] == "before"
+
+
+@pytest.mark.parametrize("option", ["--publish", "--discard"])
+def test_an_unknown_draft_is_not_found(agent, option):
+    assert "there is no draft 7" in agent("drafts", option, "7", code=4).stderr
+
+
+def test_publish_and_discard_contradict_each_other(draft):
+    draft("drafts", "--publish", "1", "--discard", "1", code=2)
+    assert len(draft.json("drafts")) == 1
+
+
+def test_refresh_keeps_text_and_time(agent):
+    before = agent.json("remember", "k", "v")
+    value = agent.json("recall", "k")
+    after = agent.json("refresh", "k")
+    assert after["event_id"] != before["event_id"]
+    assert agent.json("recall", "k") == {**value, "event_id": after["event_id"]}
+    assert "refreshed k" in agent("refresh", "k").stdout
+    agent("refresh", "unknown", code=4)
