@@ -15,6 +15,17 @@ MAX_NAME_CHARS = 64  # domains and facets, as 0.3.1
 MAX_D_TAG_BYTES = 182  # LMDB-based relays truncate longer tag values; above it the path is hashed
 MAX_RECENT_COUNT = 100_000  # journal entries returned by one call
 
+# ── The palace (sense-memory v2) ────────────────────────────────────────────────────────
+DEFAULT_HALFLIFE_DAYS = 30.0  # the spec's
+MAX_HALFLIFE_DAYS = 36_500.0  # a hundred years; what shall never fade needs no more
+ACTIVE_ABOVE = 0.3  # relevance of the spec's states: active above it,
+FADING_FROM = 0.1  # fading from here,
+FORGOTTEN_FROM = 0.01  # forgotten from here, dissolved below
+CONNECTION_BOOST = 0.1  # of its score, for each connection
+SUPERSEDED_FACTOR = 4  # times faster that a superseded memory decays
+DISSOLVED_DAYS = 30.0  # from first seen dissolved to deletion
+DAY_SECONDS = 86_400.0
+
 # ── The version clock (design.md section 5) ─────────────────────────────────────────────
 MAX_EVENTS_PER_SECOND_COUNT = 200  # a page of 500 must always hold a whole second of ours
 STAMP_LOOKBACK_SECONDS = 3_600  # a burst may be dated back this far, inside every relay's age limit

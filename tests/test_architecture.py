@@ -35,12 +35,15 @@ TIERS = (
         "ledger",
         "snapshot",
     },
+    {"palace", "search"},
     {"nostr"},
     {"models", "limits", "errors"},
 )
 
 # What a folder may never know, whatever its tier.
 BLIND_TO = {
+    "palace": {"relay", "ledger", "envelope", "reader", "writer", "store"},
+    "search": {"relay", "ledger", "envelope", "reader", "writer", "store"},
     "relay": {"models", "envelope", "reader", "writer", "store", "timeline", "portable"},
     "ledger": {"relay", "envelope", "models", "reader", "writer"},
     "envelope": {"relay", "ledger", "store"},

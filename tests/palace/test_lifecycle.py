@@ -1,0 +1,120 @@
+"""Decay and states: the spec's formula, and the two ways of computing it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from sense_memory.models import PersonaMemory, State
+from sense_memory.palace.columns import STATES, Columns, states_at
+from sense_memory.palace.lifecycle import current_relevance, current_state, revived, state_at
+
+
+NOW = 1_775_000_000.0
+DAY = 86_400.0
+
+
+def memory(**fields):
+    return PersonaMemory(
+        **{"domain": "people", "facet": "facts", "key": "lisa", "value": "artist", "created_at": NOW} | fields
+    )
+
+
+def as_the_spec_has_it(m, now):
+    """The function of sense-memory v2, "Decay Function", for ages that are not negative."""
+    days_since_access = (now - m.last_accessed) / 86400
+    decay = 0.5 ** (days_since_access / m.halflife_days)
+    connection_boost = 1.0 + (len(m.connections) * 0.1)
+    contradiction_penalty = 0.5 ** len(m.contradicts)
+    if m.superseded_by:
+        decay = decay**4
+    return m.relevance * decay * connection_boost * contradiction_penalty
+
+
+paths = st.lists(st.sampled_from(["a/b/c", "a/b/d", "a/b/e", "x/y/z"]), max_size=4, unique=True)
+memories = st.builds(
+    memory,
+    relevance=st.floats(0, 1),
+    halflife_days=st.floats(0.01, 36_500),
+    last_accessed=st.floats(NOW - 4_000 * DAY, NOW + DAY),
+    connections=paths,
+    contradicts=paths,
+    superseded_by=st.sampled_from([None, "a/b/c"]),
+)
+
+
+@given(memories, st.floats(0, 4_000))
+def test_relevance_is_what_the_specification_computes(item, days):
+    now = item.last_accessed + days * DAY
+    assert current_relevance(item, now) == pytest.approx(as_the_spec_has_it(item, now), rel=1e-6, abs=1e-300)
+
+
+@given(st.lists(memories, max_size=20))
+def test_the_columns_of_a_palace_agree_with_each_memory_alone(items):
+    columns = Columns.of(items)
+    alone = [current_relevance(item, NOW) for item in items]
+    assert columns.relevances(NOW) == pytest.approx(alone, rel=1e-9, abs=1e-300)
+    clear = [
+        index for index, value in enumerate(alone) if all(abs(value - at) > 1e-9 for at in (0.3, 0.1, 0.01))
+    ]
+    assert [STATES[columns.states(NOW)[i]] for i in clear] == [current_state(items[i], NOW) for i in clear]
+
+
+def test_the_bounds_of_the_states_are_the_specs():
+    bounds = [1.2, 0.3001, 0.3, 0.1, 0.0999, 0.01, 0.00999, 0.0]
+    states = [*[State.ACTIVE] * 2, *[State.FADING] * 2, *[State.FORGOTTEN] * 2, *[State.DISSOLVED] * 2]
+    assert [state_at(bound) for bound in bounds] == states
+    assert [STATES[number] for number in states_at(np.array(bounds))] == states
+
+
+def test_a_memory_halves_every_thirty_days_and_four_times_as_fast_when_it_is_superseded():
+    assert current_relevance(memory(), NOW + 30 * DAY) == pytest.approx(0.5)
+    assert current_relevance(memory(superseded_by="people/facts/new"), NOW + 30 * DAY) == pytest.approx(
+        0.5**4
+    )
+    assert current_relevance(memory(halflife_days=60.0), NOW + 30 * DAY) == pytest.approx(0.5**0.5)
+
+
+def test_connections_lift_the_score_and_contradictions_halve_it():
+    assert current_relevance(memory(connections=["a/b/c", "a/b/d"]), NOW) == pytest.approx(1.2)
+    assert current_relevance(memory(contradicts=["a/b/c"]), NOW) == pytest.approx(0.5)
+
+
+def test_an_access_in_the_future_counts_as_now():
+    assert current_relevance(memory(last_accessed=NOW + 5 * DAY), NOW) == 1.0
+
+
+def test_an_access_revives_and_counts():
+    faded = memory(last_accessed=NOW - 300 * DAY, dissolved_at=NOW - DAY, access_count=2)
+    assert current_state(faded, NOW) is State.DISSOLVED
+    again = revived(faded, NOW)
+    assert (again.relevance, again.last_accessed, again.access_count) == (1.0, NOW, 3)
+    assert (again.state, again.dissolved_at, current_state(again, NOW)) == (State.ACTIVE, None, State.ACTIVE)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"relevance": 1.1},
+        {"relevance": float("nan")},
+        {"halflife_days": 0},
+        {"halflife_days": -1},
+        {"halflife_days": float("inf")},
+        {"confidence": -0.1},
+        {"access_count": -1},
+        {"state": "asleep"},
+        {"created_at": float("inf")},
+    ],
+)
+def test_a_memory_with_impossible_fields_is_refused(wrong):
+    with pytest.raises(ValidationError):
+        memory(**wrong)
+
+
+def test_the_repr_of_a_memory_shows_where_it_lies_and_not_what_it_says():
+    shown = repr(memory(value="secret words", themes=["hidden"], source="tool:spy"))
+    assert "lisa" in shown
+    assert not any(word in shown for word in ("secret", "hidden", "spy"))
