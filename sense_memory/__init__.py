@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from sense_memory.errors import (
         BadKey,
         BadPayload,
+        ChangesMissed,
         ClockSkewError,
+        EmbedderError,
         EnvelopeError,
         InvalidAddress,
         InvalidEvent,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         MissingExtra,
         NeedsNewerVersion,
         NotSynced,
+        PlanLimitError,
         RelayError,
         SealVerificationError,
         SenseMemoryError,
@@ -42,12 +45,30 @@ if TYPE_CHECKING:
         UnsupportedVersion,
         WrongKeyError,
     )
-    from sense_memory.models import Draft, JournalEntry, Memory
+    from sense_memory.models import (
+        Change,
+        Draft,
+        IntrospectionReport,
+        JournalEntry,
+        Memory,
+        PersonaMemory,
+        State,
+        SuggestedContradiction,
+    )
     from sense_memory.nostr.signer import LocalSigner, Signer
+    from sense_memory.palace.hits import PersonaHit
+    from sense_memory.palace.plan import Plan
+    from sense_memory.persona.reviews import Pruned
     from sense_memory.portable import BadLine, ImportReport
     from sense_memory.relay.embedded import EmbeddedRelay
+    from sense_memory.relay.holdings import Holding
     from sense_memory.relay.report import RelayReport, SyncReport
     from sense_memory.relay.session import Timeouts
+    from sense_memory.search.embedders import Embedder, open_embedder
+    from sense_memory.search.fusion import Levers
+    from sense_memory.search.index import MemoryIndex, SearchItem
+    from sense_memory.search.ranking import SearchHit
+    from sense_memory.search.static import StaticEmbedder
     from sense_memory.status import RelayStatus, Status
     from sense_memory.store import MemoryStore
     from sense_memory.timeline import Version
@@ -57,33 +78,55 @@ __version__ = "2.0.0a1"
 # Where each public name lives. They are imported when first used: a script that only prints the
 # version, or a command line that only recalls, does not pay for sockets and models it never touches.
 _HOMES = {
-    "Draft": "models",
     "BadLine": "portable",
+    "Change": "models",
+    "Draft": "models",
     "EmbeddedRelay": "relay.embedded",
+    "Embedder": "search.embedders",
+    "Holding": "relay.holdings",
     "ImportReport": "portable",
+    "IntrospectionReport": "models",
     "JournalEntry": "models",
+    "Levers": "search.fusion",
     "LocalSigner": "nostr.signer",
     "Memory": "models",
+    "MemoryIndex": "search.index",
     "MemoryStore": "store",
+    "PersonaHit": "palace.hits",
+    "PersonaMemory": "models",
+    "Plan": "palace.plan",
+    "Pruned": "persona.reviews",
     "RelayReport": "relay.report",
     "RelayStatus": "status",
+    "SearchHit": "search.ranking",
+    "SearchItem": "search.index",
     "Signer": "nostr.signer",
+    "StaticEmbedder": "search.static",
+    "State": "models",
     "Status": "status",
+    "SuggestedContradiction": "models",
     "SyncMemoryStore": "blocking",
     "SyncReport": "relay.report",
     "Timeouts": "relay.session",
     "Version": "timeline",
+    "open_embedder": "search.embedders",
 }
 
 __all__ = [
     "BadKey",
     "BadLine",
     "BadPayload",
+    "Change",
+    "ChangesMissed",
     "ClockSkewError",
     "Draft",
     "EmbeddedRelay",
+    "Embedder",
+    "EmbedderError",
     "EnvelopeError",
+    "Holding",
     "ImportReport",
+    "IntrospectionReport",
     "InvalidAddress",
     "InvalidEvent",
     "InvalidInput",
@@ -95,23 +138,35 @@ __all__ = [
     "LedgerCorrupt",
     "LedgerError",
     "LedgerTooNew",
+    "Levers",
     "LocalSigner",
     "MalformedFrame",
     "Memory",
+    "MemoryIndex",
     "MemoryStore",
     "MisfiledError",
     "MissingExtra",
     "NeedsNewerVersion",
     "NotSynced",
+    "PersonaHit",
+    "PersonaMemory",
+    "Plan",
+    "PlanLimitError",
+    "Pruned",
     "RelayError",
     "RelayReport",
     "RelayStatus",
     "SealVerificationError",
+    "SearchHit",
+    "SearchItem",
     "SenseMemoryError",
     "Signer",
+    "State",
+    "StaticEmbedder",
     "Status",
     "StorageFullError",
     "StoreClosed",
+    "SuggestedContradiction",
     "SyncMemoryStore",
     "SyncReport",
     "Timeouts",
@@ -121,6 +176,7 @@ __all__ = [
     "Version",
     "WrongKeyError",
     "__version__",
+    "open_embedder",
 ]
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from sense_memory.blocking_persona import BlockingPersona
 from sense_memory.errors import InvalidInput, StoreClosed
 from sense_memory.limits import APPLY_BATCH_COUNT
 from sense_memory.store import MemoryStore, configured
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO
 
+    from sense_memory import watching
     from sense_memory.ledger.rescue import RescueReport
-    from sense_memory.models import Draft, JournalEntry, Memory
+    from sense_memory.models import Change, Draft, JournalEntry, Memory, PersonaMemory
     from sense_memory.portable import ImportReport
+    from sense_memory.relay.holdings import Holding
     from sense_memory.relay.report import SyncReport
     from sense_memory.status import Status
     from sense_memory.timeline import Version
@@ -32,7 +36,44 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class SyncMemoryStore:
+class Watch:
+    """An iterator of changes that waits for each; ends with the store, or with `close` in another thread.
+
+    Args:
+        wait: runs a coroutine in the store's thread.
+        watch: the watch of the store inside.
+    """
+
+    def __init__(self, wait: Callable[[Coroutine[Any, Any, Any]], Any], watch: watching.Watch) -> None:
+        self._wait, self._watch = wait, watch
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Change:
+        try:
+            change: Change | None = self._wait(self._watch.next())
+        except StoreClosed:
+            raise StopIteration from None
+        if change is None:
+            raise StopIteration
+        return change
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End this watch; others go on."""
+        with suppress(StoreClosed):
+            self._wait(self._watch.aclose())
+
+
+class SyncMemoryStore(BlockingPersona):
     """A memory store for code that does not await. Use it as `with SyncMemoryStore(...) as store:`.
 
     Args:
@@ -148,7 +189,7 @@ class SyncMemoryStore:
         """As `MemoryStore.as_of`."""
         return self._wait(self._store.as_of(time))
 
-    def undo(self, key: str) -> Memory | None:
+    def undo(self, key: str) -> Memory | PersonaMemory | None:
         """As `MemoryStore.undo`."""
         return self._wait(self._store.undo(key))
 
@@ -164,13 +205,21 @@ class SyncMemoryStore:
         """As `MemoryStore.forget_entry`."""
         return self._wait(self._store.forget_entry(event_id))
 
-    def sync(self, *, full: bool = False) -> SyncReport:
+    def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """As `MemoryStore.sync`."""
-        return self._wait(self._store.sync(full=full))
+        return self._wait(self._store.sync(full=full, retry_refused=retry_refused))
 
     def flush(self) -> SyncReport:
         """As `MemoryStore.flush`."""
         return self._wait(self._store.flush())
+
+    def holdings(self) -> list[Holding]:
+        """As `MemoryStore.holdings`."""
+        return self._wait(self._store.holdings())
+
+    def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> Watch:
+        """As `MemoryStore.watch`: `for change in store.watch(): …`; `on_relay` is called in the store's thread."""
+        return Watch(self._wait, self._wait(self._called(self._store.watch, on_relay=on_relay)))
 
     def drop_relay(self, url: str) -> int:
         """As `MemoryStore.drop_relay`."""

@@ -41,6 +41,7 @@ class RecordType(StrEnum):
     FLAT = "sense-memory:kv"
     JOURNAL = "sense-memory:journal"
     PERSONA = "sense-memory:persona"
+    INTROSPECTION = "sense-memory:introspection"
     TOMBSTONE = "sense-memory:tombstone"
 
 
@@ -49,6 +50,7 @@ _NEEDED: Final = {  # the fields that have to be there, as text
     RecordType.FLAT: ("key", "value"),
     RecordType.JOURNAL: ("content",),
     RecordType.PERSONA: ("domain", "facet", "key", "value"),
+    RecordType.INTROSPECTION: (),
     RecordType.TOMBSTONE: ("key",),
 }
 
@@ -104,6 +106,17 @@ def journal(content: str, ts: float) -> Record:
     return Record(RecordType.JOURNAL, "", {"content": content, "ts": ts})
 
 
+def persona(fields: Mapping[str, Any]) -> Record:
+    """A v2 memory, from its fields as `palace.version` makes them."""
+    return Record(RecordType.PERSONA, _path(RecordType.PERSONA, fields), fields)
+
+
+def introspection(ts: int, report: Mapping[str, Any]) -> Record:
+    """The log of an introspection, at `introspection/{ts}`: seconds since 1970."""
+    fields = {"ts": ts, "report": report}
+    return Record(RecordType.INTROSPECTION, _path(RecordType.INTROSPECTION, fields), fields)
+
+
 def tombstone(path: str) -> Record:
     """The record that takes a memory's place when it is forgotten; readable by 0.3.1 as an empty value."""
     key = path.rpartition("/")[2]
@@ -138,10 +151,12 @@ async def seal(signer: Signer, record: Record) -> Sealed:
     return Sealed(KIND_APP_DATA, (("d", address.d_tag(record.path)),), content)
 
 
-def deletion(public_key: str, tag: str, event_ids: tuple[str, ...], created_at: int) -> Unsigned:
-    """The NIP-09 request that deletes an address and the named events, at the tombstone's own second."""
+def deletion(
+    public_key: str, d_tags: tuple[str, ...], event_ids: tuple[str, ...], created_at: int
+) -> Unsigned:
+    """The NIP-09 request that deletes addresses and the named events, at the second of the last tombstone."""
     tags = (
-        ("a", address.coordinate(public_key, tag)),
+        *(("a", address.coordinate(public_key, tag)) for tag in d_tags),
         *(("e", ident) for ident in event_ids),
         ("k", str(KIND_APP_DATA)),
     )
@@ -151,7 +166,7 @@ def deletion(public_key: str, tag: str, event_ids: tuple[str, ...], created_at: 
 def entry_deletion(entry: Event, created_at: int) -> Unsigned:
     """The NIP-09 request that deletes a journal entry: by its id, and 0.3.1's by their address as well."""
     if entry.kind == KIND_APP_DATA and entry.d_tag is not None:
-        return deletion(entry.pubkey, entry.d_tag, (entry.id,), created_at)
+        return deletion(entry.pubkey, (entry.d_tag,), (entry.id,), created_at)
     return Unsigned(created_at, KIND_DELETION, (("e", entry.id), ("k", str(entry.kind))), "")
 
 
@@ -219,13 +234,16 @@ def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
         return ""
     if kind is RecordType.PERSONA:
         return f"persona/{fields['domain']}/{fields['facet']}/{fields['key']}"
+    if kind is RecordType.INTROSPECTION:
+        return f"introspection/{fields.get('ts', fields.get('timestamp'))}"
     path = fields.get("path", fields["key"]) if kind is RecordType.TOMBSTONE else fields["key"]
     return path if isinstance(path, str) else ""
 
 
 def _lies_there(event: Event, kind: RecordType, path: str, fields: Mapping[str, Any]) -> bool:
     if kind is not RecordType.JOURNAL:
-        return event.kind == KIND_APP_DATA and event.d_tag in {address.d_tag(path), address.PREFIX + path}
+        tag = event.d_tag
+        return event.kind == KIND_APP_DATA and (tag == address.PREFIX + path or tag == address.d_tag(path))
     if event.kind == KIND_DIRECT_MESSAGE:
         return True
     # 0.3.1 keeps its journal as kind 30078 under `sense-journal/{ts}`, ts as Python prints a float.

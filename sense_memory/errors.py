@@ -20,6 +20,7 @@
     │   ├── NeedsNewerVersion          written by a newer schema; kept, not shown
     │   └── SealVerificationError      what was sealed does not open again; nothing was stored
     ├── ClockSkewError                 a version could only be stamped far in the future
+    ├── PlanLimitError                 the plan in force does not include it
     ├── LedgerError                    the local file
     │   ├── WrongKeyError              belongs to another key
     │   ├── LedgerCorrupt              is damaged
@@ -27,6 +28,8 @@
     │   └── StorageFullError           the disk is full
     ├── RelayError                     a relay could not be used; says which
     ├── NotSynced                      not in the ledger, and no relay could be asked yet
+    ├── EmbedderError                  texts could not be turned into vectors; words still find them
+    ├── ChangesMissed                  a `watch` was read too slowly; says how to catch up
     └── StoreClosed                    the store was used outside `async with`
 
 No message carries a secret, a memory's text, or a relay's raw words.
@@ -97,14 +100,17 @@ class KeyMissing(SenseMemoryError):
     Attributes:
         looked: the places, in words.
         locked: the place of an encrypted key whose password nobody could be asked for, or None.
+        agent: whose key was looked for, or None; the agent called "default" needs no mention.
     """
 
-    def __init__(self, looked: tuple[str, ...], locked: str | None = None) -> None:
-        self.looked, self.locked = looked, locked
+    def __init__(self, looked: tuple[str, ...], locked: str | None = None, agent: str | None = None) -> None:
+        self.looked, self.locked, self.agent = looked, locked, agent
         if locked is None:
+            is_named = agent not in {None, "default"}
+            name, option = (f" of agent {agent}", f" --agent {agent}") if is_named else ("", "")
             super().__init__(
-                f"no secret key found; looked at {', '.join(looked)}. "
-                "Make one with `sense-memory init`, or point SENSE_MEMORY_KEY_FILE to yours."
+                f"no secret key{name} found; looked at {', '.join(looked)}. "
+                f"Make one with `sense-memory{option} init`, or point SENSE_MEMORY_KEY_FILE to yours."
             )
         else:
             super().__init__(
@@ -223,6 +229,25 @@ class ClockSkewError(SenseMemoryError):
         )
 
 
+class PlanLimitError(SenseMemoryError):
+    """The plan in force does not include what was asked for. Nothing was written, nothing was lost.
+
+    Attributes:
+        plan: its name.
+        limit: which of its limits: `max_memories`, `max_domains`, `max_facets`, `search`, `compression`,
+            `halflife` or `introspection`.
+        advice: what to do besides choosing another plan, or empty.
+    """
+
+    def __init__(self, plan: str, limit: str, problem: str, advice: str = "") -> None:
+        self.plan, self.limit, self.advice = plan, limit, advice
+        either = f"{advice}, or choose" if advice else "Choose"
+        super().__init__(
+            f"the plan `{plan}` {problem}; nothing was written, and nothing that is stored was lost. "
+            f"{either} another plan with SENSE_MEMORY_PLAN; self_hosted has no limits."
+        )
+
+
 class LedgerError(SenseMemoryError):
     """The local ledger can not be used as asked."""
 
@@ -275,6 +300,32 @@ class NotSynced(SenseMemoryError):
         super().__init__(
             f"{what} not in the local ledger, and no relay could be asked completely yet "
             f"({'; '.join(problems) or 'none has answered'}): it may exist there. Try `sync` when a relay is reachable."
+        )
+
+
+class EmbedderError(SenseMemoryError):
+    """Texts could not be turned into vectors: a model or a service failed. Searching by words goes on.
+
+    Attributes:
+        embedder: its name.
+        problem: what happened, and what to do where that is known; no text, no key, no words of a service.
+    """
+
+    def __init__(self, embedder: str, problem: str) -> None:
+        self.embedder, self.problem = embedder, problem
+        super().__init__(
+            f"the embedder {embedder}: {problem.removesuffix('.')}. "
+            "Nothing was lost; memories are still found by their words."
+        )
+
+
+class ChangesMissed(SenseMemoryError):
+    """A `watch` was read too slowly, and ends. Nothing is lost: the ledger holds every change."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "more changes came in than were waited for, so this watch has ended; the ledger holds them all. "
+            "Watch again, then read everything with `recall_all` and `recent`."
         )
 
 

@@ -14,17 +14,43 @@ MAX_KEY_CHARS = 256  # the published 0.3.1 package's limit; longer keys would no
 MAX_NAME_CHARS = 64  # domains and facets, as 0.3.1
 MAX_D_TAG_BYTES = 182  # LMDB-based relays truncate longer tag values; above it the path is hashed
 MAX_RECENT_COUNT = 100_000  # journal entries returned by one call
+ENTRY_AHEAD_SECONDS = 1.0  # a journal entry may be dated so far ahead to follow the one before; a million do
 
 # ── The palace (sense-memory v2) ────────────────────────────────────────────────────────
 DEFAULT_HALFLIFE_DAYS = 30.0  # the spec's
+MIN_HALFLIFE_DAYS = 1e-5  # about a second; less is nothing, and has no finite rate
 MAX_HALFLIFE_DAYS = 36_500.0  # a hundred years; what shall never fade needs no more
 ACTIVE_ABOVE = 0.3  # relevance of the spec's states: active above it,
 FADING_FROM = 0.1  # fading from here,
 FORGOTTEN_FROM = 0.01  # forgotten from here, dissolved below
 CONNECTION_BOOST = 0.1  # of its score, for each connection
 SUPERSEDED_FACTOR = 4  # times faster that a superseded memory decays
+ACCESS_SECONDS = 5.0  # until an access that was noted in memory is noted in the ledger too
+MAX_THEMES_COUNT = 64  # of one memory
+MAX_LINKS_COUNT = 256  # connections of one memory; each is a path, and all have to fit one event
+MAX_BATCH_COUNT = 200  # memories that one write changes, where many are to be changed
+MAX_DELETED_COUNT = 50  # memories that one deletion request names: some 40 KB of tags at most
+MAX_FOUND_COUNT = 1_000  # memories that one search returns
+MAX_SUSPICIONS_COUNT = 500  # doubtful contradictions that are kept for the next introspection
+MAX_CANDIDATES_COUNT = 10  # paths that an error lists when a bare key is not unique
 DISSOLVED_DAYS = 30.0  # from first seen dissolved to deletion
 DAY_SECONDS = 86_400.0
+
+# ── Introspection (sense-memory v2) ─────────────────────────────────────────────────────
+LOW_CONFIDENCE = 0.5  # a belief below it is more likely wrong than right
+REVISION_HALFLIVES_COUNT = 3  # without being linked or written: by its own measure 7/8 of a belief has faded
+CONTEXT_TOKENS_COUNT = 500  # the spec's target for what a prompt is given
+CHARS_PER_TOKEN_COUNT = 4  # of English in the usual tokenizers; an estimate is all that is needed
+OVERLOADED_FACET_COUNT = 50  # active memories: at ten tokens a line, more than these exceed a prompt's share
+SUGGESTED_PAIRS_COUNT = 50  # pairs that one run suggests: nobody reads more, and the next run goes on
+THEMES_PAIRED_COUNT = 12  # themes of one memory that are paired, the rarest: 66 pairs of themes
+THEME_GROUP_COUNT = 64  # memories with the same two themes that are compared, the most relevant
+THEME_PAIRS_COUNT = 500_000  # pairs of memories that are looked up among links: some 50 ms
+SCORED_PAIRS_COUNT = 50_000  # pairs that are scored: some 150 ms
+LOG_LIST_BYTES = 1_000  # of each list in an introspection log; 11 lists
+LOG_CHANGE_BYTES = 400  # of each list of changes in it; 7 lists
+LOG_STANDING_BYTES = 14_000  # for who stood where, so that the next run can tell what changed
+LOG_PAIRS_BYTES = 3_000  # and for which pairs contradicted each other; all together well below 40,960
 
 # ── The version clock (design.md section 5) ─────────────────────────────────────────────
 MAX_EVENTS_PER_SECOND_COUNT = 200  # a page of 500 must always hold a whole second of ours
@@ -54,6 +80,7 @@ SEND_SECONDS = 10.0  # for a relay to read what was written, before it counts as
 SIGN_SECONDS = 60.0  # for a signer, perhaps remote, to sign a NIP-42 challenge
 CLOSE_SECONDS = 2.0  # to say goodbye
 PUBLISH_WINDOW_COUNT = 500  # events in flight on one connection
+SEND_BATCH_COUNT = 50  # events read from the outbox at a time: at most some 3 MB of them
 PAGE_COUNT = 500  # `limit` of one REQ: the cap of strfry and the usual default elsewhere
 MIN_PAGE_COUNT = 20  # a relay that says it sends fewer is asked for the usual number, and sends what it sends
 OVER_DELIVERY = 1.1  # a page may hold this many times its limit before it is cut
@@ -61,6 +88,9 @@ MAX_PULL_BYTES = 64 * 1024 * 1024  # one page's bytes
 MAX_INVALID_COUNT = 50  # forged or malformed events before the connection is closed
 ADDRESS_BATCH_COUNT = 20  # filters in one REQ when a second is fetched by address
 MAX_NOISE_COUNT = 20_000  # frames that answer nothing, in a row, before the connection is closed
+MAX_LIVE_COUNT = 20_000  # new events of one live subscription, before it is begun anew
+MAX_LIVE_WAITING_COUNT = 5_000  # verified events that wait to be filed while more come in
+MAX_LIVE_WAITING_BYTES = 32 * 1024 * 1024  # and their size
 MAX_CHALLENGE_CHARS = 1_024  # of NIP-42; real ones have some 36
 MAX_SIGNATURES_COUNT = 3  # NIP-42 signatures per connection, each for another challenge
 MAX_NOTICES_COUNT = 5  # NOTICE texts kept for `status`
@@ -70,9 +100,8 @@ NIP11_SECONDS = 5.0  # to fetch it
 # ── Retrying ────────────────────────────────────────────────────────────────────────────
 RECONNECT_FIRST_SECONDS = 1.0  # back-off of a dead relay: doubled, jittered by 20 %
 RECONNECT_MAX_SECONDS = 600.0
-REDIALS_PER_HOUR_COUNT = (
-    40  # dials at once after a relay hung up in the middle of its work; rel. R-18: 80 in all
-)
+DIALS_PER_HOUR_COUNT = 80  # of one relay, whatever it does; rel. R-18
+REDIALS_PER_HOUR_COUNT = 40  # of these, such as follow one another closely; the others are spread evenly
 RATE_LIMIT_FIRST_SECONDS = 60.0  # rel. 4.5: a rate limit pauses the connection
 RETRY_FIRST_SECONDS = 5.0  # an `error:` or a garbage answer
 RETRY_MAX_SECONDS = 3_600.0
@@ -86,9 +115,14 @@ LOST_COUNT = 3  # times that accepted events were gone before a relay is called 
 HEAL_SECONDS = 3_600  # a relay that is behind gets our newer version at most this often
 SWEEP_SECONDS = 86_400  # a pull without cursor, to find what another device sent days late, or went missing
 BACKGROUND_SECONDS = 30.0  # between two background passes when nothing was written
+VAIN_EVENT_SECONDS = 0.03  # more, for each event that a pass fetched in vain: 300 times what it costs
+VAIN_MAX_SECONDS = 600.0  # but no more than so much
+COMPARED_COUNT = 100  # events in the overlap from which comparing them costs less than fetching them again
 INCOMPLETE_SECONDS = 60.0  # and after one in which a relay did not show everything
 POLL_SECONDS = 2.0  # to notice what another process wrote to the shared ledger
+MAX_CHANGES_COUNT = 1_000  # changes that wait for one watch that is read slowly, before it ends
 DEBOUNCE_SECONDS = 0.1  # writes gather this long before the background pass starts
+HOLDINGS_SECONDS = 60.0  # to find out what one relay holds, however slowly it answers
 LOCK_SECONDS = 60.0  # to wait for another process that is publishing
 
 # ── Ledger ──────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ each bad one is reported by its number. A file is written beside its name and mo
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,10 +76,10 @@ def write_export(
         raise InvalidInput(f"{target} exists; it was not touched. Choose another name, or allow overwriting.")
     if target.exists() and not target.is_file():
         raise InvalidInput(f"{target} is no plain file; it was not touched. Choose another name.")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        # "x": what others put in its place, such as a link to another file, is not written to
-        descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+        # A name that nobody has: neither what a killed export left, nor what others put in the way, is written to.
+        descriptor, name = tempfile.mkstemp(prefix=".export-", suffix=".part", dir=target.parent)  # mode 0600
+        temporary = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 count = _write_lines(file, bodies, progress)

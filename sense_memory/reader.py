@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger, Stored
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
-    from sense_memory.snapshot import Snapshot
+    from sense_memory.snapshot import Extra, Snapshot
 
 
 class Reader:
@@ -38,6 +38,10 @@ class Reader:
         ledger: where they go.
         clock: seconds since 1970.
         snapshot: where opened records outlive this process, or None.
+
+    Attributes:
+        on_new: called with the ids of events that became heads, and the relay that served them.
+        extras: what is to outlive this process beside the records, by name.
     """
 
     def __init__(
@@ -46,6 +50,8 @@ class Reader:
         self._signer, self._ledger, self._clock, self._snapshot = signer, ledger, clock, snapshot
         self._open: dict[str, Opened] = {}  # by slot
         self._is_restored = False
+        self.on_new: Callable[[Sequence[str], str | None], None] | None = None
+        self.extras: dict[str, Extra] = {}
 
     async def record(self, stored: Stored) -> Record | None:
         """The record inside a stored event, or None where a newer schema is needed to read it.
@@ -74,7 +80,10 @@ class Reader:
 
         What is open already costs no look at its event, because a seq names one event for good.
         """
-        heads = self._ledger.live(prefix)
+        return await self.opened(self._ledger.live(prefix))
+
+    async def opened(self, heads: Sequence[tuple[str, int]]) -> list[tuple[Opened, Record]]:
+        """The records of some heads (slot, seq) in their order, without tombstones; as `records`."""
         found, unknown = self._look_up(heads)
         if await self._restore(len(unknown)):
             found, unknown = self._look_up(heads)
@@ -95,11 +104,26 @@ class Reader:
 
     async def save(self) -> None:
         """Write the snapshot anew where enough of what is open is not in it; for when a store closes."""
-        if self._snapshot is None or self._unsaved() < SNAPSHOT_NEW_COUNT:
+        if self._snapshot is None:
+            return
+        is_due = any(_is_worth_saving(extra.unsaved, len(extra)) for extra in self.extras.values())
+        if not is_due and self._unsaved() < SNAPSHOT_NEW_COUNT:
             return
         await self._take_over(self._snapshot)
-        if self._unsaved() >= max(SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE * len(self._open)):
-            await self._snapshot.write(self._open)
+        if is_due or _is_worth_saving(self._unsaved(), len(self._open)):
+            await self._snapshot.write(self._open, self.extras)
+
+    async def extra(self, name: str, made_of: str) -> bytes | None:
+        """What the snapshot holds beside the records under a name, to be asked for once.
+
+        Args:
+            name: as in `extras`.
+            made_of: what it has to be made of.
+        """
+        if self._snapshot is None:
+            return None
+        await self._take_over(self._snapshot)
+        return self._snapshot.take(name, made_of)
 
     def _unsaved(self) -> int:
         return sum(
@@ -199,6 +223,9 @@ class Reader:
             counts[fate.value] += 1
             if fate is Fate.NEW:
                 self._keep(item, opened.get(item.event.id))
+        if self.on_new is not None and counts[Fate.NEW.value]:
+            fresh = zip(filed, fates, strict=True)
+            self.on_new([item.event.id for item, fate in fresh if fate is Fate.NEW], relay)
         return counts, left_out
 
     def _keep(self, filed: Filed, record: Record | None) -> None:
@@ -236,6 +263,10 @@ class Reader:
             raise
         opened[event.id] = record
         return Filed(event, slot, Role.TOMBSTONE if record.type is RecordType.TOMBSTONE else Role.MEMORY)
+
+
+def _is_worth_saving(unsaved: int, of: int) -> bool:
+    return unsaved >= max(SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE * of)
 
 
 class _ForeignEvent(Exception):

@@ -24,6 +24,9 @@ from sense_memory.configfile import read_config, read_text, save_list
 from sense_memory.errors import InvalidRelayUrl, InvalidSetting, KeyMissing
 from sense_memory.nostr.keys import npub, parse_public
 from sense_memory.nostr.verdict import printable
+from sense_memory.palace.plan import DEFAULT as _DEFAULT_PLAN
+from sense_memory.palace.plan import PLANS, Plan, find_plan
+from sense_memory.sources import ARGUMENT, DEFAULT, ENV_FILE, ENVIRONMENT, RANK, Sources, invalid, refuse_key
 
 
 if TYPE_CHECKING:
@@ -32,22 +35,9 @@ if TYPE_CHECKING:
     from sense_memory.agentkey import AskPassword
     from sense_memory.nostr.keys import Secret
 
-_ARGUMENT: Final = "argument"
-_ENVIRONMENT: Final = "environment"
-_ENV_FILE: Final = ".env"
-_DEFAULT: Final = "default"
-_RANK: Final = {_ARGUMENT: 0, _ENVIRONMENT: 1, _ENV_FILE: 2, _CONFIG: 3, _DEFAULT: 4}  # the lowest decides
-
-_VARIABLES: Final = {
-    "home": "SENSE_MEMORY_HOME",
-    "agent": "SENSE_MEMORY_AGENT",
-    "key_file": "SENSE_MEMORY_KEY_FILE",
-    "relays": "SENSE_MEMORY_RELAYS",
-}
 _CONFIG_KEYS: Final = ("relays",)
 
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
-_like_a_key = re.compile(r"(?i:n(?:crypt)?sec1[02-9ac-hj-np-z]{20})|^\s*[0-9A-Fa-f]{64}\s*$").search
 
 
 class SettingsWarning(UserWarning):
@@ -68,8 +58,10 @@ class Settings:
         key_file: where the agent's key is read from, unless NOSTR_NSEC comes first (see `find_secret`).
         ledger: a ledger file given explicitly; None means one per public key, see `ledger_path`.
         env_file: the `.env` that is read where it exists.
-        origins: for `home`, `agent`, `relays`, `key_file` and `ledger` one of "argument", "environment",
-            ".env", "config.toml", "default". A key file by "default" is the one of `agent`'s name.
+        plan: what the relays' operator agreed to; `self_hosted`, without limits, where nobody named one.
+        origins: for `home`, `agent`, `relays`, `key_file`, `ledger` and `plan` one of "argument",
+            "environment", ".env", "config.toml", "default". A key file by "default" is the one of
+            `agent`'s name.
     """
 
     home: Path
@@ -78,6 +70,7 @@ class Settings:
     key_file: Path
     ledger: Path | None
     env_file: Path
+    plan: Plan
     origins: Mapping[str, str] = field(hash=False)
 
     @classmethod
@@ -90,6 +83,7 @@ class Settings:
         key_file: str | os.PathLike[str] | None = None,
         ledger: str | os.PathLike[str] | None = None,
         env_file: str | os.PathLike[str] | None = None,
+        plan: str | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
@@ -104,38 +98,45 @@ class Settings:
             key_file: a file with an nsec, instead of `keys/AGENT.key` in the home folder.
             ledger: a ledger file, instead of one per public key in the home folder.
             env_file: read instead of the home folder's `.env`; it has to exist.
+            plan: free, keep or self_hosted; see `palace.plan`.
             environ: the environment's variables.
 
         Raises:
             InvalidSetting: names the setting and where its value came from.
         """
-        sources = _Sources.of(environ, None if env_file is None else _given_env_file(env_file))
+        given = None if env_file is None else _given_env_file(env_file)
+        sources = Sources.of(environ, _read_env_file(given), given)
         folder, home_origin = sources.path("home", home)
         folder = folder or default_home()
         if env_file is None:
-            sources = _Sources.of(environ, folder / ".env")
-            if home_origin == _DEFAULT and sources.path("home", None)[0] not in {None, folder}:
+            given = folder / ".env"
+            sources = Sources.of(environ, _read_env_file(given), given)
+            if home_origin == DEFAULT and sources.path("home", None)[0] not in {None, folder}:
                 problem = "the home folder's own .env can not move it; set it in the environment"
-                raise _invalid("home", _ENV_FILE, problem)
+                raise invalid("home", ENV_FILE, problem)
         name, agent_origin = sources.text("agent", agent)
         name = "default" if name is None else name
         if _agent_name(name) is None:
             problem = "a name has 1 to 64 of A-Z a-z 0-9 . _ - and no leading dot"
-            raise _invalid("agent", agent_origin, problem)
+            raise invalid("agent", agent_origin, problem)
         urls, relays_origin = _find_relays(relays, sources, folder)
         key_path, key_origin = sources.path("key_file", key_file)
-        if key_path is None or _RANK[agent_origin] < _RANK[key_origin]:
-            key_path, key_origin = folder / "keys" / f"{name}.key", _DEFAULT
+        if key_path is None or RANK[agent_origin] < RANK[key_origin]:
+            key_path, key_origin = folder / "keys" / f"{name}.key", DEFAULT
+        chosen, plan_origin = _find_plan(plan, sources)
         origins = {
             "home": home_origin,
             "agent": agent_origin,
             "relays": relays_origin,
             "key_file": key_origin,
-            "ledger": _DEFAULT if ledger is None else _ARGUMENT,
+            "ledger": DEFAULT if ledger is None else ARGUMENT,
+            "plan": plan_origin,
         }
         ledger_file = None if ledger is None else Path(ledger).expanduser()
-        env_path = sources.env_file or folder / ".env"
-        return cls(folder, name, urls, key_path, ledger_file, env_path, MappingProxyType(origins))
+        env_path = given or folder / ".env"
+        return cls(
+            folder, name, urls, key_path, ledger_file, env_path, chosen, origins=MappingProxyType(origins)
+        )
 
 
 def ledger_path(home: Path, public_key: str) -> Path:
@@ -178,8 +179,8 @@ def find_secret(
     dotenv = _read_env_file(settings.env_file)
     looked = []
     for origin, variables, place in (
-        (_ENVIRONMENT, environ, "NOSTR_NSEC in the environment"),
-        (_ENV_FILE, dotenv, f"NOSTR_NSEC in {settings.env_file}"),
+        (ENVIRONMENT, environ, "NOSTR_NSEC in the environment"),
+        (ENV_FILE, dotenv, f"NOSTR_NSEC in {settings.env_file}"),
     ):
         if not _nsec_comes_first(settings, origin):
             continue
@@ -188,17 +189,22 @@ def find_secret(
         if not text:
             continue
         secret = open_key(text, place, ask_password)
-        if origin == _ENVIRONMENT:
-            _warn_once(
-                "NOSTR_NSEC is set in the environment, which child processes and crash dumps can read. "
-                "A key file of mode 600 is safer; SENSE_MEMORY_KEY_FILE names it."
-            )
+        if origin == ENVIRONMENT:
+            problem = "NOSTR_NSEC is set in the environment, which child processes and crash dumps can read"
+            _warn_once(f"{problem}. A key file of mode 600 is safer; SENSE_MEMORY_KEY_FILE names it.")
         return secret, place
-    agent = settings.agent if settings.origins["key_file"] == _DEFAULT else None
+    agent = settings.agent if settings.origins["key_file"] == DEFAULT else None
     try:
         return agent_key(settings.key_file, agent, ask_password, home=settings.home)
     except KeyMissing as missing:
-        raise KeyMissing((*looked, *missing.looked), missing.locked) from None
+        raise KeyMissing((*looked, *missing.looked), missing.locked, agent) from None
+
+
+def _nsec_comes_first(settings: Settings, origin: str) -> bool:
+    """Whether a NOSTR_NSEC at `origin` decides before the key file does."""
+    if settings.origins["key_file"] != DEFAULT:
+        return RANK[origin] < RANK[settings.origins["key_file"]]
+    return RANK[origin] <= RANK[settings.origins["agent"]]
 
 
 def save_relays(home: Path, relays: Sequence[str]) -> tuple[str, ...]:
@@ -210,90 +216,17 @@ def save_relays(home: Path, relays: Sequence[str]) -> tuple[str, ...]:
         InvalidSetting: a URL can not be used, or the file can not be rewritten safely; it is unchanged.
         OSError: the folder can not be written, or the disk is full; the file is unchanged.
     """
-    urls = _checked_relays(relays, _ARGUMENT)
+    urls = _checked_relays(relays, ARGUMENT)
     save_list(home, "relays", urls)
     return urls
-
-
-# ── Who says what ───────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class _Sources:
-    """Our variables in the environment and in one `.env`; NOSTR_NSEC is left out.
-
-    Attributes:
-        environ: from the environment.
-        dotenv: from the `.env` file.
-        env_file: the `.env` file, or None.
-    """
-
-    environ: Mapping[str, str]
-    dotenv: Mapping[str, str]
-    env_file: Path | None
-
-    @classmethod
-    def of(cls, environ: Mapping[str, str], env_file: Path | None) -> _Sources:
-        dotenv = {} if env_file is None else _read_env_file(env_file)
-        return cls(_ours(environ), _ours(dotenv), env_file)
-
-    def text(self, name: str, argument: str | None) -> tuple[str | None, str]:
-        """The first value of a setting and its origin; (None, "default") where nobody gave one."""
-        found, origin = argument, _ARGUMENT
-        if found is None:
-            found, origin = self.environ.get(name), _ENVIRONMENT
-        if found is None:
-            found, origin = self.dotenv.get(name), _ENV_FILE
-        if found is None:
-            return None, _DEFAULT
-        _refuse_key(name, found, origin)
-        return found, origin
-
-    def path(self, name: str, argument: str | os.PathLike[str] | None) -> tuple[Path | None, str]:
-        """As `text`, as an absolute path."""
-        found, origin = self.text(name, None if argument is None else os.fspath(argument))
-        if found is None:
-            return None, origin
-        base = self.env_file.parent if origin == _ENV_FILE and self.env_file is not None else Path()
-        try:
-            return (base / Path(found).expanduser()).absolute(), origin
-        except RuntimeError:
-            raise _invalid(name, origin, "`~` is of nobody known here; write the full path") from None
-
-
-def _ours(variables: Mapping[str, str]) -> dict[str, str]:
-    """The values of our variables that are not blank, by setting."""
-    found = {name: variables.get(variable, "").strip() for name, variable in _VARIABLES.items()}
-    return {name: text for name, text in found.items() if text}
-
-
-def _nsec_comes_first(settings: Settings, origin: str) -> bool:
-    """Whether a NOSTR_NSEC at `origin` decides before the key file does."""
-    if settings.origins["key_file"] != _DEFAULT:
-        return _RANK[origin] < _RANK[settings.origins["key_file"]]
-    return _RANK[origin] <= _RANK[settings.origins["agent"]]
-
-
-def _refuse_key(name: str, text: str, origin: str) -> None:
-    """A key pasted into the wrong variable would end up in paths and messages."""
-    if _like_a_key(text):
-        problem = "this looks like a key, which belongs into a key file or NOSTR_NSEC; nothing of it was used"
-        raise _invalid(name, origin, problem)
-
-
-def _invalid(name: str, origin: str, problem: str) -> InvalidSetting:
-    shown = _VARIABLES.get(name, name) if origin in {_ENVIRONMENT, _ENV_FILE} else name
-    return InvalidSetting(shown, origin, problem)
 
 
 # ── Relays ──────────────────────────────────────────────────────────────────────────────
 
 
-def _find_relays(
-    argument: Sequence[str] | None, sources: _Sources, home: Path
-) -> tuple[tuple[str, ...], str]:
+def _find_relays(argument: Sequence[str] | None, sources: Sources, home: Path) -> tuple[tuple[str, ...], str]:
     if argument is not None:
-        return _checked_relays(argument, _ARGUMENT), _ARGUMENT
+        return _checked_relays(argument, ARGUMENT), ARGUMENT
     text, origin = sources.text("relays", None)
     if text is not None:
         return _checked_relays([part for part in re.split(r"[\s,]+", text) if part], origin), origin
@@ -303,9 +236,9 @@ def _find_relays(
         _warn_once(
             f"{home / _CONFIG}: {', '.join(unknown)} has no effect; known is {', '.join(_CONFIG_KEYS)}"
         )
-    if "relays" not in config:
-        return (), _DEFAULT
-    listed = config["relays"]
+    listed = config.get("relays")
+    if listed is None:
+        return (), DEFAULT
     if not isinstance(listed, list) or not all(isinstance(url, str) for url in listed):
         raise InvalidSetting("relays", _CONFIG, 'must be a list of URLs, such as ["wss://relay.example"]')
     return _checked_relays(listed, _CONFIG), _CONFIG
@@ -315,29 +248,40 @@ def _checked_relays(urls: Sequence[str], origin: str) -> tuple[str, ...]:
     from sense_memory.relay.url import relay_url
 
     if isinstance(urls, str):
-        raise _invalid("relays", origin, "give a list of URLs, not one text")
+        raise invalid("relays", origin, "give a list of URLs, not one text")
     checked = []
-    for url in urls:
-        _refuse_key("relays", url, origin)
+    for number, url in enumerate(urls, 1):
+        refuse_key("relays", url, origin)
         try:
             checked.append(relay_url(url))
         except InvalidRelayUrl as error:
-            raise _invalid("relays", origin, str(error)) from None
+            which = f" (URL {number} of {len(urls)})" if len(urls) > 1 else ""
+            raise invalid("relays", origin, f"{error}{which}") from None
     return tuple(dict.fromkeys(checked))
+
+
+def _find_plan(argument: str | None, sources: Sources) -> tuple[Plan, str]:
+    name, origin = sources.text("plan", argument)
+    found = find_plan(_DEFAULT_PLAN if name is None else name)
+    if found is None:
+        raise invalid("plan", origin, f"known are {', '.join(PLANS)}")
+    return found, origin
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:
     found = Path(path).expanduser().absolute()
     if not found.is_file():
-        raise InvalidSetting("env_file", _ARGUMENT, f"there is no file {found}")
+        raise InvalidSetting("env_file", ARGUMENT, f"there is no file {found}")
     return found
 
 
-def _read_env_file(path: Path) -> dict[str, str]:
+def _read_env_file(path: Path | None) -> dict[str, str]:
     """The variables of a `.env` file, as written: nothing is expanded, the environment is not touched."""
     from dotenv import dotenv_values
 
-    found = dotenv_values(stream=io.StringIO(read_text(path, _ENV_FILE)), interpolate=False)
+    if path is None:
+        return {}
+    found = dotenv_values(stream=io.StringIO(read_text(path, ENV_FILE)), interpolate=False)
     if found.get(NSEC_VARIABLE) and path.stat().st_mode & 0o077:
         command = f"chmod 600 {shlex.quote(str(path))}"
         _warn_once(f"{path} holds NOSTR_NSEC and others on this machine can read it. Run: {command}")

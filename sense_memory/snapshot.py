@@ -2,7 +2,8 @@
 
 It is a cache and never the truth. A record of it is used where the ledger's head is the very event that it
 was opened from; the rest, and all of it where anything about the file is wrong, is opened from the ledger
-as if there were none. Each file has a random key of its own, sealed to the owner and kept by the ledger,
+as if there were none. Behind the records lie *extras*: what is made of them and costs more to make than to
+read, such as an index. Each file has a random key of its own, sealed to the owner and kept by the ledger,
 which drops it with whatever is forgotten. Nothing here raises because of a snapshot; nothing is logged.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import chain, count, islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import orjson
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
 
-_MAGIC: Final = b"sense-memory snapshot 1\n"  # another layout has another number
+_MAGIC: Final = b"sense-memory snapshot 2\n"  # another layout has another number
 _KEY_TYPE: Final = "sense-memory:snapshot-key"  # what a signer sealed for anything else is no key
 _TAG_BYTES: Final = 16
 _ROWS: Final = 500  # in one message, unless they are long
 _TYPES: Final = {kind.value: kind for kind in RecordType}
+_EXTRA: Final = b"="  # begins a part of an extra; records are JSON
 
 
 class Opened(NamedTuple):
@@ -53,6 +55,24 @@ class Opened(NamedTuple):
     is_saved: bool = False
 
 
+class Extra(Protocol):
+    """Something that is made of records and costs more to make than to read.
+
+    Attributes:
+        made_of: its format, and whatever else it depends on besides the records, in a line.
+        unsaved: how many records went into it that it lacked in the snapshot.
+    """
+
+    made_of: str
+    unsaved: int
+
+    def __len__(self) -> int:
+        """Of how many records it is made."""
+
+    async def dump(self) -> bytes | None:
+        """All of it, as of now; None where it may hold something of what was forgotten."""
+
+
 class Snapshot:
     """The snapshot of one ledger.
 
@@ -63,6 +83,8 @@ class Snapshot:
 
     def __init__(self, signer: Signer, ledger: Ledger) -> None:
         self._signer, self._ledger, self._file = signer, ledger, ledger.snapshot
+        self._extras: dict[str, tuple[str, bytes]] = {}  # by name, as read: what it was made of, and all of it
+        self._era = ""
 
     def is_worth(self, events: int) -> bool:
         """Whether reading it costs less than opening so many events one by one."""
@@ -74,7 +96,7 @@ class Snapshot:
 
     async def read(self) -> Mapping[str, Opened]:
         """Its records by slot; none where there is no snapshot, or anything is wrong with it."""
-        sealed = self._file.key
+        sealed, era = self._file.key, self._file.era()
         if sealed is None:
             return {}
         try:
@@ -83,13 +105,34 @@ class Snapshot:
             with self._file.open() as file:
                 if file.read(len(_MAGIC)) != _MAGIC:
                     return {}
-                messages = _unsealed(file, cipher, self._bound())
-                return {slot: opened for message in messages for slot, opened in _opened(message)}
+                records: dict[str, Opened] = {}
+                extras: dict[str, tuple[str, list[bytes]]] = {}
+                for message in _unsealed(file, cipher, self._bound()):
+                    if message.startswith(_EXTRA):
+                        name, made_of, part = message.removeprefix(_EXTRA).split(b"\0", 2)
+                        extras.setdefault(name.decode(), (made_of.decode(), []))[1].append(part)
+                    else:
+                        records.update(_opened(message))
         except Exception:  # a cache: whatever is wrong with it, the ledger is there
             return {}
+        self._extras = {name: (made_of, b"".join(parts)) for name, (made_of, parts) in extras.items()}
+        self._era = era
+        return records
 
-    async def write(self, opened: Mapping[str, Opened]) -> bool:
-        """Replace it by these records, by slot, as far as they are the ledger's live heads.
+    def take(self, name: str, made_of: str) -> bytes | None:
+        """An extra that was read, once; None where there is none, it is made of something else, or since
+        something was forgotten.
+        """
+        known, body = self._extras.pop(name, ("", b""))
+        return body if known == made_of and self._is_of_today(self._era) else None
+
+    def _is_of_today(self, era: str) -> bool:
+        return bool(era) and self._file.era() == era
+
+    async def write(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
+        """Replace it by these records, by slot, as far as they are the ledger's live heads, and these extras.
+
+        Extras that were read and that nobody took stay.
 
         Returns:
             Whether it was replaced: not where another process publishes or writes one, something is being
@@ -99,11 +142,11 @@ class Snapshot:
             return False
         try:
             async with self._ledger.publishing(wait=0) as held:
-                return held and await self._replace(opened)
+                return held and await self._replace(opened, extras)
         except Exception:  # a cache: no store fails to close because of it
             return False
 
-    async def _replace(self, opened: Mapping[str, Opened]) -> bool:
+    async def _replace(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
         key = ChaCha20Poly1305.generate_key()
         text = orjson.dumps({"type": _KEY_TYPE, "key": key.hex()})
         async with asyncio.timeout(SNAPSHOT_SEAL_SECONDS):
@@ -111,8 +154,13 @@ class Snapshot:
         try:
             with self._file.begin(sealed) as file:
                 file.write(_MAGIC)
+                kept = dict(self._extras) if self._is_of_today(self._era) else {}
+                for name, extra in extras.items():
+                    dumped = await extra.dump()
+                    kept |= {} if dumped is None else {name: (extra.made_of, dumped)}
                 rows = _rows(opened, self._file.heads())
-                for message in _sealed(_messages(rows), ChaCha20Poly1305(key), self._bound()):
+                messages = chain(_messages(rows), _parts(kept))
+                for message in _sealed(messages, ChaCha20Poly1305(key), self._bound()):
                     file.write(message)
                     await asyncio.sleep(0)
                 return self._file.finish(file, sealed)
@@ -167,6 +215,15 @@ def _split(batch: Sequence[tuple[Any, ...]]) -> Iterator[bytes]:
 def _opened(message: bytes) -> Iterator[tuple[str, Opened]]:
     for slot, seq, ident, created_at, kind, path, fields in zip(*orjson.loads(message), strict=True):
         yield slot, Opened(bytes.fromhex(ident), Record(_TYPES[kind], path, fields), created_at, seq, True)
+
+
+def _parts(extras: Mapping[str, tuple[str, bytes]]) -> Iterator[bytes]:
+    """Extras in pieces that fit into messages, each with the extra's name and what it is made of."""
+    for name, (made_of, body) in extras.items():
+        head = b"%s%s\0%s\0" % (_EXTRA, name.encode(), made_of.encode())
+        size = SNAPSHOT_MESSAGE_BYTES - len(head)
+        for start in range(0, len(body), size):
+            yield head + body[start : start + size]
 
 
 # ── Messages in a file ──────────────────────────────────────────────────────────────────

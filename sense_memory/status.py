@@ -49,7 +49,8 @@ class Status:
     Attributes:
         npub: whose memory it is.
         ledger: the file, or ":memory:".
-        counts: heads, events, tombstones, deletions, quarantined.
+        counts: heads, of which entries are journal entries; events, of which the others are older versions,
+            tombstones, deletions and quarantined.
         relays: one line each.
     """
 

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
-from sense_memory.errors import InvalidEvent, InvalidInput, LedgerCorrupt, NotSynced, StoreClosed
+from sense_memory.errors import (
+    InvalidAddress,
+    InvalidEvent,
+    InvalidInput,
+    InvalidSetting,
+    LedgerCorrupt,
+    NotSynced,
+    StoreClosed,
+)
 from sense_memory.ledger import Ledger, Role
-from sense_memory.limits import APPLY_BATCH_COUNT, MAX_RECENT_COUNT
+from sense_memory.limits import APPLY_BATCH_COUNT, ENTRY_AHEAD_SECONDS, MAX_RECENT_COUNT
 from sense_memory.models import Draft, JournalEntry, Memory
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.signer import as_signer
+from sense_memory.nostr.verdict import printable
 from sense_memory.reader import Reader
 from sense_memory.relay.url import is_local, relay_url
 from sense_memory.snapshot import Snapshot
@@ -28,7 +39,7 @@ from sense_memory.writer import Writer
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import BinaryIO
 
@@ -37,14 +48,25 @@ if TYPE_CHECKING:
     from sense_memory.envelope import Record
     from sense_memory.ledger import Stored
     from sense_memory.ledger.rescue import RescueReport
+    from sense_memory.models import IntrospectionReport, PersonaMemory
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
+    from sense_memory.palace.hits import PersonaHit
+    from sense_memory.palace.plan import Plan
+    from sense_memory.persona.persona import Persona
+    from sense_memory.persona.reviews import Pruned, Reviews
+    from sense_memory.persona.schedule import Introspections
     from sense_memory.portable import ImportReport
+    from sense_memory.relay.holdings import Holding
     from sense_memory.relay.pool import Pool
     from sense_memory.relay.report import SyncReport
     from sense_memory.relay.session import Timeouts
     from sense_memory.snapshot import Opened
     from sense_memory.timeline import Version
+    from sense_memory.watching import Watch, Watchers
+
+
+_MEMORIES = frozenset({RecordType.FLAT, RecordType.PERSONA, RecordType.TOMBSTONE})
 
 
 class MemoryStore:
@@ -64,10 +86,13 @@ class MemoryStore:
         allow_plain: also dial `ws://` on other machines (unencrypted: they see your address and times).
         snapshot: keep opened memories, encrypted, in a file beside the ledger, so that the next start need
             not open each again. It is written when a store closes; without it, one that exists is removed.
+        plan: what may be added: a `Plan`, or free, keep or self_hosted, the default without limits. What is
+            there already can always be read, changed and forgotten.
         timeouts: of relay connections; see `relay.session.Timeouts`.
         clock: seconds since 1970.
 
     Raises:
+        InvalidSetting: no such plan.
         InvalidRelayUrl: a relay that must not be dialled.
         BadKey: `signer` is neither.
     """
@@ -82,6 +107,7 @@ class MemoryStore:
         offline_first: bool = False,
         allow_plain: bool = False,
         snapshot: bool = True,
+        plan: Plan | str | None = None,
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -92,8 +118,12 @@ class MemoryStore:
         self._ledger_path = ledger
         self._background, self._offline_first = background, offline_first
         self._snapshot, self._timeouts, self._clock = snapshot, timeouts, clock
+        self._plan = _plan_of(plan)
         self._ledger: Ledger | None = None
         self._pool: Pool | None = None
+        self._watchers: Watchers | None = None
+        self._palace: Persona | None = None
+        self._views: Reviews | None = None
         self._last_entry = 0.0
 
     @classmethod
@@ -135,14 +165,25 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Close connections and ledger. What relays have not got stays queued and is sent next time."""
+        watchers, self._watchers = self._watchers, None
         pool, self._pool = self._pool, None
         ledger, self._ledger = self._ledger, None
+        try:
+            if watchers is not None:
+                await watchers.close()
+        finally:
+            await self._close(pool, ledger)
+
+    async def _close(self, pool: Pool | None, ledger: Ledger | None) -> None:
         try:
             if pool is not None:
                 await pool.close()
         finally:
+            palace, self._palace, self._views = self._palace, None, None
             if ledger is not None:
                 try:
+                    if palace is not None:
+                        palace.close()
                     await self._reader.save()
                 finally:
                     ledger.close()
@@ -199,6 +240,7 @@ class MemoryStore:
         while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
             now = self._clock()
             records = [envelope.flat(*_pair(item), now) for item in batch]
+            await self._check_plan(records)
             ids += await self._writer.write([await self._carry_over(ledger, record) for record in records])
             self._wake()
             if len(batch) == APPLY_BATCH_COUNT:
@@ -217,7 +259,7 @@ class MemoryStore:
         """
         paths = address.lookup_paths(key)
         stored = self._find(paths)
-        if stored is None and await self._ask_relays("this key is"):
+        if stored is None and not self._was_deleted(paths) and await self._ask_relays("this memory key is"):
             stored = self._find(paths)
         if stored is None or stored.role is Role.TOMBSTONE:
             return None
@@ -259,18 +301,289 @@ class MemoryStore:
     async def refresh(self, key: str) -> str | None:
         """Sign a memory anew, with the same text and the same time inside, for relays that call it too old.
 
+        Args:
+            key: of a flat memory, or the path `domain/facet/key` of a persona memory.
+
         Returns:
             The new event's id, or None where there is no such memory. Errors as `recall` and `remember`.
         """
-        memory = await self.recall(key)
-        if memory is None:
+        paths = _paths(key)
+        if "/" not in key and await self.recall(key) is None:
             return None
-        stored = self._opened().by_id(memory.event_id)
-        if stored is None:
+        stored = self._find(paths)
+        if stored is None or stored.role is not Role.MEMORY:
             return None
         (ident,) = await self._writer.write([await self._reader.needed(stored)], drafts=False)
         self._wake()
         return ident
+
+    # ── v2: persona memories ────────────────────────────────────────────────────────────
+
+    async def persona_remember(  # noqa: PLR0917 - the spec's signature
+        self,
+        domain: str,
+        facet: str,
+        key: str,
+        value: str,
+        themes: Sequence[str] = (),
+        connections: Sequence[str] = (),
+        *,
+        halflife_days: float | None = None,
+        source: str | None = None,
+        confidence: float | None = None,
+    ) -> str:
+        """Keep an insight under a domain, a facet and a key, at full relevance.
+
+        Overwriting is an edit: themes, links, half-life, confidence, source and the count of accesses stay
+        unless they are passed. A memory of the same facet that the new text clearly contradicts is marked as
+        superseded in the same write; what is only suspected waits for `persona_introspect`.
+
+        Args:
+            domain: such as self, people, projects, world, skills; any name of 1 to 64 characters but `flat`.
+            facet: such as facts, beliefs, decisions, procedures, emotions; any name of 1 to 64 characters.
+            key: 1 to 256 characters.
+            value: any text; with everything else it must fit 40,960 bytes.
+            themes: what it is about, for search; none keeps those that are there.
+            connections: paths or unique keys of related memories, linked both ways, instead of those that are
+                there; none keeps those. A path may name a memory that is still to be written.
+            halflife_days: days after which relevance has halved; 30 for a new memory.
+            source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
+            confidence: 0 to 1; 1 for a new memory.
+
+        Returns:
+            The event's id, once it is durable in the ledger.
+
+        Raises:
+            InvalidInput: something given can not be used (`InvalidAddress`: a name, `TooLargeError`: too long).
+            NeedsNewerVersion: a newer sense-memory wrote what is there; it is not overwritten.
+            ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
+            LedgerError: the ledger could not be written.
+        """
+        from sense_memory.persona import given
+
+        path = address.persona_path(domain, facet, key).removeprefix(address.PERSONA)
+        fields = given.fields(value, themes, halflife_days, source, confidence)
+        ident = await self._persona().remember(path, fields, given.links(connections))
+        self._wake()
+        return ident
+
+    async def persona_recall(
+        self,
+        domain: str | None = None,
+        facet: str | None = None,
+        key: str | None = None,
+        *,
+        include_forgotten: bool = False,
+    ) -> list[PersonaMemory]:
+        """One memory by its exact key, or the memories of a facet, of a domain, or all.
+
+        Recalling by the exact key revives a memory, whatever its state: relevance 1 again, one access more.
+        That is noted here; relays learn it with the memory's next edit, `flush` or `persona_prune`. Listing is
+        no access; it gives active and fading memories, the most relevant first. A key without domain or facet
+        finds the memories that have it; if that is one, it counts as recalled.
+
+        Args:
+            domain: only of this domain.
+            facet: only of this facet.
+            key: only with this key.
+            include_forgotten: list forgotten and dissolved memories too.
+
+        Returns:
+            Memories in their state of now; none where there is none.
+
+        Raises:
+            NotSynced: there is none here, and no relay ever answered completely, so it may exist there.
+            NeedsNewerVersion: a newer sense-memory wrote it.
+            InvalidAddress: no name at all.
+        """
+        from sense_memory.persona import given
+
+        persona = self._persona()
+        domain, facet = given.selection(domain, facet)
+        if key is None:
+            return await persona.listing(domain, facet, include_forgotten=include_forgotten)
+        if domain is None or facet is None:
+            return await persona.recall_key(key, domain, facet)
+        memory = await persona.recall_one(domain, facet, key)
+        return [] if memory is None else [memory]
+
+    async def persona_forget(self, domain: str, facet: str, key: str) -> str:
+        """Forget a persona memory everywhere, as `forget` does; links that point to it are ignored from then on.
+
+        Returns:
+            The id of the deletion request.
+        """
+        ident = await self._persona().forget(domain, facet, key)
+        self._wake()
+        return ident
+
+    async def persona_connect(self, key1: str, key2: str) -> None:
+        """Link two memories both ways and reinforce them: each connection adds a tenth to their relevance.
+
+        Args:
+            key1: `domain/facet/key`, or a key that no other memory has.
+            key2: the other.
+
+        Raises:
+            InvalidInput: one does not exist, a bare key is not unique, or both are the same memory.
+            NotSynced: one is not here, and no relay ever answered completely.
+        """
+        await self._persona().links.connect(key1, key2)
+        self._wake()
+
+    async def persona_disconnect(self, key1: str, key2: str) -> None:
+        """Take the link between two memories away; where there is none, nothing happens. As `persona_connect`."""
+        await self._persona().links.disconnect(key1, key2)
+        self._wake()
+
+    async def persona_dismiss(self, key1: str, key2: str) -> None:
+        """Decline a connection that `persona_introspect` suggested; it will not again. As `persona_connect`."""
+        await self._persona().links.dismiss(key1, key2)
+        self._wake()
+
+    async def persona_contradict(self, old_key: str, new_key: str) -> None:
+        """Mark a memory as contradicted and superseded by another: it decays four times faster from then on.
+
+        Both stay readable; `undo` of the old one takes the mark away.
+
+        Args:
+            old_key: `domain/facet/key`, or a key that no other memory has.
+            new_key: the memory that is right.
+
+        Raises:
+            InvalidInput: as `persona_connect`, or the new one is itself superseded by the old.
+            NotSynced: one is not here, and no relay ever answered completely.
+        """
+        await self._persona().links.contradict(old_key, new_key)
+        self._wake()
+
+    async def persona_domains(self) -> list[str]:
+        """Every domain that holds a memory, in order. Raises NotSynced as `persona_recall`."""
+        return (await self._persona().desk.catalog()).domains()
+
+    async def persona_facets(self, domain: str) -> list[str]:
+        """Every facet of a domain that holds a memory, in order. Raises NotSynced as `persona_recall`."""
+        from sense_memory.persona import given
+
+        name, _ = given.selection(domain, None)
+        return [] if name is None else (await self._persona().desk.catalog()).facets(name)
+
+    async def persona_stats(self) -> dict[str, Any]:
+        """How many persona memories there are: `total`, by state in `states`, by domain in `domains`, by domain
+        and facet in `facets`, and how many `connections`, `superseded` and `conflicts`.
+
+        Raises:
+            NotSynced: there is none here, and no relay ever answered completely.
+        """
+        return await self._reviews().stats()
+
+    async def persona_search(self, query: str, limit: int = 10) -> list[PersonaHit]:
+        """Find memories by meaning: key, themes and text of active ones, and fading ones that are directly meant.
+
+        Searching is no access: nothing is revived by being found.
+
+        Args:
+            query: some words; `"in quotes"` they weigh in as a phrase too, `photo*` is every word that begins so.
+            limit: how many at most, 1 to 1,000.
+
+        Returns:
+            Memories with their `score` and `why`, the best first.
+
+        Raises:
+            InvalidInput: the query is no text, or the limit is out of range.
+            NotSynced: there is no memory here, and no relay ever answered completely.
+        """
+        return await self._reviews().search(query, limit)
+
+    async def persona_compress(self, domain: str | None = None, *, max_tokens: int = 500) -> str:
+        """The active memories in the compressed format for a prompt, the most relevant as far as they fit.
+
+        Args:
+            domain: only of this domain.
+            max_tokens: what the text may cost, by an estimate that is rather too high; at least 32.
+
+        Raises:
+            InvalidInput: too few tokens.
+            NotSynced: there is no memory here, and no relay ever answered completely.
+        """
+        return await self._reviews().compress(domain, max_tokens)
+
+    async def persona_introspect(self) -> IntrospectionReport:
+        """Look over the palace: what needs attention, what could be linked, what has changed since the last time.
+
+        Nothing is changed but that a log is written: keys and counts, encrypted, on relays too, so that any
+        device can tell the next time what has changed. Accept a suggested connection with `persona_connect`,
+        decline it with `persona_dismiss`.
+
+        Raises:
+            NotSynced: there is no memory here, and no relay ever answered completely.
+            LedgerError: the log could not be written.
+        """
+        report = await self._reviews().introspect()
+        self._wake()
+        return report
+
+    def persona_introspections(self, every: float) -> Introspections:
+        """An introspection now, and another each time so many seconds have passed, until the store is closed.
+
+        Use it as `async for report in store.persona_introspections(every): …`. Where relays are not followed in
+        the background, they are asked for what is new before each.
+
+        Args:
+            every: seconds between two, 1 or more.
+
+        Raises:
+            InvalidInput: less than a second.
+            PlanLimitError: the plan has introspection by hand only.
+            NotSynced, LedgerError: from the iterator, as `persona_introspect`.
+        """
+        from sense_memory.persona.schedule import Introspections
+
+        self._plan.check_schedule()
+
+        async def look() -> IntrospectionReport:
+            self._opened()
+            if self._urls and not self._background:
+                await self.sync()
+            return await self.persona_introspect()
+
+        return Introspections(look, every)
+
+    async def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
+        """Write what time has done: states that changed, and the deletion of what has been dissolved for 30 days.
+
+        Before anything is deleted every relay is asked for what it holds, because a memory may have been used
+        on another device. Where one does not answer completely nothing is deleted, and the report names it.
+
+        Args:
+            dry_run: only say what would be done.
+            without: relays that need not answer.
+
+        Returns:
+            How many memories changed their state or were deleted; `report` has each of them and why.
+
+        Raises:
+            InvalidInput: `without` names no relay of this store.
+            NotSynced: there is no memory here, and no relay ever answered completely.
+            LedgerError: the ledger could not be written.
+        """
+        left_out = _relay_urls(without)
+        if unknown := left_out - set(self._urls):
+            raise InvalidInput(f"this store does not use {', '.join(sorted(unknown))}; nothing was changed")
+        if dry_run:
+            return await self._reviews().planned()
+
+        async def incomplete() -> list[str]:
+            report = await self.sync()
+            return [
+                f"{relay.url} ({relay.problem or ', '.join(relay.pulled.reasons)})"
+                for relay in report.relays
+                if not relay.complete and relay.url not in left_out
+            ]
+
+        done = await self._reviews().prune(incomplete)
+        self._wake()
+        return done
 
     # ── What could not be written ───────────────────────────────────────────────────────
 
@@ -282,7 +595,7 @@ class MemoryStore:
         found = []
         for draft in self._opened().drafts.all():
             record = await envelope.open_draft(self._signer, draft.content, draft.slot)
-            key, value = record.fields["key"], record.fields["value"]
+            key, value = record.path.removeprefix(address.PERSONA), record.fields["value"]
             found.append(Draft(number=draft.number, key=key, value=value, created_at=draft.created_at))
         return found
 
@@ -300,7 +613,10 @@ class MemoryStore:
         if draft is None:
             raise InvalidInput(f"there is no draft {number}; nothing was written")
         record = await envelope.open_draft(self._signer, draft.content, draft.slot)
-        (ident,) = await self._writer.write([await self._carry_over(ledger, record)], drafts=False)
+        if record.type is RecordType.PERSONA:
+            ident = await self._persona().publish_draft(record)
+        else:
+            (ident,) = await self._writer.write([await self._carry_over(ledger, record)], drafts=False)
         ledger.drafts.discard(number)
         self._wake()
         return ident
@@ -323,17 +639,21 @@ class MemoryStore:
 
         Of a forgotten memory only the tombstone is left. Versions that a relay served late are in their
         place in time, not in the order in which they came.
+
+        Args:
+            key: of a flat memory, or the path `domain/facet/key` of a persona memory; a version of that may
+                differ from the one before in its links or counts alone.
         """
-        ledger = self._opened()
+        ledger, paths = self._opened(), _paths(key)
+        head = self._find(paths)
         found = []
-        for path in address.lookup_paths(key):
-            tag = address.d_tag(path)
-            head = ledger.head(tag)
-            for stored in ledger.versions(tag):
-                record = await self._reader.record(stored)
-                if record is not None and record.type in {RecordType.FLAT, RecordType.TOMBSTONE}:
-                    is_head = head is not None and head.seq == stored.seq
-                    found.append(version(record, stored.id.hex(), _time(record, stored), is_head=is_head))
+        versions = [stored for path in paths for stored in ledger.versions(address.d_tag(path))]
+        # Of two spellings each has versions of its own: all of them in one order, the ledger's (NIP-01).
+        for stored in sorted(versions, key=lambda item: (-item.created_at, item.id)):
+            record = await self._reader.record(stored)
+            if record is not None and record.type in _MEMORIES and not _is_stray(ledger, record, stored):
+                is_head = head is not None and head.seq == stored.seq
+                found.append(version(record, stored.id.hex(), _time(record, stored), is_head=is_head))
         return found
 
     async def as_of(self, time: float) -> list[Memory]:
@@ -342,7 +662,7 @@ class MemoryStore:
         Args:
             time: seconds since 1970.
         """
-        found = []
+        time, found = _moment(time), []
         for stored_versions in self._opened().histories(address.PREFIX):
             for stored in stored_versions:
                 record = await self._reader.record(stored)
@@ -352,13 +672,37 @@ class MemoryStore:
                     break
         return found
 
-    async def undo(self, key: str) -> Memory | None:
+    async def persona_as_of(
+        self, time: float, domain: str | None = None, facet: str | None = None
+    ) -> list[PersonaMemory]:
+        """Persona memories as they were at a time, as far as this ledger has seen it, by path.
+
+        Args:
+            time: seconds since 1970.
+            domain: only of this domain.
+            facet: only of this facet.
+        """
+        from sense_memory.persona import given
+
+        domain, facet = given.selection(domain, facet)
+        return await self._persona().as_of(_moment(time), domain, facet)
+
+    async def undo(self, key: str) -> Memory | PersonaMemory | None:
         """Bring back the value before the last edit, as a new version; undoing again goes further back.
+
+        Args:
+            key: of a flat memory, or the path `domain/facet/key` of a persona memory: what it said, its themes,
+                its links and whether it is superseded become what they were before the last change to them.
 
         Returns:
             The memory as it is now, or None where there is no older value to go back to.
         """
-        earlier = before(await self.history(key))
+        if isinstance(key, str) and "/" in key:
+            memory = await self._persona().undo(*_parts(key))
+            self._wake()
+            return memory
+        versions = await self.history(key)
+        earlier = before(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
         if earlier is None or earlier.value is None:
             return None
         record = envelope.flat(key, earlier.value, self._clock(), {RESTORED: earlier.event_id})
@@ -376,7 +720,9 @@ class MemoryStore:
         """
         self._opened()
         # Two entries of one instant would have no order on another device: a microsecond gives them one.
-        self._last_entry = max(self._clock(), self._last_entry + 1e-6)
+        # Further ahead than that it is no burst: the clock was set back, and entries are dated by what it says.
+        now, after = self._clock(), self._last_entry + 1e-6
+        self._last_entry = after if now < after <= now + ENTRY_AHEAD_SECONDS else now
         (ident,) = await self._writer.write([envelope.journal(content, self._last_entry)])
         self._wake()
         return ident
@@ -392,7 +738,9 @@ class MemoryStore:
             NotSynced: there is none, and no relay ever answered completely.
         """
         if type(limit) is not int or not 1 <= limit <= MAX_RECENT_COUNT:
-            raise InvalidInput(f"limit must lie between 1 and {MAX_RECENT_COUNT:,}, not {limit}")
+            raise InvalidInput(
+                f"limit must lie between 1 and {MAX_RECENT_COUNT:,}, not {printable(repr(limit))}"
+            )
         found = await self._entries(limit)
         if not found and await self._ask_relays("journal entries are"):
             found = await self._entries(limit)
@@ -427,11 +775,13 @@ class MemoryStore:
 
     # ── Relays ──────────────────────────────────────────────────────────────────────────
 
-    async def sync(self, *, full: bool = False) -> SyncReport:
+    async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """Bring every relay and the ledger in step now: pull, then push.
 
         Args:
             full: ask for everything instead of what is new, and send again what went missing there.
+            retry_refused: send once more what relays refused, or never took in a week. Else neither is ever
+                sent again, because a relay that said no would say it again and again.
 
         Returns:
             A report per relay; a relay that fails never raises here.
@@ -441,15 +791,64 @@ class MemoryStore:
         """
         from sense_memory.relay.sync import Plan
 
+        await self._settle()
+        if retry_refused:
+            self._opened().outbox.retry(self._urls, self._clock())
         return await self._round(Plan(sweep=full))
 
     async def flush(self) -> SyncReport:
-        """Send what is queued, without pulling (but for relays that were never pulled completely)."""
+        """Send what is queued, without pulling (but for relays that were never pulled completely).
+
+        Persona memories that were recalled are written anew with their accesses first.
+        """
         from sense_memory.relay.sync import Plan
 
         ledger = self._opened()
+        if self._palace is not None or ledger.edits.accesses():
+            await self._persona().publish_accesses()
         fresh = [url for url in self._urls if ledger.outbox.state(url).completed_at is None]
         return await self._round(Plan(pull=bool(fresh) and not self._offline_first))
+
+    async def holdings(self) -> list[Holding]:
+        """What each relay holds, compared with the ledger; nothing is fetched, sent or changed.
+
+        Each relay is asked for a minute at most, all at once. Exact where it compares (NIP-77), numbers where it
+        counts (NIP-45), unknown where it does neither: only `sync(full=True)` shows it then.
+
+        Returns:
+            One for each relay, in their order; a relay that fails never raises here.
+
+        Raises:
+            LedgerError: the ledger could not be read.
+        """
+        from sense_memory.relay.conduct import Timeouts
+        from sense_memory.relay.holdings import holdings
+
+        timeouts = self._timeouts or Timeouts()
+        return await holdings(self._urls, self._opened(), self._signer, clock=self._clock, timeouts=timeouts)
+
+    def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> Watch:
+        """The changes made elsewhere, from now on: `async for change in store.watch(): …`.
+
+        One for each memory that another device, or another process on this ledger, remembered or forgot, and for
+        each journal entry; never for what this store wrote, never twice. Of several versions that come in
+        together the last is told. Nothing is missed while a relay is away, as long as it keeps what it is sent:
+        when it is back, it is asked for what came meanwhile. While somebody watches, relays are followed even
+        where `background` is False. Ends with the store, or with `aclose`.
+
+        Args:
+            on_relay: called, while a change is waited for, with a relay and what is wrong with it; with an empty
+                text when the relay tells from now on what comes in. One that does not is asked every half minute.
+
+        Raises:
+            ChangesMissed: from the iterator: it was read too slowly, and ends.
+        """
+        ledger = self._opened()
+        if self._watchers is None:
+            from sense_memory.watching import Watchers
+
+            self._watchers = Watchers(ledger, self._reader, self._relay_pool() if self._urls else None)
+        return self._watchers.add(on_relay)
 
     def drop_relay(self, url: str) -> int:
         """Cancel what waits for a relay that is used no more, and forget how far it was pulled.
@@ -528,6 +927,7 @@ class MemoryStore:
                 await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
             if progress is not None:
                 progress(batch[-1][0])
+        await self._settle()
         self._wake()
         return ImportReport(dict(counts), tuple(sorted(bad, key=lambda line: line.number)))
 
@@ -621,6 +1021,30 @@ class MemoryStore:
             raise StoreClosed
         return self._ledger
 
+    def _persona(self) -> Persona:
+        """The palace, made when a persona memory is first asked for: a flat memory does not pay for it."""
+        ledger = self._opened()
+        if self._palace is None:
+            from sense_memory.persona.persona import Persona
+
+            self._palace = Persona(
+                ledger,
+                self._reader,
+                self._writer,
+                clock=self._clock,
+                ask=self._ask_relays,
+                plan=self._plan,
+            )
+        return self._palace
+
+    def _reviews(self) -> Reviews:
+        persona, ledger = self._persona(), self._opened()
+        if self._views is None:
+            from sense_memory.persona.reviews import Reviews
+
+            self._views = Reviews(persona, ledger, self._reader, self._writer, self._clock)
+        return self._views
+
     def _relay_pool(self) -> Pool:
         """The pool, made when a relay is first needed: a read of the ledger does not pay for sockets."""
         if self._pool is None:
@@ -631,12 +1055,22 @@ class MemoryStore:
                 self._urls,
                 self._opened(),
                 self._signer,
-                self._reader.admit,
+                self._admit,
                 clock=self._clock,
                 timeouts=self._timeouts or Timeouts(),
                 offline_first=self._offline_first,
             )
         return self._pool
+
+    async def _admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
+        """File what a relay served, and settle what another device wrote without knowledge of what is here."""
+        counts = await self._reader.admit(events, relay)
+        await self._settle()
+        return counts
+
+    async def _settle(self) -> None:
+        if self._opened().edits.forked():
+            await self._persona().settle()
 
     def _wake(self) -> None:
         if self._pool is not None:
@@ -665,6 +1099,22 @@ class MemoryStore:
         ledger = self._opened()
         found = [stored for path in paths if (stored := ledger.head(address.d_tag(path)))]
         return next((stored for stored in found if stored.role is Role.MEMORY), found[0] if found else None)
+
+    def _was_deleted(self, paths: Sequence[str]) -> bool:
+        """Whether a deletion is held, whose tombstone is not: an answer as well."""
+        ledger = self._opened()
+        return any(ledger.is_deleted(address.d_tag(path)) for path in paths)
+
+    async def _check_plan(self, records: Sequence[Record]) -> None:
+        """Whether the plan allows to add these flat memories; those that are there are no addition."""
+        if self._plan.max_memories is None:
+            return
+        from sense_memory.palace.plan import Holdings
+
+        ledger = self._opened()
+        new = {record.path for record in records if self._find((record.path,)) is None}
+        there = ledger.edits.flat_count() + len(await self._persona().palace.refresh())
+        self._plan.check_adding(Holdings(there), len(new))
 
     async def _carry_over(self, ledger: Ledger, record: Record) -> Record:
         """Unknown fields that a newer writer put into the version before survive the rewrite."""
@@ -709,7 +1159,16 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
     secret, _ = find_secret(settings)
     signer = LocalSigner(secret)
     ledger = settings.ledger or ledger_path(settings.home, signer.public_key)
-    return signer, {**options, "relays": settings.relays, "ledger": ledger}
+    return signer, {"plan": settings.plan, **options, "relays": settings.relays, "ledger": ledger}
+
+
+def _plan_of(plan: Plan | str | None) -> Plan:
+    from sense_memory.palace.plan import PLANS, SELF_HOSTED, find_plan
+
+    found = SELF_HOSTED if plan is None else find_plan(plan) if isinstance(plan, str) else plan
+    if found is None:
+        raise InvalidSetting("plan", "argument", f"known are {', '.join(PLANS)}")
+    return found
 
 
 def _verified(body: bytes) -> Event | None:
@@ -721,11 +1180,50 @@ def _verified(body: bytes) -> Event | None:
         return None
 
 
+def _is_stray(ledger: Ledger, record: Record, stored: Stored) -> bool:
+    """Whether a version is of a persona memory that was forgotten before it was written, see `persona.settling`."""
+    if record.type is not RecordType.PERSONA:
+        return False
+    from sense_memory.palace.version import version_of
+
+    said = version_of(record.fields, stored.id.hex(), stored.created_at).said
+    return said.at <= ledger.edits.basis(stored.slot).forgotten_at
+
+
+def _paths(key: str) -> tuple[str, ...]:
+    """The paths under which a memory may lie: a flat one by its key, a persona memory by `domain/facet/key`."""
+    if isinstance(key, str) and "/" in key:
+        return address.persona_lookup_paths(*_parts(key))
+    return address.lookup_paths(key)
+
+
+def _parts(path: str) -> tuple[str, str, str]:
+    """Domain, facet and key."""
+    parts = path.removeprefix(address.PERSONA).split("/")
+    if len(parts) != 3:
+        raise InvalidAddress("a memory is named by its key, or by domain/facet/key")
+    return parts[0], parts[1], parts[2]
+
+
 def _pair(item: object) -> tuple[Any, Any]:
     """A key and a value. A text of two characters is none: it is what iterating over a dict gives."""
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise InvalidInput("each item must be a pair of key and value; nothing of its batch was written")
     return item[0], item[1]
+
+
+def _moment(time: object) -> float:
+    if isinstance(time, bool) or not isinstance(time, int | float) or math.isnan(time):
+        raise InvalidInput("a time must be a number of seconds since 1970")
+    return time
+
+
+def _relay_urls(given: object) -> set[str]:
+    """Relays that are named by their URLs, whether one or more."""
+    urls = (given,) if isinstance(given, str) else given
+    if not isinstance(urls, Iterable):
+        raise InvalidInput("relays are named by their URLs; nothing was changed")
+    return {relay_url(url, allow_plain=True) for url in urls}
 
 
 def _memory(stored: Stored | Opened, record: Record) -> Memory:
@@ -740,7 +1238,7 @@ def _memory(stored: Stored | Opened, record: Record) -> Memory:
 def _time(record: Record, stored: Stored | Opened) -> float:
     """When it was written: the time inside the ciphertext; other writers may have left it out."""
     ts = record.fields.get("ts")
-    if isinstance(ts, int | float) and not isinstance(ts, bool):
+    if type(ts) is float or type(ts) is int:  # a bool is neither
         return float(ts)
     return float(stored.created_at)
 

@@ -21,10 +21,10 @@ from sense_memory.nostr.event import Unsigned
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from sense_memory.envelope import Record, Sealed
-    from sense_memory.ledger import Ledger
+    from sense_memory.ledger import Basis, Ledger
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
     from sense_memory.reader import Reader
@@ -55,17 +55,21 @@ class Writer:
         self._signer, self._ledger, self._reader = signer, ledger, reader
         self._relays, self._clock, self._sleep = relays, clock, sleep
 
-    async def write(self, records: Sequence[Record], *, drafts: bool = True) -> list[str]:
+    async def write(
+        self, records: Sequence[Record], *, drafts: bool = True, bases: Mapping[str, Basis] | None = None
+    ) -> list[str]:
         """Make records durable, all or none of a call's first attempt; returns their event ids in order.
 
         Args:
             records: what to write.
             drafts: keep what the clock forbids to write as drafts.
+            bases: by slot, what edits start from.
 
         Raises:
             TooLargeError, InvalidInput, SealVerificationError: before anything was written.
             ClockSkewError: nothing of this call was written, and all of it is kept as drafts.
             StorageFullError, LedgerError: nothing of this call was written.
+            HeadMoved: something came in since an edit's basis was read; nothing of this attempt was written.
         """
         sealed = [await envelope.seal(self._signer, record) for record in records]
         ids: dict[int, str] = {}
@@ -77,7 +81,7 @@ class Writer:
                 kept = [(_slot(records[i]), sealed[i].content) for i in waiting] if drafts else ()
                 numbers = self._ledger.drafts.keep(kept, self._clock())
                 raise ClockSkewError(error.now, error.mark, numbers) from None
-            late = set(self._ledger.append(filed, self._relays, self._clock()))
+            late = set(self._ledger.append(filed, self._relays, self._clock(), bases=bases))
             for place, index in enumerate(waiting[: len(filed)]):
                 if place not in late:
                     ids[index] = filed[place].event.id
@@ -90,18 +94,31 @@ class Writer:
 
         Both are written whether or not the ledger holds the memory: it may be on relays only.
         """
-        record = envelope.tombstone(path)
-        sealed = await envelope.seal(self._signer, record)
-        tag = address.d_tag(path)
+        return await self.forget_all([path])
+
+    async def forget_all(self, paths: Sequence[str], bases: Mapping[str, Basis] | None = None) -> str:
+        """As `forget`, for some addresses with one request.
+
+        Raises:
+            HeadMoved: one is not what the decision was based on; nothing was written.
+        """
+        records = [envelope.tombstone(path) for path in paths]
+        sealed = [await envelope.seal(self._signer, record) for record in records]
+        tags = [address.d_tag(path) for path in paths]
         while True:
-            before = self._ledger.head(tag)
-            (grave,) = await self._sign([(record, sealed)])
-            named = (grave.event.id,) if before is None else (grave.event.id, before.id.hex())
-            unsigned = envelope.deletion(self._signer.public_key, tag, named, grave.event.created_at)
+            before = [head for tag in tags if (head := self._ledger.head(tag)) is not None]
+            graves = await self._sign(list(zip(records, sealed, strict=True)))
+            if len(graves) < len(records):  # a burst has to wait after some: all of them go out together
+                await self._sleep(1.0)
+                continue
+            named = (*(grave.event.id for grave in graves), *(head.id.hex() for head in before))
+            second = max(grave.event.created_at for grave in graves)
+            unsigned = envelope.deletion(self._signer.public_key, tuple(tags), named, second)
             request = await self._signed(unsigned)
-            pair = [grave, Filed(request, slot_of(request), Role.DELETION)]
-            if not self._ledger.append(pair, self._relays, self._clock(), together=True):
-                self._reader.remember(grave, record)
+            items = [*graves, Filed(request, slot_of(request), Role.DELETION)]
+            if not self._ledger.append(items, self._relays, self._clock(), together=True, bases=bases):
+                for grave, record in zip(graves, records, strict=True):
+                    self._reader.remember(grave, record)
                 return request.id
 
     async def forget_entry(self, entry: Event) -> str:

@@ -124,7 +124,7 @@ def test_a_journal_entry_is_a_direct_message_to_oneself(signer):
 
 
 def test_a_deletion_names_address_events_and_kind():
-    unsigned = envelope.deletion("ab" * 32, "sense-memory/a:b", ("11" * 32,), 7)
+    unsigned = envelope.deletion("ab" * 32, ("sense-memory/a:b",), ("11" * 32,), 7)
 
     assert unsigned == Unsigned(
         7,

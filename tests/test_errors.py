@@ -41,6 +41,13 @@ SENTENCES = [
         ),
     ),
     (
+        errors.KeyMissing(("the key file b.key",), agent="bob"),
+        (
+            "no secret key of agent bob found; looked at the key file b.key. "
+            "Make one with `sense-memory --agent bob init`, or point SENSE_MEMORY_KEY_FILE to yours."
+        ),
+    ),
+    (
         errors.KeyMissing(("the key file",), locked="the key file a.key"),
         (
             "the only secret key found, in the key file a.key, is encrypted, and nobody could be asked for its "
@@ -57,6 +64,13 @@ SENTENCES = [
         (
             "this needs the extra `keyring`, which is not installed; nothing was changed. "
             "Run: pip install 'sense-memory[keyring]'"
+        ),
+    ),
+    (
+        errors.EmbedderError("static", "its table can not be read"),
+        (
+            "the embedder static: its table can not be read. "
+            "Nothing was lost; memories are still found by their words."
         ),
     ),
     (
@@ -104,6 +118,20 @@ SENTENCES = [
         ),
     ),
     (
+        errors.PlanLimitError("free", "max_memories", "allows 100 memories", "Forget some"),
+        (
+            "the plan `free` allows 100 memories; nothing was written, and nothing that is stored was lost. "
+            "Forget some, or choose another plan with SENSE_MEMORY_PLAN; self_hosted has no limits."
+        ),
+    ),
+    (
+        errors.PlanLimitError("free", "search", "searches by themes only"),
+        (
+            "the plan `free` searches by themes only; nothing was written, and nothing that is stored was lost. "
+            "Choose another plan with SENSE_MEMORY_PLAN; self_hosted has no limits."
+        ),
+    ),
+    (
         errors.WrongKeyError("npub1one", "npub1two"),
         (
             "this ledger belongs to npub1one, the key given is npub1two; nothing was written. "
@@ -112,9 +140,9 @@ SENTENCES = [
     ),
     (errors.RelayError("wss://relay.example/", "no answer"), "wss://relay.example/: no answer"),
     (
-        errors.NotSynced("this key is", ()),
+        errors.NotSynced("this memory key is", ()),
         (
-            "this key is not in the local ledger, and no relay could be asked completely yet "
+            "this memory key is not in the local ledger, and no relay could be asked completely yet "
             "(none has answered): it may exist there. Try `sync` when a relay is reachable."
         ),
     ),
@@ -123,6 +151,13 @@ SENTENCES = [
         (
             "memories are not in the local ledger, and no relay could be asked completely yet "
             "(a: refused; b: silent): it may exist there. Try `sync` when a relay is reachable."
+        ),
+    ),
+    (
+        errors.ChangesMissed(),
+        (
+            "more changes came in than were waited for, so this watch has ended; the ledger holds them all. "
+            "Watch again, then read everything with `recall_all` and `recent`."
         ),
     ),
     (
@@ -216,6 +251,7 @@ def test_fields_are_kept_for_programs_to_read():
     assert vars(errors.RelayError("u", "p")) == {"url": "u", "problem": "p"}
     assert vars(errors.NotSynced("x", ("p",))) == {"problems": ("p",)}
     assert vars(errors.InvalidSetting("n", "o", "p")) == {"name": "n", "origin": "o"}
+    assert vars(errors.PlanLimitError("p", "l", "x", "a")) == {"plan": "p", "limit": "l", "advice": "a"}
 
 
 def test_one_except_clause_catches_everything():

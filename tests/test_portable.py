@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import tempfile
 import tracemalloc
 
 import pytest
@@ -408,17 +409,39 @@ async def test_an_export_that_fails_leaves_what_was_there(store, tmp_path, monke
 
 
 async def test_nothing_is_written_through_what_others_put_in_the_way(store, tmp_path, monkeypatch):
+    """Not even where they guessed the name: another one is taken, and theirs stays what it was."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    monkeypatch.setattr(module.os, "getpid", lambda: 7)
-    (tmp_path / ".all.jsonl.7.part").symlink_to(victim)
+    names = iter(["guessed", "free"])
+    monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: names)
+    (tmp_path / ".export-guessed.part").symlink_to(victim)
     async with store() as one:
         await one.remember("k", "v")
-        with pytest.raises(InvalidInput, match="could not be written"):
-            one.export(tmp_path / "all.jsonl")
+        assert one.export(tmp_path / "all.jsonl") == 1
 
+    assert list(names) == []
     assert victim.read_text() == "precious"
-    assert not (tmp_path / "all.jsonl").exists()
+    assert (tmp_path / ".export-guessed.part").is_symlink()
+    assert not (tmp_path / "all.jsonl").is_symlink()
+    assert len((tmp_path / "all.jsonl").read_bytes().splitlines()) == 1
+
+
+async def test_what_a_killed_export_left_is_in_nobodys_way_and_stays(store, tmp_path):
+    """Also where the process has the number of the one that was killed."""
+    left = [tmp_path / f".all.jsonl.{os.getpid()}.part", tmp_path / ".export-abcdefgh.part"]
+    for path in left:
+        path.write_text("half a line")
+    async with store() as one:
+        await one.remember("k", "v")
+        assert one.export(tmp_path / "all.jsonl") == 1
+
+    assert {path.name for path in tmp_path.iterdir()} == {"all.jsonl", *(path.name for path in left)}
+    assert {path.read_text() for path in left} == {"half a line"}
+
+
+async def test_a_name_as_long_as_names_get_is_written_like_any_other(store, tmp_path):
+    async with store() as one:
+        assert one.export(tmp_path / ("x" * 255)) == 0
 
 
 async def test_a_folder_that_is_none_and_a_file_that_is_none_are_clear_errors(store, tmp_path):

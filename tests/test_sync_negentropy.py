@@ -612,6 +612,81 @@ async def test_the_background_asks_for_what_is_new_once_it_has_compared(ours):
         }
 
 
+# ── The overlap ─────────────────────────────────────────────────────────────────────────
+
+FROM_CURSOR = Plan(compare=False)  # as the background pulls
+
+
+async def test_what_is_dated_since_the_cursor_is_compared_where_that_is_much(stage):
+    """What is older is neither asked for nor sent again, and nothing is said of it."""
+    async with (
+        stage.witness() as record,
+        stage.device(record.url) as store,
+        stage.device(record.upstream) as other,
+    ):
+        await store.remember_many((f"old {number}", "value") for number in range(50))
+        await store.sync()
+        stage.clock.advance(9_000)
+        await store.remember_many((f"key {number}", "value") for number in range(150))
+        await store.sync()
+        await store.sync()
+        cursor = store._ledger.outbox.state(record.url).cursor
+        await other.sync()
+        await other.remember("theirs", "value")
+        await other.remember("key 7", "theirs")
+        await other.sync()
+        stage.clock.advance(10)
+        mine = await store.remember("mine", "value")
+        forget_frames(record)
+
+        report = await store._relay_pool().sync(FROM_CURSOR)
+        assert report.in_step
+        assert report.relays[0].served == {"new": 2}
+        assert [frame[2]["since"] for frame in record.said("NEG-OPEN")] == [cursor]
+        assert len(asked_by_id(record)) == 2
+        assert record.published == [mine]
+        forget_frames(record)
+        assert (await store._relay_pool().sync(FROM_CURSOR)).in_step
+        assert [frame[2] for frame in record.heard("NEG-MSG")] == [IN_STEP]
+        assert record.said("REQ") == []
+
+
+async def test_what_the_relay_lost_of_the_overlap_is_sent_again_once_an_hour_and_no_remark_is_made(ours):
+    """What it lacks of the newest may still be on its way there; of what is older nothing was asked."""
+    async with ours.witness() as record, ours.device(record.url) as store:
+        await store.remember_many((f"old {number}", "value") for number in range(50))
+        ours.clock.advance(9_000)
+        await store.remember_many((f"key {number}", "value") for number in range(150))
+        await store.sync()
+        async with ours.relay() as empty:
+            record.proxy.upstream = empty
+            await store.sync()  # its last words over the line that is still up
+            await store._relay_pool().sync(FROM_CURSOR)
+            for hour, expected in ((0, 0), (3_700, 150), (0, 0)):
+                ours.clock.advance(hour)
+                await store._relay_pool()._links[0]._hang_up()
+                forget_frames(record)
+                (line,) = (await store._relay_pool().sync(FROM_CURSOR)).relays
+                assert len(record.published) == expected
+                assert line.pulled.missing == 0
+            assert store.status().relays[0].remarks == ()
+            assert len(await ours.stored(empty)) == 150
+            forget_frames(record)
+            assert (await store.sync(full=True)).relays[0].pulled.missing == 50
+            assert len(await ours.stored(empty)) == 200
+
+
+async def test_what_another_program_wrote_into_the_overlap_is_fetched_once(ours):
+    async with ours.witness() as record, ours.device(record.url) as store:
+        await store.remember_many((f"key {number}", "value") for number in range(150))
+        await store.sync()
+        await ours.put(record.upstream, await ours.event(tags=[("d", "another program's")]))
+        for expected in (1, 0):
+            forget_frames(record)
+            assert (await store._relay_pool().sync(FROM_CURSOR)).in_step
+            assert len(asked_by_id(record)) == expected
+
+
 async def test_a_relay_that_asks_for_authentication_compares_with_the_author(clock):
     async with EmbeddedRelay(clock=clock, require_auth=True) as relay:
         stage = Stage(clock, embedded)

@@ -289,6 +289,41 @@ async def test_fields_of_a_newer_writer_survive_undo_and_edit(device, edit, sign
         assert "restored" not in edited.fields
 
 
+async def test_two_spellings_of_a_key_have_one_past_in_the_order_of_time(device, signer, clock):
+    """Another writer does not normalise names: its versions stand between ours; what counts is what recall shows."""
+    ours, theirs = "caf\u00e9", "cafe\u0301"
+
+    async def written_elsewhere(store, value):
+        clock.advance(60)
+        inside = {"type": "sense-memory:kv", "key": theirs, "value": value, "ts": clock.now}
+        content = await signer.encrypt(json.dumps(inside).encode(), signer.public_key)
+        unsigned = Unsigned(int(clock.now), KIND_APP_DATA, (("d", f"sense-memory/{theirs}"),), content)
+        await store._reader.admit([await signer.sign(unsigned)], None)
+
+    async with device() as store:
+        for number in range(3):
+            clock.advance(60)
+            await store.remember(ours, f"ours {number}")
+            await written_elsewhere(store, f"theirs {number}")
+
+        past = await store.history(theirs)
+        assert [item.value for item in past] == [
+            "theirs 2", "ours 2", "theirs 1", "ours 1", "theirs 0", "ours 0"
+        ]  # fmt: skip
+        times = [item.created_at for item in past]
+        assert times == sorted(times, reverse=True)
+        assert (
+            [item.value for item in past if item.is_head]
+            == [(await store.recall(theirs)).value]
+            == ["ours 2"]
+        )
+        assert await values(store, ours) == ["ours 2", "ours 1", "ours 0"]  # theirs can not be told from this
+
+        assert (await store.undo(theirs)).value == "theirs 1"
+        assert (await store.recall(theirs)).value == "theirs 1"
+        assert [item.value for item in await store.history(theirs) if item.is_head] == ["theirs 1"]
+
+
 # ── Several devices ─────────────────────────────────────────────────────────────────────
 
 

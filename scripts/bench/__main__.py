@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from . import footprint, in_step, reading, replicating, starting, writing
+from . import (
+    compression,
+    contradictions,
+    footprint,
+    in_step,
+    introspection,
+    palace,
+    reading,
+    replicating,
+    starting,
+    writing,
+)
 from .stage import Stage
 from .table import as_json, as_table, machine
 
@@ -33,6 +44,10 @@ _GROUPS: Final[dict[str, Callable[[Stage], list[Figure]]]] = {
     "starting": starting.measure,
     "in-step": in_step.measure,
     "memory": footprint.measure,
+    "contradictions": contradictions.measure,
+    "introspection": introspection.measure,
+    "compression": compression.measure,
+    "palace": palace.measure,
 }
 
 
@@ -72,6 +87,7 @@ def _large(seed: int, folder: Path) -> list[Figure]:
         replicating.restoring(stage),
         footprint.restoring(stage),
         *footprint.measure(stage),
+        *palace.measure(stage),
     ]
 
 

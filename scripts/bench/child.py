@@ -86,6 +86,13 @@ async def opened(path: str, seed: str) -> None:
         print(_megabytes("VmRSS:"))
 
 
+async def searched(path: str, seed: str) -> None:
+    """The memory that an open palace takes, in MB, after a first search."""
+    async with MemoryStore(_signer(seed), ledger=path) as store:
+        await store.persona_search("anything")
+        print(_megabytes("VmRSS:"))
+
+
 async def plain(path: str, seed: str) -> None:
     """The memory that the same texts take in a dict, in MB, in a process that imported the same."""
     key = RawKey(secret_of(int(seed)))
@@ -123,7 +130,7 @@ def _megabytes(name: str) -> float:
 def main() -> None:
     """Do what the first argument names."""
     known: dict[str, Callable[..., object]] = {
-        function.__name__: function for function in (relay, stream, opened, plain, restored)
+        function.__name__: function for function in (relay, stream, opened, searched, plain, restored)
     }
     asyncio.run(known[sys.argv[1]](*sys.argv[2:]))  # type: ignore[arg-type]
 

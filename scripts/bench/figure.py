@@ -21,7 +21,7 @@ class Figure:
 
     Attributes:
         name: what was measured.
-        unit: of value and floor: "s", "ms", "µs", "B", "MB" or "/s".
+        unit: of value and floor: "s", "ms", "µs", "B", "MB", "%" or "/s".
         value: the median over the repetitions; where the name says so, the best of them.
         floor: the same of the floor.
         floor_name: what the floor does.

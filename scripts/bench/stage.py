@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import random
 import shutil
 import socket
 import statistics
+import time
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
 
 from sense_memory import LocalSigner, MemoryStore
 
+from .insights import insights
 from .raw_ledger import bodies
 from .raw_nostr import RawKey
 
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VALUE_CHARS = 1_024
+PER_SECOND_COUNT = 200  # events that a second holds: design.md section 5
 _WORDS = (
     "agent",
     "Lisa",
@@ -103,6 +109,12 @@ class Stage:
         shutil.copy(self._filled, copy)
         return copy
 
+    def palace(self) -> Path:
+        """A fresh copy of a ledger with a palace of `insights`, as many as there are memories."""
+        copy = self.path("palace")
+        shutil.copy(self._palace, copy)
+        return copy
+
     @cached_property
     def events(self) -> list[bytes]:
         """The events of every memory, as canonical JSON."""
@@ -115,9 +127,35 @@ class Stage:
         asyncio.run(self._fill(path))
         return path
 
+    @cached_property
+    def _palace(self) -> Path:
+        self.say(f"a palace of {self.count:,} to begin with")
+        path = self.path("palace-made")
+        now = int(time.time())
+        lines = (
+            sealed_insight(self.raw_key, fields, now - number // PER_SECOND_COUNT)[-1]
+            for number, fields in enumerate(insights(self.seed, self.count, now))
+        )
+        asyncio.run(self._import(path, io.BytesIO(b"\n".join(lines))))
+        return path
+
+    async def _import(self, path: Path, lines: io.BytesIO) -> None:
+        async with MemoryStore(self.signer, [self.relay], ledger=path, background=False) as store:
+            report = await store.import_(lines)
+        if report.bad:
+            raise RuntimeError(f"{len(report.bad)} events of the palace were not taken")
+
     async def _fill(self, path: Path) -> None:
         async with MemoryStore(self.signer, [self.relay], ledger=path, background=False) as store:
             await store.remember_many(self.pairs)
+
+
+def sealed_insight(key: RawKey, fields: dict[str, Any], now: int) -> tuple[bytes, str, int, bytes]:
+    """A persona memory, sealed and signed, as a row of the ledger."""
+    slot = "sense-memory/persona/{domain}/{facet}/{key}".format(**fields)
+    content = key.seal(orjson.dumps({"type": "sense-memory:persona", **fields}))
+    ident, body = key.event(now, slot, content)
+    return ident, slot, now, body
 
 
 def secret_of(seed: int) -> bytes:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 _START_COUNT = 5  # processes at least; the best of them counts, because the machine does other things too
-_LIBRARIES = "asyncio, sqlite3, coincurve, orjson, pydantic, cryptography.hazmat.primitives.ciphers"
+LIBRARIES = "asyncio, sqlite3, coincurve, orjson, pydantic, cryptography.hazmat.primitives.ciphers"
 _TIMED = "import time; begun = time.perf_counter(); {}; print(time.perf_counter() - begun)"
 
 
@@ -34,8 +34,8 @@ def _import(stage: Stage) -> Figure:
     stage.say("import sense_memory")
     value, floor = best_in_turn(
         max(stage.repeat, _START_COUNT),
-        lambda: float(_run(["-c", _TIMED.format("from sense_memory import LocalSigner, MemoryStore")])),
-        lambda: float(_run(["-c", _TIMED.format(f"import {_LIBRARIES}")])),
+        lambda: float(output_of(["-c", _TIMED.format("from sense_memory import LocalSigner, MemoryStore")])),
+        lambda: float(output_of(["-c", _TIMED.format(f"import {LIBRARIES}")])),
     )
     return Figure(
         "import sense_memory and its MemoryStore, best",
@@ -50,18 +50,12 @@ def _import(stage: Stage) -> Figure:
 
 def _command(stage: Stage) -> Figure:
     stage.say("sense-memory recall, as a process")
-    home = stage.path("home").parent
-    (home / "ledgers").mkdir()
-    (home / "keys").mkdir(mode=0o700)
-    shutil.copy(stage.filled(), home / "ledgers" / f"{stage.signer.npub}.db")
-    key_file = home / "keys" / "default.key"
-    key_file.touch(mode=0o600)
-    key_file.write_text(stage.signer.export_nsec(), encoding="ascii")
+    home = home_of(stage, stage.filled())
     key, text = stage.pairs[-1]
     value, floor = best_in_turn(
         max(stage.repeat, _START_COUNT),
         lambda: _recall(home, key, text),
-        lambda: _time(["-c", f"import typer, rich.console, {_LIBRARIES}"], {}),
+        lambda: timed(["-c", f"import typer, rich.console, {LIBRARIES}"], {}),
     )
     return Figure(
         f"sense-memory recall, {stage.count:,}, one process, best",
@@ -74,22 +68,36 @@ def _command(stage: Stage) -> Figure:
     )
 
 
+def home_of(stage: Stage, ledger: Path) -> Path:
+    """A home folder with the run's key, and a copy of a ledger and of what lies beside it."""
+    home = stage.path("home").parent
+    (home / "ledgers").mkdir()
+    (home / "keys").mkdir(mode=0o700)
+    for file in ledger.parent.glob(f"{ledger.name}*"):
+        shutil.copy(file, home / "ledgers" / f"{stage.signer.npub}.db{file.name.removeprefix(ledger.name)}")
+    key_file = home / "keys" / "default.key"
+    key_file.touch(mode=0o600)
+    key_file.write_text(stage.signer.export_nsec(), encoding="ascii")
+    return home
+
+
 def _recall(home: Path, key: str, text: str) -> float:
     begun = time.perf_counter()
-    said = _run(["-m", "sense_memory", "recall", key], {"SENSE_MEMORY_HOME": str(home)})
+    said = output_of(["-m", "sense_memory", "recall", key], {"SENSE_MEMORY_HOME": str(home)})
     took = time.perf_counter() - begun
     if said.rstrip("\n") != text:
         raise RuntimeError("the command said something else")
     return took
 
 
-def _time(arguments: Sequence[str], variables: Mapping[str, str]) -> float:
+def timed(arguments: Sequence[str], variables: Mapping[str, str]) -> float:
+    """The seconds that a fresh interpreter takes."""
     begun = time.perf_counter()
-    _run(arguments, variables)
+    output_of(arguments, variables)
     return time.perf_counter() - begun
 
 
-def _run(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+def output_of(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
     """What a fresh interpreter says, in an environment without settings of the person who runs this."""
     ours = ("SENSE_MEMORY_", "NOSTR_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}

@@ -5,8 +5,9 @@ No plaintext and no clock: times are parameters. `Ledger` is the door; the other
 
 from __future__ import annotations
 
+from sense_memory.ledger.edits import Basis, HeadMoved
 from sense_memory.ledger.ledger import Ledger
 from sense_memory.ledger.versions import Fate, Filed, Role, Stored
 
 
-__all__ = ["Fate", "Filed", "Ledger", "Role", "Stored"]
+__all__ = ["Basis", "Fate", "Filed", "HeadMoved", "Ledger", "Role", "Stored"]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from sense_memory.errors import InvalidEvent
 from sense_memory.ledger import versions
-from sense_memory.nostr.event import Event
+from sense_memory.nostr.address import JOURNAL_PREFIX
+from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 
 
 if TYPE_CHECKING:
@@ -14,13 +15,33 @@ if TYPE_CHECKING:
 
 
 def census(db: Database) -> dict[str, int]:
-    """Counts of what the ledger holds: heads, events, tombstones, deletions, quarantined."""
+    """Counts of what the ledger holds.
+
+    `heads` are memories and journal entries, of which `entries` are journal entries. Every event is a head, an
+    `older` version, a tombstone, a deletion, or quarantined.
+    """
     found = db.row(
-        "SELECT (SELECT count(*) FROM slots s JOIN events e ON e.seq = s.head WHERE e.role = 0), "
-        "count(*), sum(role = 1), sum(role = 2), sum(quarantined) FROM events"
+        "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0) "
+        "FROM slots s JOIN events e ON e.seq = s.head WHERE e.role = 0",
+        KIND_DIRECT_MESSAGE,
+        len(JOURNAL_PREFIX),
+        JOURNAL_PREFIX,
     )
-    names = ("heads", "events", "tombstones", "deletions", "quarantined")
-    return {name: int(value or 0) for name, value in zip(names, found or (0,) * 5, strict=True)}
+    rest = db.row(
+        "SELECT count(*), sum(role = 1 AND NOT quarantined), sum(role = 2 AND NOT quarantined), sum(quarantined) "
+        "FROM events"
+    )
+    heads, entries = found or (0, 0)
+    events, tombstones, deletions, quarantined = (int(value or 0) for value in rest or (0,) * 4)
+    return {
+        "heads": heads,
+        "entries": entries,
+        "events": events,
+        "older": events - heads - tombstones - deletions - quarantined,
+        "tombstones": tombstones,
+        "deletions": deletions,
+        "quarantined": quarantined,
+    }
 
 
 def problems(db: Database) -> list[str]:

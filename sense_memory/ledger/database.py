@@ -13,7 +13,6 @@ import itertools
 import os
 import sqlite3
 import stat
-import tempfile
 from contextlib import closing, contextmanager, suppress
 from glob import escape as glob_escape
 from pathlib import Path
@@ -24,9 +23,9 @@ from sense_memory.errors import (
     LedgerError,
     LedgerTooNew,
     StorageFullError,
-    UnsafeKeyFile,
     WrongKeyError,
 )
+from sense_memory.ledger.files import private_place, sweep, unfinished
 from sense_memory.ledger.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from sense_memory.limits import BUSY_SECONDS, MAX_VARIABLES_COUNT, MAX_WAL_BYTES
 from sense_memory.nostr.event import is_hex64
@@ -134,6 +133,11 @@ class Database:
         """Whether a transaction is open; always False between calls."""
         return self._connection.in_transaction
 
+    def version(self) -> tuple[int, int]:
+        """Equal versions: neither this connection nor another has changed anything in between."""
+        (others,) = self.row("PRAGMA data_version") or (0,)
+        return int(others), self._connection.total_changes
+
     def integrity(self) -> list[str]:
         """What SQLite finds wrong with the file; empty when it is sound."""
         found = [str(row[0]) for row in self.rows("PRAGMA integrity_check")]
@@ -237,16 +241,13 @@ class Database:
 
     def _back_up(self, path: Path, version: int) -> None:
         """A whole copy of the file as it is, mode 0600; an older copy of the same version is replaced."""
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
-        os.close(descriptor)
         try:
-            with closing(sqlite3.connect(temporary)) as copy:
-                self._connection.backup(copy)
-            Path(temporary).replace(f"{path}.schema-{version}")
+            with unfinished(path) as temporary:
+                with closing(sqlite3.connect(temporary)) as copy:
+                    self._connection.backup(copy)
+                temporary.replace(f"{path}.schema-{version}")
         except (OSError, sqlite3.Error) as error:
             raise _translated(error, path) from error
-        finally:
-            Path(temporary).unlink(missing_ok=True)
 
     def _check_owner(self, owner: str) -> None:
         (found,) = self.row("SELECT value FROM meta WHERE name = 'owner'") or ("",)
@@ -262,16 +263,9 @@ def open_damaged(path: Path) -> sqlite3.Connection:
 
 
 def _prepare_file(path: Path) -> None:
-    """A folder that nobody else writes to and a file with our mark; what is unsafe is refused with the remedy."""
-    folder = path.parent
-    if folder.is_symlink():
-        raise UnsafeKeyFile(f"{folder} is a symbolic link; name the real folder of the ledger instead.")
-    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-    mode = folder.stat().st_mode
-    if stat.S_IMODE(mode) & 0o022 and not mode & stat.S_ISVTX:
-        raise UnsafeKeyFile(f"others may write to {folder}; run `chmod 700 {folder}` first.")
-    if path.is_symlink():
-        raise UnsafeKeyFile(f"{path} is a symbolic link; name the real ledger file instead.")
+    """A safe place and a file with our mark; what is unsafe or empty is refused with the remedy."""
+    private_place(path)
+    sweep(path)
     if not path.exists():
         _create_file(path)
     elif path.stat().st_size == 0:
@@ -283,16 +277,12 @@ def _prepare_file(path: Path) -> None:
 
 def _create_file(path: Path) -> None:
     """An empty ledger, mode 0600, which appears under its name only when it is complete."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
-    os.close(descriptor)
-    try:
+    with unfinished(path) as temporary:
         with closing(sqlite3.connect(temporary)) as fresh:
             fresh.execute(f"PRAGMA application_id={APPLICATION_ID}")
             fresh.execute("PRAGMA journal_mode=WAL")
         with suppress(FileExistsError):  # another process made it first: that one is as good
             os.link(temporary, path)
-    finally:
-        Path(temporary).unlink()
 
 
 def _translated(error: sqlite3.Error | OSError, path: Path | None) -> LedgerError:

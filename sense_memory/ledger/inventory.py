@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 Pair: TypeAlias = tuple[int, bytes]  # created_at in seconds, and an id of 32 bytes
 
 # In the order of an index that holds all three: the bodies, fifty times as much, are not touched.
-_HEADS = "SELECT e.seq, e.created_at, e.id FROM events e JOIN slots s ON s.head = e.seq ORDER BY e.created_at, e.id"
+_HEADS = (
+    "SELECT e.seq, e.created_at, e.id FROM events e JOIN slots s ON s.head = e.seq WHERE e.created_at >= ? "
+    "ORDER BY e.created_at, e.id"
+)
+_HEADS_OF_KINDS = "SELECT e.kind, e.seq FROM events e JOIN slots s ON s.head = e.seq"
 # Heads that a relay need not hold. CROSS: SQLite takes the tables in this order, from the few deletions on.
 _EXEMPT = (
     "SELECT o.event FROM outbox o WHERE o.relay = ?1 AND o.state IN ('refused', 'parked') UNION "
@@ -32,11 +36,11 @@ _EXEMPT = (
     "CROSS JOIN events x ON x.id = d.by_event CROSS JOIN outbox o ON o.relay = ?1 AND o.event = x.seq "
     "WHERE o.state IN ('acked', 'confirmed')"
 )
-# As in the outbox: each at most once an hour.
+# As in the outbox: each at most once in so many seconds.
 _SEND = (
     "INSERT INTO outbox (relay, event, state, due_at) VALUES (?, ?, 'queued', ?) "
     "ON CONFLICT DO UPDATE SET state = 'queued', due_at = excluded.due_at, tries = 0, first_try_at = NULL "
-    f"WHERE state IN ('acked', 'confirmed', 'superseded') AND due_at <= excluded.due_at - {HEAL_SECONDS}"
+    "WHERE state IN ('acked', 'confirmed', 'superseded') AND due_at <= excluded.due_at - ?"
 )
 _OTHERS = "SELECT value FROM json_each(?3)"  # seqs that a comparison said nothing about, or that are lacking
 _CONFIRM = (
@@ -88,24 +92,44 @@ class Inventory:
         aside = self._db.rows("SELECT created_at, id FROM aside WHERE relay = ?", relay)
         return Version(newest[0] if newest else 0, self._exempt(relay), frozenset(aside))
 
-    def pairs(self, version: Version) -> list[Pair]:
+    def pairs(self, version: Version, since: int = 0) -> list[Pair]:
         """What a relay should hold, in order, and what it holds aside; a pair may come twice.
 
         Args:
             version: of a moment ago, with no await in between.
+            since: only what is dated then or later, seconds since 1970.
         """
         exempt = version.exempt
-        return [(time, ident) for seq, time, ident in self._db.rows(_HEADS) if seq not in exempt] + [
-            *version.aside
-        ]
+        heads = [(time, ident) for seq, time, ident in self._db.rows(_HEADS, since) if seq not in exempt]
+        return heads + [pair for pair in version.aside if pair[0] >= since]
 
     def known(self, ids: Iterable[bytes]) -> list[Pair]:
         """Those of some events that the ledger holds."""
         query = "SELECT created_at, id FROM events WHERE id = ?"
         return [(found[0], found[1]) for ident in ids if (found := self._db.row(query, ident))]
 
+    def lacking(self, version: Version, ids: Iterable[bytes]) -> int:
+        """How many of some ids are events that a relay should hold."""
+        return len(self._heads(ids) - version.exempt)
+
+    def tally(self, version: Version) -> dict[int, tuple[int, int]]:
+        """By kind: how many events a relay should hold, and how many more it may hold of those that it need not."""
+        found: dict[int, tuple[int, int]] = {}
+        for kind, seq in self._db.rows(_HEADS_OF_KINDS):
+            should, may = found.get(kind, (0, 0))
+            found[kind] = (should, may + 1) if seq in version.exempt else (should + 1, may)
+        return found
+
     def settle(
-        self, url: str, version: Version, lacks: Collection[bytes], holds: Sequence[Pair], now: float
+        self,
+        url: str,
+        version: Version,
+        lacks: Collection[bytes],
+        holds: Sequence[Pair],
+        now: float,
+        *,
+        is_whole: bool = True,
+        every: float = HEAL_SECONDS,
     ) -> int:
         """Record what a complete comparison has shown: queue what the relay lacks, and nothing else.
 
@@ -115,6 +139,9 @@ class Inventory:
             lacks: ids in it that the relay does not hold.
             holds: what the relay holds that was not in it; filed by now.
             now: seconds since 1970.
+            is_whole: whether everything was compared; else nothing is known of what is not mentioned.
+            every: seconds in which each event is sent again once at most; an hour, where the relay holds an older
+                version in its place.
 
         Returns:
             How many events it had accepted before and does not hold any more.
@@ -128,8 +155,9 @@ class Inventory:
             self._db.execute_many(
                 "DELETE FROM aside WHERE relay = ? AND id = ?", [(relay, ident) for ident in lacks]
             )
-            self._db.execute_many(_SEND, [(relay, seq, now) for seq in lacking])
-            self._confirm(relay, version, lacking, now)
+            self._db.execute_many(_SEND, self._sendings(relay, lacking, holds, now, every))
+            if is_whole:
+                self._confirm(relay, version, lacking, now)
             self._db.execute_many(_THERE_AFTER_ALL, [(now, relay, ident) for _, ident in holds])
             exempt = self._exempt(relay) if holds else ()
             self._db.execute_many(
@@ -137,6 +165,18 @@ class Inventory:
                 [(relay, *pair) for pair in holds if self._is_aside(pair[1], exempt, lacks)],
             )
         return lost
+
+    def _sendings(
+        self, relay: int, lacking: Iterable[int], holds: Sequence[Pair], now: float, every: float
+    ) -> list[tuple[int, int, float, float]]:
+        """What `_SEND` needs for each head that is lacking."""
+        found = [self._db.row("SELECT slot FROM events WHERE id = ?", ident) for _, ident in holds]
+        behind = {row[0] for row in found if row is not None}
+        slots = [(seq, self._db.row("SELECT slot FROM events WHERE seq = ?", seq)) for seq in lacking]
+        return [
+            (relay, seq, now, HEAL_SECONDS if row is not None and row[0] in behind else every)
+            for seq, row in slots
+        ]
 
     def _heads(self, ids: Iterable[bytes]) -> set[int]:
         """The seqs of those of some ids that are heads."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import LedgerError
 from sense_memory.ledger import audit, versions
+from sense_memory.ledger.arrivals import Arrivals
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.drafts import Drafts
+from sense_memory.ledger.edits import Edits
 from sense_memory.ledger.erasure import Erasure
 from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.notes import Notes, Remark
@@ -30,14 +32,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from sense_memory.ledger.edits import Basis
+
+_ROLES = {int(role): role for role in Role}
 _READ_COUNT = 500  # events held at a time when many are read
 _HEADS = (
     "SELECT e.seq, e.id, e.slot, e.role, e.body FROM slots s JOIN events e ON e.seq = s.head "
     f"WHERE e.role = {int(Role.MEMORY)} AND "
 )
 _UNDER = "s.slot >= ? AND s.slot < ? AND instr(substr(s.slot, ?), '/') = 0"  # directly; see `_under`
-
-
 _BY_ID = "SELECT id, slot, role FROM events WHERE id IN "
 
 
@@ -54,6 +57,8 @@ class Ledger:
         notes: what else is remembered of each relay.
         drafts: what could not be stamped.
         snapshot: the file beside it, which is removed with whatever is forgotten.
+        arrivals: what came in from elsewhere, for whoever watches.
+        edits: what edits start from.
     """
 
     def __init__(self, path: str | Path, owner: str) -> None:
@@ -67,6 +72,8 @@ class Ledger:
             raise
         self.notes = Notes(self._db)
         self.drafts = Drafts(self._db)
+        self.arrivals = Arrivals(self._db)
+        self.edits = Edits(self._db)
         self._erasure = Erasure(self._db)
         self._full: set[int] = set()  # a write after a burst looks at every second of it
 
@@ -94,17 +101,25 @@ class Ledger:
         return versions.marks(self._db, slots)
 
     def append(
-        self, items: Sequence[Filed], relays: Sequence[str], now: float, *, together: bool = False
+        self,
+        items: Sequence[Filed],
+        relays: Sequence[str],
+        now: float,
+        *,
+        together: bool = False,
+        bases: Mapping[str, Basis] | None = None,
     ) -> list[int]:
         """File our own events and queue them for relays, in one transaction.
 
-        Returns the indices of items whose second was taken by another process meanwhile: those are not
-        stored (with `together`, then none is), and the caller stamps and signs them again.
+        Returns the indices of items whose second was taken by another process meanwhile: those are not stored
+        (with `together`, then none is), and the caller stamps and signs them again. HeadMoved is raised where
+        an edit does not start from what is there by now: `bases` say from what, by slot.
         """
         late: list[int] = []
         seqs: list[int] = []
         used: dict[int, int] = {}  # within the transaction nobody else can add to a second
         with self._change():
+            based = self.edits.check(items, bases)
             marks = self.marks(item.slot for item in items)
             if together and any(self._is_late(item, marks, used) for item in items):
                 return list(range(len(items)))
@@ -112,13 +127,15 @@ class Ledger:
                 if self._is_late(item, marks, used):
                     late.append(index)
                     continue
-                fate, seq = versions.apply(self._db, item, now)
+                fate, seq = versions.apply(self._db, item, now, knows=item.slot in based)
+                self.edits.done(item.slot, based)
                 if fate is not Fate.NEW or seq is None:
                     raise LedgerError("an event of ours did not become the head; nothing was written")
                 marks[item.slot] = item.event.created_at
                 used[item.event.created_at] += 1
                 seqs.append(seq)
             self.outbox.queue(seqs, relays, now)
+        self.arrivals.ours(seqs)
         return late
 
     def apply(self, items: Sequence[Filed], relay: str | None, now: float) -> list[Fate]:
@@ -150,16 +167,6 @@ class Ledger:
             return 0
         with self._change():
             return versions.release(self._db, now)
-
-    def touch(self, slot: str, now: float) -> None:
-        """Record that a memory was read. Stays local until the memory's next edit."""
-        with self._db.transaction():
-            self._db.execute(
-                "INSERT INTO access VALUES (?, ?, 1) "
-                "ON CONFLICT DO UPDATE SET last_at = max(last_at, excluded.last_at), count = count + 1",
-                slot,
-                now,
-            )
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -270,13 +277,8 @@ class Ledger:
             )
         )
 
-    def access(self, slot: str) -> tuple[float, int] | None:
-        """When a memory was last read (seconds since 1970) and how often, or None."""
-        found = self._db.row("SELECT last_at, count FROM access WHERE slot = ?", slot)
-        return (found[0], found[1]) if found else None
-
     def census(self) -> dict[str, int]:
-        """Counts of what the ledger holds: heads, events, tombstones, deletions, quarantined."""
+        """Counts of what the ledger holds: heads, entries, events, older, tombstones, deletions, quarantined."""
         return audit.census(self._db)
 
     def bodies(self) -> Iterator[bytes]:
@@ -317,11 +319,10 @@ class Ledger:
         """How many events a second holds; one that was full once is not counted again, whatever was purged."""
         if second in self._full:
             return MAX_EVENTS_PER_SECOND_COUNT
-        found = self._db.row("SELECT count(*) FROM events WHERE created_at = ?", second)
-        count = int(found[0]) if found else 0
+        (count,) = self._db.row("SELECT count(*) FROM events WHERE created_at = ?", second) or (0,)
         if count >= MAX_EVENTS_PER_SECOND_COUNT:
             self._full.add(second)
-        return count
+        return int(count)
 
     def _is_late(self, item: Filed, marks: Mapping[str, int], used: dict[int, int]) -> bool:
         """Whether another process wrote between the stamp and this transaction."""
@@ -346,4 +347,4 @@ def _under(prefix: str) -> tuple[str, str, int]:
 
 def _stored(row: tuple[Any, ...]) -> Stored:
     seq, ident, slot, role, body = row
-    return Stored(seq, ident, slot, Role(role), body)
+    return Stored(seq, ident, slot, _ROLES[role], body)

@@ -97,7 +97,7 @@ class Outbox:
         return RelayState(url, *(found or (None, None, None)))
 
     def completed(self, url: str, cursor: int | None, now: float, *, swept: bool) -> None:
-        """Record a complete pull: the cursor moves, never on an incomplete one."""
+        """Record a complete pull: the cursor moves, never on an incomplete one, and no pull is cut off any more."""
         with self._db.transaction():
             self._db.execute(
                 "UPDATE relays SET cursor = ?, completed_at = ?, swept_at = iif(?, ?, swept_at) WHERE url = ?",
@@ -106,6 +106,9 @@ class Outbox:
                 swept,
                 now,
                 url,
+            )
+            self._db.execute(
+                "DELETE FROM unfinished WHERE relay = (SELECT relay FROM relays WHERE url = ?)", url
             )
 
     # ── Queueing ────────────────────────────────────────────────────────────────────────
@@ -144,12 +147,9 @@ class Outbox:
 
     def heal(self, url: str, slots: Iterable[str], now: float) -> int:
         """Queue the heads of slots at which a relay served an older version: each at most once an hour."""
-        healed = 0
         with self._db.transaction():
-            for slot in slots:
-                for (seq,) in self._db.rows(_CURRENT_OF_SLOT, slot, slot):
-                    healed += self._requeue(url, seq, now)
-        return healed
+            found = (seq for slot in slots for (seq,) in self._db.rows(_CURRENT_OF_SLOT, slot, slot))
+            return sum(self._requeue(url, seq, now) for seq in found)
 
     def lost(self, url: str, since: float) -> list[int]:
         """Seqs of what a relay accepted and did not serve in a complete sweep begun at `since`.
@@ -167,11 +167,16 @@ class Outbox:
         )
         return [seq for (seq,) in rows]
 
-    def missing(self, url: str, since: float, now: float) -> int:
-        """Queue again what was lost (see there), each event at most once an hour; returns how many."""
+    def missing(self, url: str, since: float, now: float, *, every: float = HEAL_SECONDS) -> int:
+        """Queue again what was lost (see there), each once in `every` seconds at most; returns how many.
+
+        Where the relay served an older version instead, once an hour: one that goes back will do it again.
+        """
         seqs = self.lost(url, since)
         with self._db.transaction():
-            return sum(self._requeue(url, seq, now) for seq in seqs)
+            behind = {seq for seq in seqs if self._db.row(_OLDER_SEEN, seq, url, since)}
+            waits = {seq: HEAL_SECONDS if seq in behind else every for seq in seqs}
+            return sum(self._requeue(url, seq, now, wait) for seq, wait in waits.items())
 
     def deleted(self, url: str, slots: Iterable[str]) -> bool:
         """Whether any of these slots is deleted, and the relay has accepted that."""
@@ -182,7 +187,12 @@ class Outbox:
         )
         return any(self._db.row(query, slot, url) for slot in slots)
 
-    def _requeue(self, url: str, seq: int, now: float) -> int:
+    def retry(self, urls: Iterable[str], now: float) -> int:
+        """Queue again what relays refused, and what was parked: somebody asks for it; returns how many."""
+        with self._db.transaction():
+            return sum(self._db.execute(_RETRY, now, url).rowcount for url in urls)
+
+    def _requeue(self, url: str, seq: int, now: float, every: float = HEAL_SECONDS) -> int:
         return self._db.execute(
             "INSERT INTO outbox (relay, event, state, due_at) "
             "SELECT relay, ?, 'queued', ? FROM relays WHERE url = ? "
@@ -191,7 +201,7 @@ class Outbox:
             seq,
             now,
             url,
-            HEAL_SECONDS,
+            every,
         ).rowcount
 
     # ── Sending ─────────────────────────────────────────────────────────────────────────
@@ -317,6 +327,14 @@ class Outbox:
 _ACCEPTED = (
     "UPDATE outbox SET state = 'acked', reason = ?, tries = tries + 1, first_try_at = coalesce(first_try_at, ?), "
     "due_at = ? WHERE state = 'queued' AND event = ? AND relay = (SELECT relay FROM relays WHERE url = ?)"
+)
+_RETRY = (
+    "UPDATE outbox SET state = 'queued', reason = '', tries = 0, first_try_at = NULL, due_at = ? "
+    "WHERE state IN ('refused', 'parked') AND relay = (SELECT relay FROM relays WHERE url = ?)"
+)
+_OLDER_SEEN = (
+    "SELECT 1 FROM events h JOIN events e USING (slot) JOIN outbox o ON o.event = e.seq AND e.seq <> h.seq "
+    "JOIN relays r USING (relay) WHERE h.seq = ? AND r.url = ? AND o.seen_at >= ?"
 )
 # A tombstone whose deletion the relay has accepted.
 _SETTLED = (

@@ -98,5 +98,14 @@ MIGRATIONS: Final = (
       PRIMARY KEY (relay, id)
     ) STRICT, WITHOUT ROWID;
     """,
+    # Versions of memories that merge which their slot's head may not know: see `edits`.
+    """
+    CREATE TABLE forks (
+      slot TEXT NOT NULL,
+      event INTEGER NOT NULL REFERENCES events (seq) ON DELETE CASCADE,
+      PRIMARY KEY (slot, event)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX forks_of_event ON forks (event);
+    """,
 )
 VERSION: Final = len(MIGRATIONS)

@@ -9,11 +9,13 @@ nothing is ever lost with it, because the events are in the ledger.
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.errors import LedgerError
 from sense_memory.ledger.versions import Role
 
 
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
 
 _KEY: Final = "snapshot_key"  # opens the file
 _NEXT: Final = "snapshot_next"  # opens the file that is being written
+_ERA: Final = "snapshot_era"  # a word that stands until something is forgotten
 
 # For this connection only, and for every way of removing a memory, those of tomorrow included.
 _FORGET: Final = (
     "CREATE TEMP TRIGGER forgetting_reaches_the_snapshot AFTER DELETE ON main.events "
     f"WHEN OLD.role = {int(Role.MEMORY)} AND OLD.quarantined = 0 "
-    f"BEGIN DELETE FROM meta WHERE name IN ('{_KEY}', '{_NEXT}'); END"
+    f"BEGIN DELETE FROM meta WHERE name IN ('{_KEY}', '{_NEXT}', '{_ERA}'); END"
 )
 
 
@@ -57,6 +60,18 @@ class SnapshotFile:
     def exists(self) -> bool:
         """Whether there is a file that can be opened."""
         return self._path is not None and self._path.exists() and self.key is not None
+
+    def era(self) -> str:
+        """A word that is another one whenever anything was forgotten since; empty where nobody can tell.
+
+        What was made of memories in this era holds nothing that was forgotten.
+        """
+        found = self._sealed(_ERA)
+        if found is None and self._path is not None:
+            with suppress(LedgerError), self._db.transaction():
+                self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _ERA, secrets.token_hex(8))
+            found = self._sealed(_ERA)
+        return found or ""
 
     def heads(self) -> list[tuple[str, int, bytes]]:
         """What a snapshot may hold: slot, seq and id of every live head, by slot."""

@@ -8,10 +8,11 @@ order in which events arrive never matters. Functions here run inside a transact
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sense_memory.ledger import forks
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_SAFE_INTEGER
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64, wins_over
@@ -67,9 +68,8 @@ class Filed:
     role: Role = Role.MEMORY
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """An event as the ledger holds it.
+class Stored(NamedTuple):
+    """An event as the ledger holds it. (A tuple, because ten thousand are made at a start.)
 
     Attributes:
         seq: its place in the order of arrival, from 1.
@@ -83,7 +83,10 @@ class Stored:
     id: bytes
     slot: str
     role: Role
-    body: bytes = field(repr=False)
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"Stored(seq={self.seq}, id={self.id.hex()[:16]}…, slot={self.slot!r}, role={self.role!r})"
 
     @property
     def created_at(self) -> int:
@@ -106,8 +109,8 @@ def slot_of_id(event_id: str) -> str:
     return f"#{event_id}"
 
 
-def apply(db: Database, filed: Filed, now: float) -> tuple[Fate, int | None]:
-    """File one event; returns its fate and, where it is stored, its seq."""
+def apply(db: Database, filed: Filed, now: float, *, knows: bool = False) -> tuple[Fate, int | None]:
+    """File one event, which may know all that is there of its slot; returns its fate and, if stored, its seq."""
     event, ident = filed.event, bytes.fromhex(filed.event.id)
     place = _place(db, filed, ident)
     if place.known is not None:
@@ -119,8 +122,18 @@ def apply(db: Database, filed: Filed, now: float) -> tuple[Fate, int | None]:
         _set_head(db, filed.slot, event.created_at, seq)
         for target, until in deletion_targets(event):
             _delete(db, target, until, ident)
+            forks.doubt_head(db, target)
         return Fate.NEW, seq
-    return _bury(db, filed, place) if filed.role is Role.TOMBSTONE else _keep(db, filed, place)
+    if filed.role is Role.TOMBSTONE:
+        fate, kept = _bury(db, filed, place)
+        forks.doubt_head(db, filed.slot)
+        return fate, kept
+    fate, kept = _keep(db, filed, place)
+    if not knows:
+        is_doubtful = fate is Fate.STALE or place.buried or place.until != _NEVER
+        forks.doubt(db, filed.slot, kept if is_doubtful else None)
+        forks.doubt(db, filed.slot, place.head if fate is Fate.NEW and not place.buried else None)
+    return fate, kept
 
 
 def release(db: Database, now: float) -> int:

@@ -19,6 +19,7 @@ from sense_memory.nostr.event import KIND_APP_DATA
 
 PREFIX: Final = "sense-memory/"
 JOURNAL_PREFIX: Final = "sense-journal/"  # where the published 0.3.1 package keeps its journal
+PERSONA: Final = "persona/"  # what the paths of v2 memories begin with
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
 
 _unfindable = re.compile(r"[/\\\ud800-\udfff]").search
@@ -32,7 +33,7 @@ def flat_path(key: str) -> str:
         InvalidAddress: empty, longer than 256 characters, or with `/`, `\`, control characters, lone
             surrogates, `..` or a leading `~`.
     """
-    return _name("key", key, MAX_KEY_CHARS)
+    return _name("memory key", key, MAX_KEY_CHARS)
 
 
 def persona_path(domain: str, facet: str, key: str) -> str:
@@ -45,13 +46,35 @@ def persona_path(domain: str, facet: str, key: str) -> str:
     if domain == RESERVED_DOMAIN:
         raise InvalidAddress("the domain 'flat' is reserved for v1 memories; use remember() for those")
     parts = _name("domain", domain, MAX_NAME_CHARS), _name("facet", facet, MAX_NAME_CHARS)
-    return "/".join(("persona", *parts, _name("key", key, MAX_KEY_CHARS)))
+    return PERSONA + "/".join((*parts, _name("memory key", key, MAX_KEY_CHARS)))
+
+
+def persona_lookup_paths(domain: str, facet: str, key: str) -> tuple[str, ...]:
+    """The paths under which a v2 memory may lie, in order: as we write it, and as it was given.
+
+    Raises:
+        InvalidAddress: as `lookup_paths`, for each part.
+    """
+    parts = {"domain": domain, "facet": facet, "key": key}
+    for what, value in parts.items():
+        if not isinstance(value, str) or not value or _unfindable(value):
+            raise InvalidAddress(f"a {what} must be a non-empty string without '/', '\\' or lone surrogates")
+    given = PERSONA + "/".join(parts.values())
+    return tuple(dict.fromkeys((unicodedata.normalize("NFC", given), given)))
+
+
+def merges(slot: str) -> bool:
+    """Whether what lies at a slot may be a memory whose concurrent versions are merged: a persona memory.
+
+    A hashed address does not tell, so it may be one.
+    """
+    return slot.startswith((f"{PREFIX}{PERSONA}", f"{PREFIX}~"))
 
 
 def d_tag(path: str) -> str:
     """The d-tag of a path: readable, or `sense-memory/~{32 hex}` where it would exceed 182 bytes."""
     plain = PREFIX + path
-    if len(plain.encode()) <= MAX_D_TAG_BYTES:
+    if _is_short(plain):
         return plain
     return f"{PREFIX}~{hashlib.sha256(path.encode()).hexdigest()[:32]}"
 
@@ -65,7 +88,7 @@ def lookup_paths(key: str) -> tuple[str, ...]:
         InvalidAddress: empty, or with `/`, a backslash or lone surrogates, which no address can hold.
     """
     if not isinstance(key, str) or not key or _unfindable(key):
-        raise InvalidAddress("a key must be a non-empty string without '/', '\\' or lone surrogates")
+        raise InvalidAddress("a memory key must be a non-empty string without '/', '\\' or lone surrogates")
     return tuple(dict.fromkeys((unicodedata.normalize("NFC", key), key)))
 
 
@@ -77,7 +100,7 @@ def path_of(tag: str) -> str | None:
 
 def filed_tag(tag: str) -> str:
     """The d-tag under which the ledger files what lies at a tag: 0.3.1 spells long paths out, we hash them."""
-    path = path_of(tag)
+    path = None if _is_short(tag) else path_of(tag)
     return tag if path is None else d_tag(path)
 
 
@@ -95,6 +118,11 @@ def d_tag_of(coord: str, pubkey: str) -> str | None:
     """The d-tag in an `a` tag of our kind and this author, or None. The d-tag itself may hold colons."""
     tag = coord.removeprefix(f"{KIND_APP_DATA}:{pubkey}:")
     return tag if tag and tag != coord else None
+
+
+def _is_short(tag: str) -> bool:
+    """Whether a d-tag stays as it is. (Ten thousand are asked at a start, so nothing is encoded for most.)"""
+    return len(tag) <= MAX_D_TAG_BYTES and (tag.isascii() or len(tag.encode()) <= MAX_D_TAG_BYTES)
 
 
 def _name(what: str, value: object, limit: int) -> str:

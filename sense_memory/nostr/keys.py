@@ -110,9 +110,14 @@ def parse_secret(text: str) -> Secret:
         return Secret(bytes.fromhex(bare))
     raw = _decode("nsec", bare)
     if raw is None:
-        hint = ": this is a public key (npub)" if _decode("npub", bare) is not None else ""
-        raise BadKey(f"not a valid secret key ({len(bare)} characters given){hint}")
+        raise BadKey(f"not a valid secret key ({len(bare)} characters given){npub_hint(bare)}")
     return Secret(raw)
+
+
+def npub_hint(text: object) -> str:
+    """What to add to an error about a secret key: whether the public half was given instead."""
+    is_npub = isinstance(text, str) and _decode("npub", text.strip()) is not None
+    return ": this is an npub, the public half of a key; the secret half begins with nsec1" if is_npub else ""
 
 
 def parse_public(text: str) -> str:

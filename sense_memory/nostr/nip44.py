@@ -12,6 +12,7 @@ import binascii
 import hmac
 import secrets
 import struct
+from functools import lru_cache
 from typing import Final
 
 from coincurve import PublicKey
@@ -117,7 +118,7 @@ def _chacha20(key: bytes, nonce: bytes, data: bytes) -> bytes:
 def _decode(payload: str, max_bytes: int) -> bytes:
     if not payload or payload[0] == "#":
         raise UnsupportedVersion("the payload is empty or uses a future encoding")
-    longest = 4 * ((1 + 32 + 6 + padded_length(max_bytes) + 32 + 2) // 3)
+    longest = _longest_payload(max_bytes)
     if not _MIN_PAYLOAD_CHARS <= len(payload) <= longest:
         raise BadPayload(f"a payload of {len(payload):,} characters is not between 132 and {longest:,}")
     try:
@@ -131,6 +132,12 @@ def _decode(payload: str, max_bytes: int) -> bytes:
     if data[0] != 2:
         raise UnsupportedVersion(f"NIP-44 version {data[0]} is not known here")
     return data
+
+
+@lru_cache(maxsize=8)
+def _longest_payload(max_bytes: int) -> int:
+    """Characters of the longest payload whose plaintext has so many bytes."""
+    return 4 * ((1 + 32 + 6 + padded_length(max_bytes) + 32 + 2) // 3)
 
 
 def _unpad(padded: bytes, max_bytes: int) -> bytes:

@@ -15,7 +15,7 @@ from coincurve.context import GLOBAL_CONTEXT
 from sense_memory.errors import BadKey
 from sense_memory.nostr import nip44
 from sense_memory.nostr.event import Event, Unsigned, event_id
-from sense_memory.nostr.keys import Secret, npub, parse_secret
+from sense_memory.nostr.keys import Secret, npub, npub_hint, parse_secret
 
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class LocalSigner:
 
     @classmethod
     def from_nsec(cls, text: str) -> LocalSigner:
-        """A signer from NIP-19 text; raises BadKey without echoing it."""
+        """A signer from NIP-19 text; raises BadKey without echoing it, and says so if it is an npub."""
         if not _looks_like_nsec(text):
-            raise BadKey(f"not an nsec ({len(str(text).strip())} characters given)")
+            raise BadKey(f"not an nsec ({len(str(text).strip())} characters given){npub_hint(text)}")
         return cls(parse_secret(text))
 
     @classmethod

@@ -1,1 +1,55 @@
-"""The palace: pure views over persona memories (sense-memory v2). No I/O, and no clock but a parameter."""
+"""The palace: pure views over persona memories (sense-memory v2). No I/O, and no clock but a parameter.
+
+Public are the views exported here; `MemoryStore` shows them over what its ledger holds. They are imported
+when first used, because most of them need numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+
+if TYPE_CHECKING:
+    from sense_memory.palace.columns import Columns
+    from sense_memory.palace.compression import Compressed, compress
+    from sense_memory.palace.contradiction import Claims, Verdict, compare
+    from sense_memory.palace.introspection import introspect
+    from sense_memory.palace.lifecycle import current_relevance, current_state
+    from sense_memory.palace.tokens import estimated_tokens
+
+_HOMES = {
+    "Claims": "contradiction",
+    "Columns": "columns",
+    "Compressed": "compression",
+    "Verdict": "contradiction",
+    "compare": "contradiction",
+    "compress": "compression",
+    "current_relevance": "lifecycle",
+    "current_state": "lifecycle",
+    "estimated_tokens": "tokens",
+    "introspect": "introspection",
+}
+
+__all__ = [
+    "Claims",
+    "Columns",
+    "Compressed",
+    "Verdict",
+    "compare",
+    "compress",
+    "current_relevance",
+    "current_state",
+    "estimated_tokens",
+    "introspect",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

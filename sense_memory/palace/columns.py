@@ -45,27 +45,30 @@ class Columns:
     @classmethod
     def of(cls, memories: Sequence[PersonaMemory]) -> Self:
         """The columns of some memories, in their order."""
-        rows = [
-            (
-                memory.last_accessed,
-                (SUPERSEDED_FACTOR if memory.superseded_by else 1) / (memory.halflife_days * DAY_SECONDS),
-                memory.relevance
-                * (1.0 + CONNECTION_BOOST * len(memory.connections))
-                * 0.5 ** len(memory.contradicts),
-            )
-            for memory in memories
-        ]
-        table = np.array(rows, dtype=np.float64).reshape(-1, 3)
+        table = np.array([row(memory) for memory in memories], dtype=np.float64).reshape(-1, 3)
         return cls(*(np.ascontiguousarray(column) for column in table.T))
 
     def relevances(self, now: float) -> NDArray[np.float64]:
         """Current relevance of each, at a time in seconds since 1970."""
-        ages = np.maximum(0.0, now - self.last_accessed)
-        return np.exp2(-ages * self.rates) * self.factors
+        return relevances_at(now, np.stack((self.last_accessed, self.rates, self.factors)))
 
     def states(self, now: float) -> NDArray[np.int8]:
         """The state of each at a time, as an index into `STATES`."""
         return states_at(self.relevances(now))
+
+
+def row(memory: PersonaMemory) -> tuple[float, float, float]:
+    """One memory's place in `Columns`: last access, rate, factor."""
+    rate = (SUPERSEDED_FACTOR if memory.superseded_by else 1) / (memory.halflife_days * DAY_SECONDS)
+    boost = 1.0 + CONNECTION_BOOST * len(memory.connections)
+    return memory.last_accessed, rate, memory.relevance * boost * 0.5 ** len(memory.contradicts)
+
+
+def relevances_at(now: float, table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Current relevances at a time (seconds since 1970), of rows as `row` makes them: shape (3, n)."""
+    last_accessed, rates, factors = table
+    relevances: NDArray[np.float64] = np.exp2(-np.maximum(0.0, now - last_accessed) * rates) * factors
+    return relevances
 
 
 def states_at(relevances: NDArray[np.float64]) -> NDArray[np.int8]:

@@ -15,6 +15,7 @@ from sense_memory.limits import (
     DAY_SECONDS,
     FADING_FROM,
     FORGOTTEN_FROM,
+    MAX_SAFE_INTEGER,
     SUPERSEDED_FACTOR,
 )
 from sense_memory.models import State
@@ -57,12 +58,12 @@ def current_state(memory: PersonaMemory, now: float) -> State:
     return state_at(current_relevance(memory, now))
 
 
-def revived(memory: PersonaMemory, now: float) -> PersonaMemory:
-    """A memory that was recalled by its exact key: relevance 1.0 again, one access more."""
+def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
+    """A memory that was recalled by its exact key: relevance 1.0 again, one access more, or so many."""
     return memory.changed(
         relevance=1.0,
         last_accessed=max(now, memory.last_accessed),
-        access_count=memory.access_count + 1,
+        access_count=min(memory.access_count + times, MAX_SAFE_INTEGER),
         state=current_state(memory.changed(relevance=1.0, last_accessed=now), now),
         dissolved_at=None,
     )

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sense_memory.nostr.event import Event
     from sense_memory.nostr.verdict import Verdict
     from sense_memory.relay.comparison import Comparison
+    from sense_memory.relay.counting import Counted
     from sense_memory.relay.page import Page
 
 
@@ -36,6 +40,22 @@ class CompareDone:
 
 
 @dataclass(frozen=True, slots=True)
+class CountDone:
+    """A question for a count has ended; this is the answer."""
+
+    subscription: str
+    counted: Counted
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A live subscription brought these events; with none, the relay says that from now on it tells."""
+
+    heard: Callable[[Sequence[Event]], None]
+    events: Sequence[Event]
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """An event that was being published has its verdict."""
 
@@ -57,4 +77,4 @@ class Hangup:
     reason: str
 
 
-Action: TypeAlias = Send | PageDone | CompareDone | Judged | SignAuth | Hangup
+Action: TypeAlias = Send | PageDone | CompareDone | CountDone | Heard | Judged | SignAuth | Hangup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from sense_memory.nostr.verdict import Outcome
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from sense_memory.nostr.verdict import Verdict
 
 Item = TypeVar("Item")
+Events: TypeAlias = (
+    "Iterable[tuple[str, bytes]] | AsyncIterable[tuple[str, bytes]]"  # ids, and canonical JSON
+)
 
 
 class Batch:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sense_memory import limits
 from sense_memory.errors import RelayError
-from sense_memory.relay.actions import Action, CompareDone, Hangup, Judged, PageDone, Send, SignAuth
+from sense_memory.relay.actions import CompareDone, CountDone, Hangup, Heard, Judged, PageDone, Send, SignAuth
 from sense_memory.relay.alarm import Alarm
 from sense_memory.relay.auth import auth_event
 from sense_memory.relay.batch import Batch, each
@@ -23,22 +23,18 @@ from sense_memory.relay.session import Session
 
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        AsyncIterable,
-        Awaitable,
-        Callable,
-        Coroutine,
-        Iterable,
-        Sequence,
-    )
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
     from types import TracebackType
 
     from sense_memory.nostr.event import Event, Unsigned
     from sense_memory.nostr.filters import Filter
     from sense_memory.nostr.verdict import Verdict
+    from sense_memory.relay.actions import Action
+    from sense_memory.relay.batch import Events
     from sense_memory.relay.comparison import Comparison
     from sense_memory.relay.conduct import Counts
+    from sense_memory.relay.counting import Counted
+    from sense_memory.relay.live import OpenLive
     from sense_memory.relay.negentropy import Items
     from sense_memory.relay.nip11 import RelayInformation
     from sense_memory.relay.page import Page
@@ -78,7 +74,7 @@ class RelayConnection:
         self._socket: RelaySocket | None = None
         self._problem: str | None = "not connected"
         self._replies: asyncio.Queue[str] = asyncio.Queue()  # what the session itself wants sent
-        self._answers: dict[str, asyncio.Future[Any]] = {}  # a Page or a Comparison each
+        self._answers: dict[str, asyncio.Future[Any]] = {}  # a Page, a Comparison or a Counted each
         self._batches: dict[str, Batch] = {}  # by the id of an event in flight
         self._publishing: set[Batch] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -171,7 +167,7 @@ class RelayConnection:
     async def compare(
         self, wanted: Filter, items: Items, *, frame_bytes: int = FRAME_BYTES, doubtful: bool = False
     ) -> Comparison:
-        """Find out which events only one side has (NIP-77).
+        """Find out which events only one side has (NIP-77); raises RelayError as `fetch`.
 
         Args:
             wanted: which events it is about.
@@ -182,15 +178,29 @@ class RelayConnection:
         Returns:
             What was found. Whatever goes wrong makes it incomplete, with a reason; so does a relay that
             does not know NIP-77.
-
-        Raises:
-            RelayError: the connection was not open any more.
         """
         self._check_open()
         initiator = Initiator(items, frame_bytes)
         begun = self._session.compare(wanted, initiator, self._clock(), doubtful=doubtful)
         found: Comparison = await self._answer(*begun)
         return found
+
+    async def count(self, filters: Sequence[Filter], *, doubtful: bool = False) -> Counted:
+        """Ask how many events match (NIP-45); raises RelayError as `compare`.
+
+        Args:
+            filters: any of which may match.
+            doubtful: whether the relay may not know NIP-45; its silence is then soon an answer.
+        """
+        self._check_open()
+        found: Counted = await self._answer(*self._session.count(filters, self._clock(), doubtful=doubtful))
+        return found
+
+    async def listen(self, live: OpenLive) -> Page:
+        """Subscribe for good; returns why that ended, as an incomplete page. Raises RelayError as `fetch`."""
+        self._check_open()
+        ended: Page = await self._answer(*self._session.listen(live))
+        return ended
 
     async def _answer(self, subscription: str, actions: Iterable[Action]) -> Any:
         """What comes of a question that the session has opened."""
@@ -204,10 +214,7 @@ class RelayConnection:
                 self._act(self._session.abandon(subscription))
 
     async def publish(
-        self,
-        items: Iterable[tuple[str, bytes]] | AsyncIterable[tuple[str, bytes]],
-        *,
-        window: int = limits.PUBLISH_WINDOW_COUNT,
+        self, items: Events, *, window: int = limits.PUBLISH_WINDOW_COUNT
     ) -> AsyncGenerator[tuple[str, Verdict], None]:
         """Send events and yield the relay's verdict on each, in the order of its answers.
 
@@ -245,9 +252,7 @@ class RelayConnection:
             for event_id in batch.waiting:
                 self._batches.pop(event_id, None)
 
-    async def _feed(
-        self, items: Iterable[tuple[str, bytes]] | AsyncIterable[tuple[str, bytes]], batch: Batch
-    ) -> None:
+    async def _feed(self, items: Events, batch: Batch) -> None:
         async for event_id, body in each(items):
             await batch.has_room()
             if batch.stopped:
@@ -294,10 +299,12 @@ class RelayConnection:
             match action:
                 case Send(text):
                     self._replies.put_nowait(text)
-                case PageDone(subscription, found) | CompareDone(subscription, found):
-                    answer = self._answers.pop(subscription, None)
+                case PageDone(ident, found) | CompareDone(ident, found) | CountDone(ident, found):
+                    answer = self._answers.pop(ident, None)
                     if answer is not None and not answer.done():
                         answer.set_result(found)
+                case Heard(heard, events):
+                    heard(events)
                 case Judged(event_id, verdict):
                     batch = self._batches.pop(event_id, None)
                     if batch is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import time
 from functools import partial
@@ -123,7 +124,7 @@ class EmbeddedRelay:
             self._server = await self._listen(self._shelf)
         except OSError as problem:
             self._put_away()
-            raise RelayError(f"ws://{HOST}:{self._port}", f"can not listen ({problem.strerror})") from problem
+            raise RelayError(f"ws://{HOST}:{self._port}", f"can not listen ({_reason(problem)})") from problem
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -180,3 +181,8 @@ class EmbeddedRelay:
         if self._path is not None and self._shelf is not None:
             self._shelf.close()
             self._shelf = None
+
+
+def _reason(problem: OSError) -> str:
+    """Why, as the system says it: asyncio adds what everybody knows already."""
+    return os.strerror(problem.errno) if problem.errno else str(problem)

@@ -31,6 +31,11 @@ def may_compare(information: RelayInformation | None) -> bool:
     return information is None or 77 in information.supported_nips
 
 
+def may_count(information: RelayInformation | None) -> bool:
+    """As `may_compare`, for a count (NIP-45)."""
+    return information is None or 45 in information.supported_nips
+
+
 def frame_bytes(information: RelayInformation | None) -> int:
     """How long a message of a comparison may be, before hex doubles it on the wire."""
     told = information.max_message_length if information is not None else None

@@ -1,14 +1,16 @@
 """What every open question to a relay has in common: how it begins and ends, and how long one waits. No I/O.
 
-A question is a REQ (`page`) or a comparison (`comparison`). A relay may refuse either until one has
-authenticated, answer with a NOTICE only, or not at all.
+A question is a REQ (`page`), a comparison (`comparison`) or a COUNT (`counting`). A relay may refuse any until
+one has authenticated, answer with a NOTICE only, or not at all.
 """
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.nostr.verdict import Outcome, Verdict
@@ -24,20 +26,25 @@ if TYPE_CHECKING:
 _REMEMBERED_COUNT: Final = 64  # finished subscriptions whose late events are recognised as such
 
 
+def random_id() -> str:
+    """A subscription id that nobody can guess."""
+    return secrets.token_hex(8)
+
+
 @dataclass(slots=True, kw_only=True)
 class Inquiry(ABC):
     """A question whose answer is still coming in.
 
     Attributes:
         opened_at: when it was asked, seconds.
-        heard_at: when the relay last sent something good for it.
+        heard_at: when the relay last sent something good for it, or when it was asked.
         noticed_at: when a NOTICE came while nothing had arrived yet.
         waiting: whether it was refused with `auth-required` and waits for NIP-42.
         resent: whether it was asked again after authenticating.
     """
 
     opened_at: float
-    heard_at: float
+    heard_at: float = field(init=False)
     noticed_at: float | None = None
     waiting: bool = False
     resent: bool = False
@@ -97,7 +104,7 @@ class Inquiries:
     def ask(self, inquiry: Inquiry) -> tuple[str, list[Action]]:
         """Open a question: its id, and the frame to send."""
         subscription = self._new_id()
-        self._open[subscription] = inquiry
+        self._open[subscription], inquiry.heard_at = inquiry, inquiry.opened_at
         return subscription, [Send(inquiry.opening(subscription))]
 
     def find(self, subscription: str) -> Inquiry | None:
@@ -166,4 +173,5 @@ class Inquiries:
     @property
     def due(self) -> float | None:
         """When the first of them is overdue, or None."""
-        return min((inquiry.due(self._patience) for inquiry in self._open.values()), default=None)
+        ends = [inquiry.due(self._patience) for inquiry in self._open.values()]
+        return min((end for end in ends if end < inf), default=None)

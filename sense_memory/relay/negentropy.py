@@ -15,6 +15,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate, islice
+from math import inf
 from operator import eq
 from typing import TYPE_CHECKING, Final
 
@@ -69,9 +70,9 @@ class Items:
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def latest(self, but: Container[bytes] = ()) -> int:
-        """The time of the last item that is not among some ids; 0 where there is none."""
-        return next((time for time, ident in reversed(self._pairs) if ident not in but), 0)
+    def latest(self, but: Container[bytes] = (), *, until: float = inf) -> int:
+        """The time of the last item that is not among some ids, nor later than `until`; 0 where there is none."""
+        return next((time for time, ident in reversed(self._pairs) if time <= until and ident not in but), 0)
 
     def index(self, bound: Bound, start: int = 0) -> int:
         """How many items lie before a bound, given that the first `start` do."""

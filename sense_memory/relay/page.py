@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sense_memory.nostr.filters import Filter
+    from sense_memory.relay.actions import Action
     from sense_memory.relay.conduct import Timeouts
 
 
@@ -123,6 +124,10 @@ class OpenPage(Inquiry):
         if self.patient and self.ended_at is None:
             self.ended_at = now
         return not self.patient
+
+    def news(self, subscription: str) -> list[Action]:  # noqa: ARG002 - for those that never end
+        """What is to be handed on before the end."""
+        return []
 
     def settled(self, patience: Timeouts, now: float) -> bool:
         """Whether it was listened to for long enough after EOSE, and nothing more came."""

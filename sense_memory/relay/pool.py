@@ -7,8 +7,6 @@ pulls every half minute and sends as soon as something was written, by this proc
 from __future__ import annotations
 
 import asyncio
-import random
-from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,15 +16,12 @@ from sense_memory.limits import (
     BACKGROUND_SECONDS,
     DEBOUNCE_SECONDS,
     INCOMPLETE_SECONDS,
-    JITTER,
-    NIP11_SECONDS,
     POLL_SECONDS,
-    RECONNECT_FIRST_SECONDS,
-    RECONNECT_MAX_SECONDS,
-    REDIALS_PER_HOUR_COUNT,
+    VAIN_EVENT_SECONDS,
+    VAIN_MAX_SECONDS,
 )
-from sense_memory.relay.connection import RelayConnection
-from sense_memory.relay.nip11 import relay_information
+from sense_memory.relay.dialling import Dialler
+from sense_memory.relay.listening import Listener
 from sense_memory.relay.reconcile import Stock
 from sense_memory.relay.report import RelayReport, SyncReport
 from sense_memory.relay.sync import Plan, RelaySync
@@ -38,8 +33,10 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
     from sense_memory.relay.conduct import Timeouts
-    from sense_memory.relay.nip11 import RelayInformation
+    from sense_memory.relay.connection import RelayConnection
     from sense_memory.relay.sync import Intake
+
+_HASTY_COUNT = 2  # fruitless connections after which a relay is pulled without a subscription, until that succeeds
 
 
 class Pool:
@@ -76,6 +73,8 @@ class Pool:
         self._wake = asyncio.Event()
         self._asked = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
+        self._retired: list[asyncio.Task[None]] = []
+        self._is_for_listeners = False  # whether the background ends with them
         ledger.outbox.ensure(urls)
 
     async def sync(self, plan: Plan) -> SyncReport:
@@ -112,6 +111,28 @@ class Pool:
         """Begin the background rounds; the first starts at once."""
         self._background = asyncio.create_task(self._run(), name="sense-memory relays")
 
+    def listen(self, told: Callable[[str, str], None]) -> None:
+        """Have every relay tell at once what comes in; see `Listener.want`. Needs the background, and starts it."""
+        for link in self._links:
+            link.listener.want(told)
+        if self._background is None:
+            self.start()
+            self._is_for_listeners = True
+
+    def deafen(self) -> None:
+        """End that."""
+        for link in self._links:
+            link.listener.unwant()
+        if self._is_for_listeners:
+            self._retire()
+
+    def _retire(self) -> None:
+        """End the background; `close` waits for that."""
+        background, self._background, self._is_for_listeners = self._background, None, False
+        if background is not None:
+            background.cancel()
+            self._retired = [*(task for task in self._retired if not task.cancelled()), background]
+
     def wake(self) -> None:
         """Something was written: send it soon."""
         self._wake.set()
@@ -124,13 +145,13 @@ class Pool:
 
     async def close(self) -> None:
         """End the background and the connections. What is queued stays queued in the ledger."""
-        background, self._background = self._background, None
-        if background is not None:
-            background.cancel()
-            await asyncio.wait([background])
+        self._retire()
+        if self._retired:
+            await asyncio.wait(self._retired)
         await asyncio.gather(*(link.close() for link in self._links))
-        if background is not None and not background.cancelled():
-            background.result()  # it ends by itself only when something in here is broken: say so
+        for background in self._retired:
+            if not background.cancelled():
+                background.result()  # it ends by itself only when something in here is broken: say so
 
     @property
     def reports(self) -> dict[str, RelayReport]:
@@ -193,42 +214,51 @@ class _Link:
         self.wake = asyncio.Event()
         self.first_round = asyncio.Event()
         self._revived = asyncio.Event()
-        self._ledger, self._signer, self._clock, self._timeouts = ledger, signer, clock, timeouts
+        self._ledger, self._clock = ledger, clock
+        self._dialler = Dialler(url, signer, clock=clock, timeouts=timeouts)
         self._sync = RelaySync(url, ledger, signer.public_key, intake, stock=stock, clock=clock)
         self._connection: RelayConnection | None = None
         self._turn = asyncio.Lock()
-        self._failures = 0
-        self._redials: deque[float] = deque(maxlen=REDIALS_PER_HOUR_COUNT)
-        self._information: asyncio.Task[RelayInformation | None] | None = None
-        self._jitter = random.Random()  # noqa: S311 - jitter, not a secret
+        self._fruitless = 0  # connections in a row that the relay ended before anything had come of them
+        self.listener = Listener(url, ledger, signer.public_key, intake, wake=self.wake.set)
 
     async def run(self, plan: Plan) -> RelayReport:
         """One run over a live connection, unless there is nothing to do; a failure becomes `problem`."""
         async with self._turn:
-            begun = asyncio.get_running_loop().time()
+            now = asyncio.get_running_loop().time
+            begun, pace = now(), self._dialler.pace
             self.failure = None
             try:
                 if not plan.pull and not self._is_behind(plan):
                     return self._sync.standing()
                 report = await self._attempt(plan)
-                while (rest := self._rest(plan, report)) and self._may_redial():
+                while (rest := self._rest(plan, report)) and pace.may_hurry(now()):
                     plan, report = rest, report.continued_by(await self._attempt(rest))
             except SenseMemoryError as error:  # the ledger's: it can not be asked for more
                 await self._hang_up()
                 self.failure = error
                 report = RelayReport(self.url, problem=str(error), asked=plan.pull)
-            if self._failures and not report.problem:
+            if not report.problem:
                 self._revived.set()
-            self._failures = self._failures + 1 if report.problem else 0
-            self.report = replace(report, seconds=asyncio.get_running_loop().time() - begun)
+            pace.ended(now(), failed=bool(report.problem) and not self._sync.came_further)
+            self.report = replace(report, seconds=now() - begun)
             self.first_round.set()
+            self.listener.failed(report.problem)
             return self.report
 
     async def _attempt(self, plan: Plan) -> RelayReport:
         """One run over one connection."""
-        self._sync.was_cut_off = False
+        self._sync.was_cut_off = self._sync.came_further = False
         try:
-            return await self._sync.run(await self._connected(), plan)
+            connection = await self._connected()
+            if plan.pull and self._fruitless < _HASTY_COUNT:
+                await self.listener.begin(connection)
+            report = await self._sync.run(connection, plan)
+            if not self._sync.was_cut_off:
+                self._fruitless = 0
+            elif not self._sync.came_further:
+                self._fruitless += 1
+            return report
         except RelayError as error:
             return replace(self._sync.standing(), problem=error.problem, asked=plan.pull)
 
@@ -240,14 +270,6 @@ class _Link:
             return plan
         achieved = self._sync.came_further or plan.pull
         return replace(plan, pull=False) if achieved and self._is_behind(plan) else None
-
-    def _may_redial(self) -> bool:
-        """Whether a relay that hung up in the middle of its work is dialled again at once: so often an hour."""
-        now = asyncio.get_running_loop().time()
-        if len(self._redials) == REDIALS_PER_HOUR_COUNT and now - self._redials[0] < 3_600:
-            return False
-        self._redials.append(now)
-        return True
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -263,74 +285,59 @@ class _Link:
         return due is not None and due <= self._clock()
 
     async def follow(self, offline_first: bool) -> None:
-        """Stay in step for good: pull every half minute, send when woken, back off when the relay fails.
+        """Stay in step for good: pull every half minute, send when woken, rest while the relay fails or flaps.
 
-        The first pull compares everything; from then on, asking for what is new costs the relay less.
+        The first pull compares everything, and so does the first that a subscription protects: what came while
+        nobody listened may be dated long ago. From then on, asking for what is new costs the relay less.
         """
         loop = asyncio.get_running_loop()
-        next_pull, compare = loop.time(), True
+        next_pull, compare, sends = loop.time(), True, False
         while True:
-            pulls = loop.time() >= next_pull
+            pulls = not sends and (self.listener.is_due or loop.time() >= next_pull)
+            compare = compare or self.listener.is_off
             report = await self.run(Plan(pull=pulls, compare=compare, offline_first=offline_first))
+            # A pull that is cut off again and again would leave what was written here for ever.
+            sends = pulls and self._sync.was_cut_off and report.waiting > 0 and not report.held_back
             if pulls and not report.problem:
                 compare = False
-                next_pull = loop.time() + (BACKGROUND_SECONDS if report.complete else INCOMPLETE_SECONDS)
-            await self._pause()
+                pause = BACKGROUND_SECONDS if report.complete else INCOMPLETE_SECONDS
+                # Where the newest is many events, each pass fetches all of them again: it may well be a rare one.
+                vain = min(self._sync.in_vain * VAIN_EVENT_SECONDS, VAIN_MAX_SECONDS)
+                next_pull = loop.time() + max(pause, vain)
+            if not self._rest_seconds:
+                await _until(self.wake, POLL_SECONDS)
+            while seconds := self._rest_seconds:
+                await _until(self._revived, seconds)
 
-    async def _pause(self) -> None:
-        """Until the next look: at once when woken; while the relay fails, later each time whoever writes."""
-        awaited, seconds = self.wake, POLL_SECONDS
-        if self._failures:
-            wait = min(RECONNECT_FIRST_SECONDS * 2 ** min(self._failures - 1, 20), RECONNECT_MAX_SECONDS)
-            awaited, seconds = self._revived, wait * self._jitter.uniform(1 - JITTER, 1 + JITTER)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await awaited.wait()
-        awaited.clear()
+    @property
+    def _rest_seconds(self) -> float:
+        """How long nothing is done whoever writes, unless somebody else finds the relay in order."""
+        return 0.0 if self._is_connected() else self._dialler.pace.rest(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
         """End the connection, if there is one, and stop asking the relay about itself."""
-        await self._stop_asking()
+        await self.listener.close()
+        await self._dialler.close()
         await self._hang_up()
-
-    async def _stop_asking(self) -> None:
-        information, self._information = self._information, None
-        if information is not None:
-            information.cancel()
-            await asyncio.wait([information])
 
     async def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
 
+    def _is_connected(self) -> bool:
+        return self._connection is not None and self._connection.is_open
+
     async def _connected(self) -> RelayConnection:
         if self._connection is None or not self._connection.is_open:
             await self._hang_up()
-            self._connection = await self._dialled()
+            self._connection = await self._dialler.dialled()
         return self._connection
 
-    async def _dialled(self) -> RelayConnection:
-        """A new connection. With the first that succeeds the relay is asked what it says about itself."""
-        if self._information is None:
-            asking = relay_information(self.url, min(NIP11_SECONDS, self._timeouts.open))
-            self._information = asyncio.create_task(asking)
-        try:
-            connection = RelayConnection(
-                self.url,
-                public_key=self._signer.public_key,
-                sign=self._signer.sign,
-                timeouts=self._timeouts,
-                clock=asyncio.get_running_loop().time,
-                now=self._clock,
-            )
-            await connection.open()
-        except BaseException:
-            await self._stop_asking()
-            raise
-        try:
-            connection.information = await asyncio.shield(self._information)
-        except BaseException:
-            await connection.close()
-            raise
-        return connection
+
+async def _until(told: asyncio.Event, seconds: float) -> None:
+    """Wait until something is told, for so long at most; it can be told anew then."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await told.wait()
+    told.clear()

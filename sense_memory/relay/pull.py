@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sense_memory.limits import ADDRESS_BATCH_COUNT, PAGE_COUNT
@@ -16,7 +17,7 @@ from sense_memory.relay.page import Page
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
@@ -35,7 +36,7 @@ class Pulled:
     Attributes:
         reasons: why it is not complete, in our words; empty when the relay has shown everything.
         received: distinct verified events.
-        newest: the latest created_at among them, or 0.
+        newest: the latest created_at among them that is not too far ahead to count, or 0.
         invalid: events the relay sent that were malformed or forged.
         over_delivered: events that nobody asked for.
         missing: events that the relay had accepted and does not have any more.
@@ -85,6 +86,7 @@ async def pull(
     *,
     page_size: int = PAGE_COUNT,
     position: Position | None = None,
+    horizon: float = inf,
 ) -> Pulled:
     """Walk a filter from its newest event to its oldest, handing each new event to `take` once.
 
@@ -95,8 +97,9 @@ async def pull(
         known_tags: the d-tags to ask for by name where a second holds more than a page.
         page_size: the `limit` of each REQ.
         position: where to begin; moved along.
+        horizon: later events do not count for `Pulled.newest`: they are quarantined.
     """
-    walk, at = _Walk(take), position or Position()
+    walk, at = _Walk(take, horizon), position or Position()
     known, until = at.largest, wanted.until if at.second is None else at.second
     stuck = False
     page = await fetch([replace(wanted, until=until, limit=page_size)])
@@ -131,6 +134,11 @@ def _newest_first(page: Page) -> bool:
     return all(one.created_at >= other.created_at for one, other in pairwise(page.events))
 
 
+def newest_of(events: Iterable[Event], horizon: float) -> int:
+    """The latest created_at that is not beyond a horizon, or 0."""
+    return max((event.created_at for event in events if event.created_at <= horizon), default=0)
+
+
 async def by_address(fetch: Fetch, take: Take, wanted: Filter, tags: Sequence[str]) -> Pulled:
     """Fetch the current events of some addresses: one filter each, because relays disagree about several."""
     walk = _Walk(take)
@@ -156,8 +164,8 @@ class _Walk:
         reasons: why the walk is not complete.
     """
 
-    def __init__(self, take: Take) -> None:
-        self._take = take
+    def __init__(self, take: Take, horizon: float = inf) -> None:
+        self._take, self._horizon = take, horizon
         self._edge: set[str] = set()
         self.second = -1
         self.totals = Pulled()
@@ -173,7 +181,7 @@ class _Walk:
                 self._edge.clear()
             self._edge |= {event.id for event in page.events if event.created_at == oldest}
             self.second = oldest
-        newest = max((event.created_at for event in fresh), default=0)
+        newest = newest_of(fresh, self._horizon)
         self.totals += Pulled((), len(fresh), newest, page.invalid, page.over_delivered)
         return bool(fresh)
 

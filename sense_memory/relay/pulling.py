@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import RelayError
 from sense_memory.ledger.notes import Remark, Unfinished
-from sense_memory.limits import BACKGROUND_SECONDS, CURSOR_OVERLAP_SECONDS, RESUME_SECONDS, SWEEP_SECONDS
+from sense_memory.limits import (
+    BACKGROUND_SECONDS,
+    CURSOR_OVERLAP_SECONDS,
+    HEAL_SECONDS,
+    MAX_FUTURE_SECONDS,
+    RESUME_SECONDS,
+    SWEEP_SECONDS,
+)
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome
@@ -89,6 +96,7 @@ class Puller:
 
     Attributes:
         came_further: whether the last pull, though it was cut off, achieved something that the next builds on.
+        repeated: how many events it fetched, known or not, because they are dated after the cursor.
     """
 
     def __init__(
@@ -96,7 +104,7 @@ class Puller:
     ) -> None:
         self._url, self._ledger, self._author, self._clock = url, ledger, author, clock
         self._reconciler = Reconciler(url, ledger, author, stock, clock)
-        self.came_further = False
+        self.came_further, self.repeated = False, 0
         self._late: tuple[RelayConnection | None, int] = None, 0
         self._strikes = 0
 
@@ -107,37 +115,52 @@ class Puller:
             connection: an open connection to the relay.
             take: where verified events go, page by page.
             compare: prefer a comparison of everything (NIP-77) to a walk over what is new.
-            sweep: walk over everything, where there is no comparison.
+            sweep: walk over everything, where there is no comparison; somebody asks for it himself, so what the
+                relay lost is sent again even if it was sent a moment ago.
         """
-        self.came_further = False
+        self.came_further, self.repeated = False, 0
         course = self._course(sweep=sweep)
         is_fresh = course.walks == _NOWHERE
         # What a relay serves though it was deleted shows in a walk only: a comparison knows it already.
         serves_deleted = self._ledger.notes.is_noted(self._url, Remark.UNDELETED)
-        if is_fresh and (compare or course.since is None) and not serves_deleted:
-            compared = await self._compare(connection, course, take)
+        if is_fresh and not serves_deleted:
+            since = None if compare else course.since
+            compared = await self._compare(connection, course, take, since=since, insists=sweep)
             if compared is not None:
                 return compared
             if not connection.is_open:
                 self.came_further = not connection.misbehaving  # the next try is a walk
                 return Pulled((connection.problem or "",))
-        total = await self._walk(connection, course, take)
+        total = await self._walk(connection, course, take, insists=sweep)
+        self.repeated = total.received if course.since is not None else 0
         if total.reasons == (CROWDED,):
-            return await self._compare(connection, course, take) or total
+            return await self._compare(connection, course, take, insists=sweep) or total
         if total.complete and self._clock() - course.begun_at > BACKGROUND_SECONDS:
             # It went on after a while: what came meanwhile lies above the place.
             total += await self._walk(connection, self._course(sweep=False), take)
         return total
 
-    async def _compare(self, connection: RelayConnection, course: Unfinished, take: Take) -> Pulled | None:
+    async def _compare(
+        self,
+        connection: RelayConnection,
+        course: Unfinished,
+        take: Take,
+        *,
+        since: int | None = None,
+        insists: bool = False,
+    ) -> Pulled | None:
         """A complete pull by comparison, or None."""
-        pulled = await self._reconciler.pull(connection, fetching(connection), take)
+        fetch = fetching(connection)
+        pulled = await self._reconciler.pull(connection, fetch, take, since=since, insists=insists)
         if pulled is not None:
-            self._move_cursor(course.begun_at, pulled.newest, swept=True)
-            self._remark_on(pulled.missing)
+            self._move_cursor(course.begun_at, pulled.newest, swept=since is None)
+            if since is None:
+                self._remark_on(pulled.missing)
         return pulled
 
-    async def _walk(self, connection: RelayConnection, course: Unfinished, take: Take) -> Pulled:
+    async def _walk(
+        self, connection: RelayConnection, course: Unfinished, take: Take, *, insists: bool = False
+    ) -> Pulled:
         """Walk until no event came after the relay had said that there are no more.
 
         One may have been written at that very moment. A relay that does it again, or sends several, is
@@ -157,7 +180,7 @@ class Puller:
             notes.note(self._url, Remark.LATE, self._clock())
         if total.complete:
             notes.drop(self._url, Remark.LATE)
-            return replace(total, missing=self._completed(course, total.newest))
+            return replace(total, missing=self._completed(course, total.newest, insists=insists))
         left = {kind: positions[kind] for kind, walk in found.items() if not walk.complete}
         self._leave_off(course, total, left, connection)
         return total
@@ -173,11 +196,19 @@ class Puller:
     ) -> dict[int, Pulled]:
         """The walks of a pull, by kind, all at once; each moves its position."""
         fetch, size = fetching(connection, patient=patient), page_size(connection.information)
+        horizon = self._clock() + MAX_FUTURE_SECONDS
         try:
             async with asyncio.TaskGroup() as group:
                 walks = {
                     kind: group.create_task(
-                        filed(fetch, take, *self._wanted(course, kind), page_size=size, position=position)
+                        filed(
+                            fetch,
+                            take,
+                            *self._wanted(course, kind),
+                            page_size=size,
+                            position=position,
+                            horizon=horizon,
+                        )
                     )
                     for kind, position in positions.items()
                 }
@@ -216,12 +247,13 @@ class Puller:
         )
         return Unfinished(begun, None if swept else state.cursor, 0, _NOWHERE)
 
-    def _completed(self, course: Unfinished, newest: int) -> int:
+    def _completed(self, course: Unfinished, newest: int, *, insists: bool) -> int:
         """Everything that was asked for was shown: the cursor moves, and what went missing is queued."""
         outbox, swept = self._ledger.outbox, course.since is None
         lost = len(outbox.lost(self._url, course.begun_at)) if swept else 0
         if lost:  # queued first: a crash in between costs another sweep, and never what was found
-            outbox.missing(self._url, course.begun_at, self._clock())
+            every = 0 if insists else HEAL_SECONDS
+            outbox.missing(self._url, course.begun_at, self._clock(), every=every)
         self._move_cursor(course.begun_at, newest, swept=swept)
         if swept:
             self._remark_on(lost)
@@ -242,7 +274,6 @@ class Puller:
         if newest:
             cursor = max(min(int(begun), newest) - CURSOR_OVERLAP_SECONDS, cursor or 0)
         outbox.completed(self._url, cursor, self._clock(), swept=swept)
-        self._ledger.notes.leave_off(self._url, None)
 
     def _leave_off(
         self, course: Unfinished, total: Pulled, left: Mapping[int, Position], connection: RelayConnection

@@ -1,6 +1,6 @@
 """A complete pull by comparison (NIP-77): only what differs between a relay and the ledger moves.
 
-What the relay claims to have is fetched by id and verified like any page; what it lacks is queued for it. A
+Either everything is compared, or what is dated since a cursor. What the relay claims to have is fetched by id and verified like any page; what it lacks is queued for it. A
 relay that does not compare, or does not serve what it claims, is left to the walk by pages.
 """
 
@@ -12,13 +12,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sense_memory.errors import RelayError
-from sense_memory.limits import PAGE_COUNT, SWEEP_SECONDS
+from sense_memory.limits import COMPARED_COUNT, HEAL_SECONDS, MAX_FUTURE_SECONDS, PAGE_COUNT, SWEEP_SECONDS
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.comparison import Comparison
 from sense_memory.relay.hints import frame_bytes, ids_count, may_compare
 from sense_memory.relay.negentropy import Items
-from sense_memory.relay.pull import Pulled
+from sense_memory.relay.pull import Pulled, newest_of
 
 
 if TYPE_CHECKING:
@@ -41,19 +41,20 @@ class Stock:
     def __init__(self, ledger: Ledger) -> None:
         self._inventory = ledger.inventory
         self._turn = asyncio.Lock()
-        self._versions: dict[str, Version] = {}
-        self._kept: dict[Version, Items] = {}
+        self._used: dict[tuple[str, bool], tuple[Version, int]] = {}
+        self._kept: dict[tuple[Version, int], Items] = {}
 
-    async def of(self, url: str) -> tuple[Version, Items]:
-        """A relay's inventory now, and its version."""
+    async def of(self, url: str, since: int | None = None) -> tuple[Version, Items]:
+        """A relay's inventory now, or the part that is dated since a second; and its version."""
         async with self._turn:
-            version = self._versions[url] = self._inventory.version(url)
-            used = set(self._versions.values())
+            version = self._inventory.version(url)
+            key = self._used[url, since is None] = version, since or 0
+            used = set(self._used.values())
             self._kept = {known: items for known, items in self._kept.items() if known in used}
-            if version not in self._kept:
-                pairs = self._inventory.pairs(version)
-                self._kept[version] = await asyncio.to_thread(Items, pairs)  # 100,000 take 0.1 s
-            return version, self._kept[version]
+            if key not in self._kept:
+                pairs = self._inventory.pairs(*key)
+                self._kept[key] = await asyncio.to_thread(Items, pairs)  # 100,000 take 0.1 s
+            return version, self._kept[key]
 
 
 class Reconciler:
@@ -76,13 +77,23 @@ class Reconciler:
         self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
         self._refused_at = float("-inf")
 
-    async def pull(self, connection: RelayConnection, fetch: Fetch, take: Take) -> Pulled | None:
+    async def pull(
+        self,
+        connection: RelayConnection,
+        fetch: Fetch,
+        take: Take,
+        *,
+        since: int | None = None,
+        insists: bool = False,
+    ) -> Pulled | None:
         """Compare, fetch what only the relay has, and queue what only the ledger has.
 
         Args:
             connection: an open connection to the relay.
             fetch: one REQ, answered by one page.
             take: where verified events go, page by page.
+            since: compare what is dated then or later, seconds since 1970; None for everything.
+            insists: send what the relay lost even where it was sent it within the hour.
 
         Returns:
             A complete pull; None where the relay has to be walked instead.
@@ -90,32 +101,49 @@ class Reconciler:
         now = self._clock()
         if now - self._refused_at < SWEEP_SECONDS or not may_compare(connection.information):
             return None
-        version, items = await self._stock.of(self._url)
-        if not self._is_worth_it(len(items)):
+        version, items = await self._stock.of(self._url, since)
+        if not self._is_worth_it(len(items), since):
             return None
-        found = await self._compare(connection, items)
+        found = await self._compare(connection, replace(self._wanted, since=since), items)
         if not found.complete:
             self._refused_at = now  # in this process it is not asked again on that day
             return None
         known = self._ledger.inventory.known(found.need)
         wanted = set(found.need).difference(ident for _, ident in known)
-        fetched = _Fetched(fetch, take, ids_count(connection.information))
+        horizon = now + MAX_FUTURE_SECONDS
+        fetched = _Fetched(fetch, take, ids_count(connection.information), horizon)
         if not await fetched.all(self._wanted, wanted):
             return None  # it claims what it does not serve, or has a newer version by now
         holds = [*known, *fetched.pairs]
-        lost = self._ledger.inventory.settle(self._url, version, found.have, holds, self._clock())
-        return fetched.totals + Pulled(newest=items.latest(frozenset(found.have)), missing=lost)
+        is_whole, settled_at = since is None, self._clock()
+        lost = self._ledger.inventory.settle(
+            self._url,
+            version,
+            found.have,
+            holds,
+            settled_at,
+            is_whole=is_whole,
+            every=settled_at - now if insists else HEAL_SECONDS,
+        )
+        latest = items.latest(frozenset(found.have), until=horizon)
+        # What it lacks of the newest may be on its way there: only of all it is said that the relay lost some.
+        return fetched.totals + Pulled(newest=latest, missing=lost if is_whole else 0)
 
-    def _is_worth_it(self, count: int) -> bool:
-        """Whether so many events are likely to be at the relay: not where both never met and we hold few."""
+    def _is_worth_it(self, count: int, since: int | None) -> bool:
+        """Whether so many events are likely to be at the relay: not where both never met and we hold few.
+
+        A few that are dated since a cursor are fetched as cheaply, and pages show more than a comparison does.
+        """
+        if since is not None:
+            return count >= COMPARED_COUNT
         is_first = self._ledger.outbox.state(self._url).completed_at is None
         return count > (PAGE_COUNT if is_first else 0)
 
-    async def _compare(self, connection: RelayConnection, items: Items) -> Comparison:
+    async def _compare(self, connection: RelayConnection, wanted: Filter, items: Items) -> Comparison:
         known = connection.information
         try:
             return await connection.compare(
-                self._wanted, items, frame_bytes=frame_bytes(known), doubtful=known is None
+                wanted, items, frame_bytes=frame_bytes(known), doubtful=known is None
             )
         except RelayError as error:
             return Comparison(complete=False, reason=error.problem)
@@ -129,8 +157,8 @@ class _Fetched:
         totals: what came, besides.
     """
 
-    def __init__(self, fetch: Fetch, take: Take, most: int) -> None:
-        self._fetch, self._take, self._most = fetch, take, most
+    def __init__(self, fetch: Fetch, take: Take, most: int, horizon: float) -> None:
+        self._fetch, self._take, self._most, self._horizon = fetch, take, most, horizon
         self.pairs: list[Pair] = []
         self.totals = Pulled()
 
@@ -141,7 +169,7 @@ class _Fetched:
             page = await self._fetch([replace(wanted, ids=batch, limit=len(batch))])
             if page.events:
                 await self._take(page.events)
-            self.totals += _totals(page)
+            self.totals += _totals(page, self._horizon)
             for event in page.events:
                 del missing[event.id]
                 self.pairs.append((event.created_at, bytes.fromhex(event.id)))
@@ -150,8 +178,8 @@ class _Fetched:
         return True
 
 
-def _totals(page: Page) -> Pulled:
-    newest = max((event.created_at for event in page.events), default=0)
+def _totals(page: Page, horizon: float) -> Pulled:
+    newest = newest_of(page.events, horizon)
     return Pulled(
         received=len(page.events), newest=newest, invalid=page.invalid, over_delivered=page.over_delivered
     )

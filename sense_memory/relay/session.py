@@ -7,9 +7,8 @@ anything at any time: nothing raises, whatever is wrong is counted, and everythi
 
 from __future__ import annotations
 
-import secrets
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory import limits
 from sense_memory.errors import MalformedFrame
@@ -19,8 +18,9 @@ from sense_memory.relay.actions import Action, CompareDone, Hangup, Judged, Page
 from sense_memory.relay.auth import Authentication, Phase
 from sense_memory.relay.comparison import Comparison, OpenComparison
 from sense_memory.relay.conduct import Counts, Timeouts
+from sense_memory.relay.counting import OpenCount
 from sense_memory.relay.flights import Flights
-from sense_memory.relay.inquiry import Inquiries
+from sense_memory.relay.inquiry import Inquiries, random_id
 from sense_memory.relay.page import Fate, OpenPage, Page
 
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
+    from sense_memory.relay.live import OpenLive
     from sense_memory.relay.negentropy import Initiator
 
 __all__ = [
@@ -36,14 +37,11 @@ __all__ = [
     "SignAuth", "Timeouts",
 ]  # fmt: skip
 
+_Asked: TypeAlias = "tuple[str, list[Action]]"  # a subscription's id, and what is to be done
 
 _NO_ANSWER = Verdict(Outcome.RETRY, "no answer")
 _AUTH_AGAIN = Verdict(Outcome.REFUSED, "auth-required")
 _ENDED = frozenset({Outcome.RETRY, Outcome.RATE_LIMITED, Outcome.REFUSED})  # what CLOSED can sensibly mean
-
-
-def _random_id() -> str:
-    return secrets.token_hex(8)
 
 
 class Session:
@@ -70,7 +68,7 @@ class Session:
         timeouts: Timeouts | None = None,
         invalid_budget: int = limits.MAX_INVALID_COUNT,
         noise_budget: int = limits.MAX_NOISE_COUNT,
-        new_id: Callable[[], str] = _random_id,
+        new_id: Callable[[], str] = random_id,
     ) -> None:
         self.counts = Counts()
         self.misbehaving = False
@@ -89,9 +87,7 @@ class Session:
 
     # ── What the user wants ─────────────────────────────────────────────────────────────
 
-    def request(
-        self, filters: Iterable[Filter], now: float, *, patient: bool = False
-    ) -> tuple[str, list[Action]]:
+    def request(self, filters: Iterable[Filter], now: float, *, patient: bool = False) -> _Asked:
         """Open a subscription. Its id, and the actions; a `PageDone` with that id will follow.
 
         Args:
@@ -100,18 +96,11 @@ class Session:
             patient: listen on for a while after EOSE, at a relay that went on sending after one before.
         """
         page = OpenPage(
-            filters=tuple(filters),
-            author=self._author,
-            known=self._seen,
-            patient=patient,
-            opened_at=now,
-            heard_at=now,
+            filters=tuple(filters), author=self._author, known=self._seen, patient=patient, opened_at=now
         )
         return self._inquiries.ask(page)
 
-    def compare(
-        self, wanted: Filter, initiator: Initiator, now: float, *, doubtful: bool = False
-    ) -> tuple[str, list[Action]]:
+    def compare(self, wanted: Filter, initiator: Initiator, now: float, *, doubtful: bool = False) -> _Asked:
         """Begin a comparison (NIP-77). Its id, and the actions; a `CompareDone` with that id will follow.
 
         Args:
@@ -120,22 +109,26 @@ class Session:
             now: seconds.
             doubtful: whether the relay may not know comparisons; its silence is then soon an answer.
         """
-        comparison = OpenComparison(
-            wanted=wanted, initiator=initiator, doubtful=doubtful, opened_at=now, heard_at=now
-        )
+        comparison = OpenComparison(wanted=wanted, initiator=initiator, doubtful=doubtful, opened_at=now)
         return self._inquiries.ask(comparison)
 
+    def count(self, filters: Iterable[Filter], now: float, *, doubtful: bool = False) -> _Asked:
+        """Ask how many events match (NIP-45). Arguments as `compare`; a `CountDone` with the id will follow."""
+        question = OpenCount(filters=tuple(filters), doubtful=doubtful, opened_at=now)
+        return self._inquiries.ask(question)
+
+    def listen(self, live: OpenLive) -> _Asked:
+        """Open a live subscription. Its id, and the actions; a `PageDone` with that id will end it."""
+        return self._inquiries.ask(live)
+
     def abandon(self, subscription: str) -> list[Action]:
-        """Nobody wants that answer any more: close it; no `PageDone` or `CompareDone` follows."""
+        """Nobody wants that answer any more: close it; nothing follows."""
         return self._inquiries.drop(subscription)
 
     def publish(self, event_id: str, body: bytes, now: float) -> list[Action]:
-        """Send an event; one `Judged` with its id will follow. An id that is in flight is not sent twice.
+        """Send an event: its id (64 hex digits) and its canonical JSON. One `Judged` with the id will follow.
 
-        Args:
-            event_id: 64 hex digits.
-            body: the event as canonical JSON bytes.
-            now: seconds.
+        An id that is in flight is not sent twice.
         """
         return [] if event_id in self._flights else [self._flights.send(event_id, wire.publish(body), now)]
 
@@ -177,8 +170,8 @@ class Session:
                 return self._compared(subscription, message, now)
             case wire.NegError(subscription, text):
                 return self._not_compared(subscription, text, now)
-            case wire.CountFrame(subscription):
-                return self._late_end(subscription)
+            case wire.CountFrame(subscription, count):
+                return self._counted(subscription, count)
 
     def deadline(self) -> float | None:
         """When `tick` has something to do, unless something arrives before; None for never."""
@@ -218,14 +211,14 @@ class Session:
                 self.counts.invalid += 1
                 if self.counts.invalid >= self._invalid_budget:
                     return self._hang_up("hung up: it sends invalid events")
-        return []
+        return page.news(subscription)
 
     def _eose(self, subscription: str, now: float) -> list[Action]:
         page = self._inquiries.find(subscription)
         if not isinstance(page, OpenPage):
             return self._late_end(subscription)
         if not page.end(now):
-            return []
+            return page.news(subscription)
         self._seen = page.oldest() or self._seen
         return self._complete(subscription)
 
@@ -245,6 +238,13 @@ class Session:
     def _not_compared(self, subscription: str, text: str, now: float) -> list[Action]:
         is_ours = isinstance(self._inquiries.find(subscription), OpenComparison)
         return self._closed(subscription, text, now) if is_ours else self._late_end(subscription)
+
+    def _counted(self, subscription: str, count: int) -> list[Action]:
+        question = self._inquiries.find(subscription)
+        if not isinstance(question, OpenCount):
+            return self._late_end(subscription)
+        question.count = count
+        return self._complete(subscription)
 
     def _complete(self, subscription: str) -> list[Action]:
         """The relay has said everything that was asked for."""

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from sense_memory.errors import RelayError
-from sense_memory.limits import PUBLISH_WINDOW_COUNT
+from sense_memory.limits import PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome, Verdict
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from sense_memory.relay.pull import Take
     from sense_memory.relay.reconcile import Stock
 
-_SEND_COUNT = PUBLISH_WINDOW_COUNT  # read from the outbox at a time
 _TOO_LARGE = Verdict(Outcome.REFUSED, "too large for this relay")
 
 
@@ -52,7 +51,8 @@ class Plan:
     Attributes:
         pull: ask the relay for what is new.
         compare: compare everything instead (NIP-77), where the relay can.
-        sweep: ask for everything, without cursor, and look for what went missing; a comparison does both.
+        sweep: ask for everything, without cursor, and send again what went missing, even what the relay accepted
+            a moment ago: somebody asks for it himself. A comparison does so too.
         offline_first: push even where no pull was ever complete.
     """
 
@@ -76,6 +76,7 @@ class RelaySync:
     Attributes:
         was_cut_off: whether the relay hung up in the last run.
         came_further: whether that run achieved something all the same; the next one goes on from there.
+        in_vain: events that it fetched again though they were known.
     """
 
     def __init__(
@@ -92,11 +93,12 @@ class RelaySync:
         self._intake, self._clock = intake, clock
         self._puller = Puller(url, ledger, author, stock=stock, clock=clock)
         self.was_cut_off = self.came_further = False
+        self.in_vain = 0
         self._reported: tuple[RelayConnection | None, Counter[str]] = None, Counter()
 
     async def run(self, connection: RelayConnection, plan: Plan) -> RelayReport:
         """Pull and push once; a connection that fails on the way becomes the report's `problem`."""
-        self.came_further = False
+        self.came_further, self.in_vain = False, 0
         served: Counter[str] = Counter()
         sent: Counter[str] = Counter()
         pulled = Pulled()
@@ -104,6 +106,7 @@ class RelaySync:
             take = self._taking(served)
             pulled = await self._puller.pull(connection, take, compare=plan.compare, sweep=plan.sweep)
             self.came_further = self._puller.came_further or pulled.complete
+            self.in_vain = max(0, self._puller.repeated - served["new"])
         held_back = self.is_held_back(plan)
         if not held_back and connection.is_open:
             async with self._ledger.publishing() as ours:
@@ -152,17 +155,17 @@ class RelaySync:
         outbox = self._ledger.outbox
         outbox.backfill(self._url, self._clock())
         newer: list[str] = []
-        waiting: dict[str, Parcel] = {}
+        waiting: dict[str, tuple[int, str]] = {}  # seq and slot of what is on its way, by id
         verdicts: dict[int, Verdict] = {}
         parcels = self._due(connection, waiting, verdicts)
         async for ident, verdict in connection.publish((parcel.id, parcel.body) for parcel in parcels):
             if verdict == Verdict(Outcome.RETRY, connection.problem or ""):
                 continue  # cut off on the way: no word of the relay's, so it stays due
-            parcel = waiting.pop(ident)
-            verdicts[parcel.seq] = verdict
+            seq, slot = waiting.pop(ident)
+            verdicts[seq] = verdict
             sent[verdict.outcome.value] += 1
             if verdict.outcome is Outcome.SUPERSEDED:
-                newer.append(parcel.slot)
+                newer.append(slot)
             if len(verdicts) >= PUBLISH_WINDOW_COUNT:
                 outbox.record(self._url, verdicts, self._clock())
                 verdicts.clear()
@@ -170,16 +173,16 @@ class RelaySync:
         await self._pull_newer(connection, newer, served)
 
     def _due(
-        self, connection: RelayConnection, waiting: dict[str, Parcel], verdicts: dict[int, Verdict]
+        self, connection: RelayConnection, waiting: dict[str, tuple[int, str]], verdicts: dict[int, Verdict]
     ) -> Iterator[Parcel]:
         """What is due, read as there is room for it: each is noted as waiting, or judged at once."""
         last = 0
-        while parcels := self._ledger.outbox.due(self._url, self._clock(), _SEND_COUNT, after=last):
+        while parcels := self._ledger.outbox.due(self._url, self._clock(), SEND_BATCH_COUNT, after=last):
             for parcel in parcels:
                 if is_too_large(parcel.body, connection.information):
                     verdicts[parcel.seq] = _TOO_LARGE
                 else:
-                    waiting[parcel.id] = parcel
+                    waiting[parcel.id] = parcel.seq, parcel.slot
                     yield parcel
             last = parcels[-1].seq
 
@@ -192,7 +195,8 @@ class RelaySync:
 
     def _taking(self, served: Counter[str]) -> Take:
         async def take(events: Sequence[Event]) -> None:
-            served.update(await self._intake(events, self._url))
+            # Relays show the newest first; filed the other way round, arrivals are in the order of their writing.
+            served.update(await self._intake(events[::-1], self._url))
 
         return take
 

@@ -1,8 +1,8 @@
 """Relay URLs: which may be dialled, and one spelling for each.
 
 The spelling is what a relay is known by in the ledger, in reports and in the `relay` tag of NIP-42, so
-it has to be the same however a user typed it. Errors never repeat the text: it may hold a password, or
-a key pasted into the wrong field.
+it has to be the same however a user typed it. Errors name scheme and host at most, where they look like those
+of a relay: anything else may hold a password, or a key pasted into the wrong field.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _DEFAULT_PORTS: Final = {"ws": 80, "wss": 443}
 _SAFE: Final = "!$%&'()*+,-./:;=?@_~"  # of RFC 3986, and the sign that is already an escape
 
 _unseen = re.compile(r"[\x00-\x20\x7f-\xa0\\]").search
+_MAX_SHOWN_LABEL_CHARS: Final = 32  # of a host name in an error: keys are longer
+
 _hostname = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*").fullmatch
 
 
@@ -52,7 +54,8 @@ def relay_url(text: str, *, allow_plain: bool = False) -> str:
     if port == 0:
         raise InvalidRelayUrl("this relay URL has an impossible host or port")
     if scheme == "ws" and not allow_plain and not _is_loopback(host):
-        raise InvalidRelayUrl("ws:// is not encrypted and only allowed to this machine; use wss://")
+        problem = "ws:// is not encrypted and only allowed to this machine; use wss://"
+        raise InvalidRelayUrl(f"{_named(parts)}{problem}")
     suffix = "" if port in {None, _DEFAULT_PORTS[scheme]} else f":{port}"
     path = "" if parts.path == "/" and not parts.query else quote(parts.path, safe=_SAFE)
     query = f"?{quote(parts.query, safe=_SAFE)}" if parts.query else ""
@@ -70,15 +73,35 @@ def is_local(url: str) -> bool:
         return False
 
 
+def is_same_relay(one: str, other: str) -> bool:
+    """Whether two relay URLs differ at most in their names for this machine, such as localhost and 127.0.0.1."""
+    if one == other or not (is_local(one) and is_local(other)):
+        return one == other
+    first, second = urlsplit(one), urlsplit(other)
+    ports = (part.port or _DEFAULT_PORTS.get(part.scheme) for part in (first, second))
+    return len(set(ports)) == 1 and first[2:] == second[2:]
+
+
 def _check_parts(parts: SplitResult, scheme: str) -> None:
     if scheme not in _DEFAULT_PORTS:
-        raise InvalidRelayUrl("a relay URL starts with wss://, or with ws:// for a relay on this machine")
+        problem = "a relay URL starts with wss://, or with ws:// for a relay on this machine"
+        raise InvalidRelayUrl(f"{_named(parts)}{problem}")
     if "@" in parts.netloc:
         raise InvalidRelayUrl(
             "a relay URL must not hold a user name or password; relays know you by your key"
         )
     if parts.fragment:
-        raise InvalidRelayUrl("a relay URL must not have a fragment (the part behind #)")
+        raise InvalidRelayUrl(f"{_named(parts)}a relay URL must not have a fragment (the part behind #)")
+
+
+def _named(parts: SplitResult) -> str:
+    """Which URL an error is about, as its beginning: scheme and host. Empty where they could be anything else."""
+    host = (parts.hostname if parts.netloc else parts.path) or ""
+    labels = host.split(".")
+    is_host = _hostname(host) and (len(labels) > 1 or host == "localhost")
+    if "@" in parts.netloc or not is_host or max(map(len, labels)) > _MAX_SHOWN_LABEL_CHARS:
+        return ""
+    return f"{parts.scheme}://{host}: " if parts.netloc else f"{host}: "
 
 
 def _canonical_host(host: str) -> str:

@@ -65,19 +65,26 @@ async def test_a_killed_migration_leaves_the_old_ledger_or_the_new_one(killer, f
                 assert store.integrity() == []
                 assert (await store.recall("old")).value == "from before"
             assert version_of(path) == VERSION
+            assert list(folder.glob(f".{path.name}.*")) == []
     assert versions == {1, VERSION}
 
 
 async def test_a_ledger_that_was_killed_while_it_was_made_is_made_by_the_next_start(killer, folder):
+    """And what the dead one left beside it goes."""
+    left = 0
     async with killer() as kill:
 
         def order(step):
             return {"key": KEY, "ledger": str(folder / f"{step}.db"), "now": NOW}
 
         async for death in kill.at_every_step("migrate", order):
-            async with store_at(folder / f"{death.step}.db") as store:
+            path = folder / f"{death.step}.db"
+            left += len(list(folder.glob(f".{path.name}.*")))
+            async with store_at(path) as store:
                 await store.remember("k", "v")
                 assert store.integrity() == []
+            assert list(folder.glob(f".{path.name}.*")) == []
+    assert left
 
 
 async def test_a_killed_snapshot_brings_nothing_back_and_hides_nothing(killer, folder):

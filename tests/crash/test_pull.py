@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from relays.faults import FaultyRelay, Record
+from relays.faults import CloseEvery, FaultyRelay, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.ledger.notes import Unfinished
 from sense_memory.nostr.event import KIND_APP_DATA
@@ -74,6 +74,37 @@ async def test_p01_kill_at_every_point_of_a_pull(killer, folder, clock):
             clock.advance(1)  # what each run writes gets a second of its own
     assert points >= POINTS, POINTS - points
     assert len(partial) > COUNT // PAGE, "the kills came between pages"
+
+
+async def test_a_pull_that_was_cut_off_and_killed_at_its_end_leaves_no_stale_course(killer, folder, clock):
+    """Whoever goes on from where a pull was, though that was completed, would not look for what is new."""
+    courses, ends, hangup = set(), set(), CloseEvery(COUNT // 2)
+    signer, options = LocalSigner.from_hex(KEY), {"background": False, "clock": clock}
+    async with EmbeddedRelay(clock=clock) as relay, FaultyRelay(relay.url, hangup) as line, killer() as kill:
+        async with MemoryStore(signer, [relay.url], ledger=":memory:", **options) as writer:
+            for start in range(0, COUNT, SECOND):
+                clock.advance(1)
+                await writer.remember_many((f"k{number}", "v") for number in range(start, start + SECOND))
+            assert (await writer.sync()).in_step
+
+        def order(step):
+            hangup.sent = 0
+            return {"key": KEY, "relays": [line.url], "ledger": str(folder / f"{step}.db"), "now": clock()}
+
+        async for death in kill.at_every_step("restore", order):
+            hangup.on = False
+            async with MemoryStore(
+                signer, [line.url], ledger=folder / f"{death.step}.db", **options
+            ) as store:
+                course = store._ledger.notes.unfinished(line.url)
+                is_complete = store._ledger.outbox.state(line.url).completed_at is not None
+                assert course is None or not is_complete
+                courses.add(course is not None)
+                ends.add(is_complete)
+                assert (await store.sync()).in_step
+                assert len(await store.recall_all()) == COUNT
+            hangup.on = True
+    assert courses == ends == {True, False}
 
 
 async def test_a_pull_that_goes_on_minutes_after_it_was_cut_off_brings_what_came_meanwhile(clock):

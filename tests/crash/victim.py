@@ -193,6 +193,13 @@ async def pull(order, step: Steps) -> None:
         step.say(synced=(await store.sync()).in_step)
 
 
+async def restore(order, step: Steps) -> None:
+    """A fresh device brings everything in, over more than one connection."""
+    wrap_transactions(step)
+    async with store_of(order) as store:
+        step.say(synced=(await store.sync()).in_step)
+
+
 async def heal(order, step: Steps) -> None:
     """One sync, with a relay that has lost what it had accepted."""
     wrap_transactions(step)
@@ -245,7 +252,7 @@ async def snapshot(order, step: Steps) -> None:
     step("closed")
 
 
-SCENARIOS = {call.__name__: call for call in (publish, pull, heal, export, old, migrate, snapshot)}
+SCENARIOS = {call.__name__: call for call in (publish, pull, restore, heal, export, old, migrate, snapshot)}
 
 
 # ── Orders ──────────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,8 @@ import json
 import logging
 import selectors
 import time
-from contextlib import asynccontextmanager
+import tracemalloc
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 from websockets.asyncio.client import connect
@@ -165,11 +166,25 @@ class Stage:
         return report
 
     @staticmethod
-    async def until(happened) -> None:
-        """Let the loop run until something is true; 5 s are too long."""
-        async with asyncio.timeout(5):
+    async def until(happened, *, seconds=5) -> None:
+        """Let the loop run until something is true; 5 s are too long, unless other processes have to do theirs."""
+        async with asyncio.timeout(seconds):
             while not happened():  # noqa: ASYNC110 - a ledger has no event to wait for
                 await asyncio.sleep(0)
+
+    @staticmethod
+    @contextmanager
+    def traced():
+        """A call that says how many bytes more than now were in use at most, by the relays of the test as well.
+
+        The peak of the process would not do: it is what some test before needed.
+        """
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        try:
+            yield lambda: tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
 
     @staticmethod
     async def passes(seconds: float) -> None:

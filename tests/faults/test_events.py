@@ -7,7 +7,8 @@ import json
 import pytest
 
 from relays.faults import CloseEvery, Forge, Inject, Record, Refuse
-from sense_memory import NeedsNewerVersion
+from sense_memory import EmbeddedRelay, NeedsNewerVersion
+from sense_memory.limits import CURSOR_OVERLAP_SECONDS
 from sense_memory.nostr.event import Unsigned
 
 
@@ -179,17 +180,40 @@ async def test_e07_cursor_ignores_unverified_time(stage):
     hangup.on = False
     async with stage.liar(record, lie, hangup) as liar:
         await stage.put(liar.upstream, await stage.event("k", at=-60))
+        cursors = []
         for hangup.on in (False, True, False):
             async with stage.store(liar, ledger="k.db") as store:
                 await stage.sync(store)
+                cursors.append(store._ledger.outbox.state(liar.url).cursor)
+        expected = int(stage.clock()) - 60 - CURSOR_OVERLAP_SECONDS
+        assert cursors == [expected] * 3
         record.frames.clear()
         stage.clock.advance(1)
         async with stage.store(liar, ledger="k.db", background=True) as store:
             await stage.until(lambda: store.status().relays[0].last_complete == stage.clock())
-            assert store._ledger.outbox.state(liar.url).cursor <= stage.clock() - 60
+            assert store._ledger.outbox.state(liar.url).cursor == expected
             assert store.status().counts["quarantined"] == 1
         asked = [wanted for request in record.said("REQ") for wanted in request[2:]]
-        assert all(wanted.get("since", 0) <= stage.clock() - 60 for wanted in asked)
+        assert {wanted["since"] for wanted in asked if "ids" not in wanted} == {expected}
+
+
+async def test_e07_cursor_ignores_what_a_comparison_brings_from_the_future(stage):
+    """Verified and ours, and yet its time says nothing: it is quarantined."""
+    year_2100 = 4_102_444_800
+    async with EmbeddedRelay(clock=lambda: year_2100) as relay:
+        async with stage.store(relay, ledger="k.db") as store:
+            await store.remember_many((f"k{number}", stage.plaintext) for number in range(3))
+            await stage.sync(store)
+        stage.clock.advance(7_200)
+        await stage.put(relay.url, await stage.event("new", at=-60))
+        await stage.put(relay.url, await stage.event("future", at=year_2100 - int(stage.clock())))
+        async with stage.store(relay, ledger="k.db") as store:
+            await stage.sync(store, full=True)
+            assert (
+                store._ledger.outbox.state(relay.url).cursor
+                == int(stage.clock()) - 60 - CURSOR_OVERLAP_SECONDS
+            )
+            assert store.status().counts["quarantined"] == 1
 
 
 async def test_e08_filter_is_enforced_locally(stage):

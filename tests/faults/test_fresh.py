@@ -46,6 +46,27 @@ async def test_f01_a_read_on_a_fresh_device_asks_the_relays_first(stage):
                 assert await store.recall("never") is None
 
 
+async def test_f01_a_deletion_that_is_held_without_its_tombstone_is_an_answer(stage):
+    """No relay ever answered; but whoever forgot it said so, and nothing newer is known: it is not there."""
+    async with stage.store(ledger="other.db") as other:
+        await other.remember("k", stage.plaintext)
+        stage.clock.advance(1)
+        await other.forget("k")
+        other.export(stage.folder / "all.jsonl")
+    lines = (stage.folder / "all.jsonl").read_text().splitlines()
+    (stage.folder / "kind5.jsonl").write_text(next(line for line in lines if '"kind":5' in line))
+    async with stage.store("ws://127.0.0.1:1", ledger="k.db") as store:
+        with pytest.raises(NotSynced):
+            await store.recall("k")
+        await store.import_(stage.folder / "kind5.jsonl")
+        assert await store.recall("k") is None
+        with pytest.raises(NotSynced):
+            await store.recall("l")
+        stage.clock.advance(1)
+        await store.remember("k", f"{stage.plaintext} again")
+        assert (await store.recall("k")).value == f"{stage.plaintext} again"
+
+
 async def test_f02_all_relays_down_at_start(stage):
     down = [FaultyRelay("ws://127.0.0.1:1"), FaultyRelay("ws://127.0.0.1:1")]
     for relay in down:

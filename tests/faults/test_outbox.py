@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from relays.faults import ForgetAfterAck, Information, RateLimit, Record, Refuse, SwallowPublish
+from relays.faults import FaultyRelay, ForgetAfterAck, Information, RateLimit, Record, Refuse, SwallowPublish
 from sense_memory import StorageFullError
 from sense_memory.ledger.notes import Remark
 
@@ -55,6 +55,46 @@ async def test_p06_refused_forever_does_not_burn(stage):
         assert questions <= 3 * (3_660 / 30 + 5)
 
 
+@pytest.mark.virtual_time
+async def test_p06_what_was_refused_or_parked_is_sent_again_when_somebody_asks_for_it(stage):
+    """A relay whose rules have changed: neither time nor a full sync tries again, the one who asks does, once."""
+    record, blocks, fails = Record(), Refuse(f"blocked: {stage.words}"), Refuse("error: later")
+    blocks.when, fails.on = lambda event: event["kind"] == 4, False
+    async with (
+        stage.liar(record, blocks, fails) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest, ledger="k.db") as store,
+    ):
+        refused = await store.journal(stage.plaintext)
+        await stage.sync(store)
+        fails.on = True
+        parked = await store.remember("k", stage.plaintext)
+        await stage.sync(store)
+        stage.clock.advance(8 * 86_400)
+        await stage.sync(store)
+        blocks.on = fails.on = False
+        tries = list(record.published)
+        for full in (False, True):
+            stage.clock.advance(86_401)
+            await stage.sync(store, full=full)
+        assert record.published == tries
+        assert store.status().relays[0].events == {"refused": 1, "parked": 1}
+        assert store.status().relays[0].reasons == {"blocked": 1, "relay error": 1}
+        assert store.status().relays[1].events == {"confirmed": 2}
+
+        blocks.on = True
+        (line, _) = (await store.sync(retry_refused=True)).relays
+        assert line.sent == {"refused": 1, "accepted": 1}
+        assert record.published == [*tries, refused, parked]
+        assert store.holders(refused)[liar.url] == "refused"
+        blocks.on = False
+        (line, other) = (await store.sync(retry_refused=True)).relays
+        assert line.in_step
+        assert line.reasons == other.sent == {}
+        assert set(store.holders(refused).values()) <= {"acked", "confirmed"}
+        assert {event["id"] for event in await stage.stored(liar.upstream)} == {refused, parked}
+
+
 async def test_p07_acks_but_forgets(stage):
     """An OK is a claim: a full sync finds nothing there, sends again, and after three times says what it is."""
     record, lie = Record(), ForgetAfterAck()
@@ -84,6 +124,31 @@ async def test_p07_acks_but_forgets(stage):
             assert store.holders(ident)[liar.url] in {"acked", "confirmed"}
             assert store.status().relays[0].remarks == ()
         assert [event["id"] for event in await stage.stored(liar.upstream)] == [ident]
+
+
+@pytest.mark.parametrize("compares", [False, True])
+async def test_p07_who_asks_for_a_full_sync_has_sent_at_once_what_was_lost_a_moment_ago(stage, compares):
+    """The background sends it again when an hour has passed; a person need not wait for that."""
+    record, lie = Record(), ForgetAfterAck()
+    async with (
+        stage.relay() as behind,
+        FaultyRelay(behind.url, record, lie, negentropy=compares) as liar,
+        stage.store(liar, ledger="k.db") as store,
+    ):
+        ident = await store.remember("k", stage.plaintext)
+        assert (await stage.sync(store)).in_step
+        lie.on = False
+        for _ in range(2):
+            stage.clock.advance(60)
+            await stage.sync(store)
+        assert record.published == [ident]
+
+        for missing in (1, 0):
+            stage.clock.advance(60)
+            (line,) = (await stage.sync(store, full=True)).relays
+            assert line.pulled.missing == missing
+            assert record.published == [ident] * 2
+        assert [event["id"] for event in await stage.stored(behind.url)] == [ident]
 
 
 @pytest.mark.virtual_time

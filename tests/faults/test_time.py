@@ -11,6 +11,19 @@ from relays.faults import Inject, Record, Refuse
 from sense_memory import ClockSkewError, InvalidInput
 
 
+class Witness:
+    """A signer that notes the seconds it was asked to sign."""
+
+    def __init__(self, signer) -> None:
+        self.public_key, self.encrypt, self.decrypt = signer.public_key, signer.encrypt, signer.decrypt
+        self._signer = signer
+        self.signed: list[int] = []
+
+    async def sign(self, unsigned):
+        self.signed.append(unsigned.created_at)
+        return await self._signer.sign(unsigned)
+
+
 async def test_t01_two_writes_in_one_second(stage):
     """Five edits within a second: strictly later each, and never more than 5 s ahead of the clock."""
     async with stage.relay() as relay, stage.store(relay) as store:
@@ -31,11 +44,13 @@ async def test_t01_two_writes_in_one_second(stage):
 
 async def test_t02_clock_jumps_back_one_day(stage):
     """An edit is refused with both times, its text kept sealed, nothing signed ahead; it is written once all is well."""
-    async with stage.relay() as relay, stage.store(relay, ledger="k.db") as store:
+    signer = Witness(stage.signer)
+    async with stage.relay() as relay, stage.store(relay, ledger="k.db", signer=signer) as store:
         first = await store.remember("k", f"{stage.plaintext} before")
         await stage.sync(store)
         stage.clock.advance(-86_400)
         now = int(stage.clock())
+        signer.signed.clear()
 
         with pytest.raises(ClockSkewError, match="kept as draft 1") as caught:
             await store.remember("k", f"{stage.plaintext} after")
@@ -52,7 +67,7 @@ async def test_t02_clock_jumps_back_one_day(stage):
         assert await store.recall("other") is None
         assert store.status().counts["events"] == 1
         await store.remember("elsewhere", stage.plaintext)  # an address of its own is not held up
-        assert all(event["created_at"] <= now + 86_400 for event in await stage.stored(relay.url))
+        assert signer.signed == [now]  # that one, and nothing ahead of this clock
 
         drafts = await store.drafts()
         assert [(draft.number, draft.key, draft.created_at) for draft in drafts] == [
@@ -83,6 +98,26 @@ async def test_t02_clock_jumps_back_one_day(stage):
         await store.forget("k")
         await store.forget("other")
         assert await store.drafts() == []
+
+
+async def test_t02_journal_entries_are_dated_by_the_clock_again_after_it_was_set_back(stage):
+    """Entries of one instant follow each other by microseconds; a clock that was an hour ahead is no reason to."""
+    async with stage.store() as store:
+        for number in range(3):
+            await store.journal(f"{stage.plaintext} {number}")
+        before = stage.clock()
+        burst = sorted(entry.created_at - before for entry in await store.recent())
+        assert burst[0] == 0
+        assert 0 < burst[1] < burst[2] < 0.001
+
+        stage.clock.advance(-3_600)
+        late = await store.journal(f"{stage.plaintext} set back")
+        found = {entry.event_id: entry.created_at for entry in await store.recent()}
+        assert found[late] == before - 3_600
+        stage.clock.advance(-0.5)  # as clocks are set right: the order of what is written stays
+        next_one = await store.journal(f"{stage.plaintext} a little")
+        found = {entry.event_id: entry.created_at for entry in await store.recent()}
+        assert 0 < found[next_one] - found[late] < 0.001
 
 
 @pytest.mark.parametrize("year", [2100, 2262])

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,7 +23,7 @@ from sense_memory.errors import (
     UnsafeKeyFile,
     WrongKeyError,
 )
-from sense_memory.ledger import Ledger, database
+from sense_memory.ledger import Ledger, database, files
 from sense_memory.ledger.database import APPLICATION_ID, MIGRATIONS, VERSION, Database
 from sense_memory.nostr.keys import npub
 
@@ -302,14 +303,68 @@ def test_a_ledger_that_others_could_read_is_closed_to_them(me, written):
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o770, 0o703])
-def test_a_folder_that_others_may_write_to_is_refused(me, written, mode):
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o770, 0o703])
+def test_a_folder_that_others_may_write_to_is_refused(me, written, mode, own_group):
+    """With the command that mends it, which takes away from nobody what he may read."""
+    own_group("me", members=["somebody else"])
     written.parent.chmod(mode)
     try:
-        with pytest.raises(UnsafeKeyFile, match="chmod 700"):
+        with pytest.raises(UnsafeKeyFile, match=f"mode 0{mode:o}.* Run: chmod go-w {written.parent}$"):
             Ledger(written, me.public_key)
+        written.parent.chmod(mode & ~0o022)
+        Ledger(written, me.public_key).close()
     finally:
         written.parent.chmod(0o700)
+
+
+@pytest.fixture
+def own_group(monkeypatch):
+    """Who is in the group of this user's files, by what the system would say."""
+
+    def say(name, *, members=(), primary_of=()):
+        uid, gid = os.geteuid(), os.getegid()
+        user = SimpleNamespace(pw_uid=uid, pw_gid=gid, pw_name="me")
+        others = [SimpleNamespace(pw_uid=uid + 1, pw_gid=gid, pw_name=other) for other in primary_of]
+        far = SimpleNamespace(pw_uid=uid + 2, pw_gid=gid + 2, pw_name="far")
+        group = SimpleNamespace(gr_name=name, gr_mem=list(members))
+        monkeypatch.setattr(files.pwd, "getpwuid", {uid: user}.__getitem__)
+        monkeypatch.setattr(files.pwd, "getpwall", lambda: [user, far, *others])
+        monkeypatch.setattr(files.grp, "getgrgid", {gid: group}.__getitem__)
+
+    return say
+
+
+@pytest.mark.parametrize("members", [[], ["me"]])
+def test_a_group_that_is_only_this_users_own_is_nobody_else(me, written, own_group, members):
+    """As systems with a private group for each user, and umask 002, make folders."""
+    own_group("me", members=members)
+    written.parent.chmod(0o775)
+
+    Ledger(written, me.public_key).close()
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("users", {}),  # a group of many, in a directory that does not list them
+        ("me", {"members": ["me", "somebody else"]}),
+        ("me", {"primary_of": ["somebody else"]}),
+    ],
+)
+def test_a_group_of_others_is_not_this_users_own(me, written, own_group, name, others):
+    own_group(name, **others)
+    written.parent.chmod(0o775)
+    with pytest.raises(UnsafeKeyFile):
+        Ledger(written, me.public_key)
+
+
+def test_a_folder_of_another_user_is_not_private_by_its_group(me, written, own_group, monkeypatch):
+    written.parent.chmod(0o775)
+    uid = os.geteuid()
+    monkeypatch.setattr(files.os, "geteuid", lambda: uid + 7)
+    own_group("me")
+    with pytest.raises(UnsafeKeyFile):
+        Ledger(written, me.public_key)
 
 
 def test_a_sticky_folder_is_as_good_as_a_private_one(me, path):
@@ -328,6 +383,82 @@ def test_symbolic_links_are_refused(me, written, tmp_path):
         with pytest.raises(UnsafeKeyFile, match="symbolic link"):
             Ledger(path, me.public_key)
     assert not (tmp_path / "nowhere.db").exists()
+
+
+def left_beside(path, name):
+    """A file that somebody began to make beside a ledger."""
+    file = path.parent / f".{path.name}.{name}"
+    file.write_text("half")
+    return file
+
+
+def test_what_dead_creators_left_is_swept_and_nothing_else(me, written):
+    """Neither what a living one is writing, nor what bears another name, is ours to remove."""
+    dead = [
+        left_beside(written, f"abc_12{n}z.new{side}")
+        for n in "34"
+        for side in ("", "-wal", "-shm", "-journal")
+    ]
+    kept = [
+        left_beside(written, "abcdefgh.newer"),
+        left_beside(written, "short.new"),
+        left_beside(written.with_name("b.db"), "abcdefgh.new"),
+        left_beside(written.with_name("a.db.old"), "abcdefgh.new"),
+    ]
+    link = written.parent / f".{written.name}.ijklmnop.new"
+    link.symlink_to(kept[0])
+    folder = written.parent / f".{written.name}.qrstuvwx.new"
+    folder.mkdir()
+
+    with files.unfinished(written) as living:
+        Ledger(written, me.public_key).close()
+        assert living.exists()
+
+    assert not living.exists()
+    assert not any(file.exists() for file in dead)
+    assert all(file.read_text() == "half" for file in kept)
+    assert link.is_symlink()
+    assert folder.is_dir()
+
+
+def test_what_was_swept_before_it_was_locked_is_begun_anew(me, written, monkeypatch):
+    """Between the making of a file and its lock somebody else may take it for a dead one's."""
+    lock, swept = files.fcntl.flock, []
+
+    def late(descriptor, how):
+        if not swept:
+            (begun,) = written.parent.glob(".a.db.*.new")
+            swept.append(begun)
+            monkeypatch.setattr(files.fcntl, "flock", lock)
+            files.sweep(written)
+        lock(descriptor, how)
+
+    monkeypatch.setattr(files.fcntl, "flock", late)
+    with files.unfinished(written) as file:
+        assert file.exists()
+        assert not swept[0].exists()
+    assert not file.exists()
+
+
+def test_a_second_name_that_a_killed_creator_left_goes_and_the_ledger_stays(me, written):
+    second = written.parent / f".{written.name}.abcdefgh.new"
+    os.link(written, second)
+
+    ledger = Ledger(written, me.public_key)
+
+    assert not second.exists()
+    assert ledger.head("sense-memory/a") is not None
+    ledger.close()
+
+
+def test_a_first_start_sweeps_as_well(me, path):
+    path.parent.mkdir(mode=0o700)
+    left = left_beside(path, "abcdefgh.new")
+
+    Ledger(path, me.public_key).close()
+
+    assert not left.exists()
+    assert path.exists()
 
 
 # ── Transactions ────────────────────────────────────────────────────────────────────────

@@ -128,7 +128,7 @@ def test_the_version_is_the_same_while_nothing_changes_and_for_relays_alike(me, 
     stage.write(me.memory("a"), relays=[stage.relay, OTHER])
     before = stage.version()
     stage.judge(me.memory("a"))
-    stage.ledger.touch("sense-memory/a", NOW)
+    stage.ledger.edits.touch("sense-memory/a", NOW)
     stage.ledger.outbox.completed(stage.relay, 5, NOW, swept=True)
     assert stage.version() == before == stage.version(OTHER)
     assert hash(stage.version()) == hash(before)

@@ -556,7 +556,7 @@ def test_no_method_leaves_a_transaction_open(me, ledger, write):
         lambda: ledger.outbox.completed(ONE, object(), 100.0, swept=True),
         lambda: ledger.append([object()], [ONE], 100.0),
         lambda: ledger.apply([object()], ONE, 100.0),
-        lambda: ledger.touch(object(), 100.0),
+        lambda: ledger.edits.touch(object(), 100.0),
     ]
     for call in calls:
         with pytest.raises(Exception):  # noqa: B017 - whatever it is, the transaction must be closed

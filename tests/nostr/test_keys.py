@@ -208,7 +208,7 @@ def test_k03_an_npub_in_place_of_the_key_is_named_and_not_echoed(secret):
     text = npub(secret.public_key)
     with pytest.raises(BadKey) as refused:
         parse_secret(text)
-    assert "(npub)" in str(refused.value)
+    assert "this is an npub, the public half" in str(refused.value)
     assert text[5:13] not in str(refused.value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sense_memory.errors import InvalidRelayUrl
-from sense_memory.relay.url import is_local, relay_url
+from sense_memory.relay.url import is_local, is_same_relay, relay_url
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,36 @@ def test_r17_plain_ws_stays_on_this_machine(url):
 
 
 def test_errors_never_repeat_what_was_given():
-    for text in ("wss://agent:hunter2@relay.example", "ws://hunter2.example", "hunter2", "wss://hunter2:x"):
+    for text in (
+        "wss://agent:hunter2@relay.example",
+        "https://agent:hunter2@relay.example",
+        "ws://hunter2",
+        "hunter2",
+        "wss://hunter2:x",
+        "wss:hunter2.example",
+        "https://relay.example/hunter2?hunter2#hunter2",
+        f"http://{'hunter2' * 8}.example",
+    ):
         with pytest.raises(InvalidRelayUrl) as caught:
             relay_url(text)
         assert "hunter2" not in str(caught.value)
         assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("ws://relay.example", "ws://relay.example: ws:// is not encrypted"),
+        ("https://Relay.example/path", "https://relay.example: a relay URL starts with wss://"),
+        ("http://localhost:7447", "http://localhost: a relay URL starts with wss://"),
+        ("relay.example", "relay.example: a relay URL starts with wss://"),
+        ("wss://relay.example#there", "wss://relay.example: a relay URL must not have a fragment"),
+    ],
+)
+def test_an_error_names_the_url_by_scheme_and_host(text, named):
+    with pytest.raises(InvalidRelayUrl) as caught:
+        relay_url(text)
+    assert str(caught.value).startswith(named)
 
 
 @pytest.mark.parametrize(
@@ -115,3 +140,21 @@ def test_errors_never_repeat_what_was_given():
 )
 def test_a_relay_on_this_machine_is_told_apart(url, local):
     assert is_local(url) is local
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("ws://localhost:7447", "ws://127.0.0.1:7447", True),
+        ("ws://[::1]:7447", "ws://127.0.0.1:7447", True),
+        ("ws://localhost", "ws://127.0.0.1", True),
+        ("ws://localhost:7447", "ws://localhost:7448", False),
+        ("ws://localhost:7447", "ws://127.0.0.1:7447/other", False),
+        ("wss://relay.example", "wss://relay.example", True),
+        ("wss://relay.example", "wss://other.example", False),
+        ("wss://relay.example", "ws://127.0.0.1", False),
+    ],
+)
+def test_one_relay_of_this_machine_is_known_by_all_its_names(one, other, same):
+    assert is_same_relay(one, other) is same
+    assert is_same_relay(other, one) is same

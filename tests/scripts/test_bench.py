@@ -35,6 +35,36 @@ FIGURES = {
         "50 scattered differences in 50, first sync: bytes",
     },
     "memory": {"memory of an open store, 50 decoded"},
+    "contradictions": {
+        "precision of acts, tune half, 247 pairs",
+        "recall of acts, tune half, 247 pairs",
+        "precision of acts, held half, 228 pairs",
+        "recall of acts, held half, 228 pairs",
+        "put one memory, p50",
+        "check against 50 of one facet, p50",
+        "check against 50 of one facet, p99",
+    },
+    "introspection": {
+        "states of 500 memories",
+        "introspect 500 memories, without themes",
+        "introspect 500 memories, all",
+    },
+    "compression": {
+        "a palace of 200, all of it",
+        "key facts that survive, all",
+        "key facts that survive, in 500 tokens",
+        "compress 50 memories, relevances known",
+    },
+    "palace": {
+        "persona_remember into 50, p50",
+        "persona_search among 50, p50",
+        "persona_stats of 50",
+        "persona_compress of 50",
+        "persona_introspect of 50",
+        "open and search a palace of 50",
+        "sense-memory palace search, 50, one process, best",
+        "memory of a palace, 50 open and indexed",
+    },
 }
 
 

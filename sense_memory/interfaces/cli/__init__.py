@@ -6,12 +6,19 @@ or after it.
 
 from __future__ import annotations
 
+import io
+import sys
+
 from sense_memory.interfaces.cli import (
     backup,
+    completion,
     doctor,
     drafts,
+    journal,
     keys,
+    live,
     memories,
+    palace,
     past,
     portable,
     relays,
@@ -21,10 +28,18 @@ from sense_memory.interfaces.cli.program import app
 
 
 __all__ = [
-    "app", "backup", "doctor", "drafts", "keys", "main", "memories", "past", "portable", "relays", "syncing",
+    "app", "backup", "completion", "doctor", "drafts", "journal", "keys", "live", "main", "memories",
+    "palace", "past", "portable", "relays", "syncing",
 ]  # fmt: skip
 
 
 def main() -> None:
-    """Run the program: parse `sys.argv`, act, exit."""
+    """Run the program: parse `sys.argv`, act, exit. A shell that wants words for Tab gets those instead."""
+    line = completion.asked()
+    if line is not None:
+        sys.stdout.write(completion.answer(line))
+        return
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="backslashreplace")  # else a single "…" would end the program
     app(prog_name="sense-memory")

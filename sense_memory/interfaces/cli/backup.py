@@ -18,6 +18,7 @@ import typer
 
 from sense_memory.errors import BadKey, InvalidInput
 from sense_memory.interfaces.cli.invocation import JsonOption, of, secret_of, with_store
+from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.portable import write_events
 from sense_memory.interfaces.cli.program import BACKUP, app
 from sense_memory.interfaces.cli.text import as_json, quantity, size
@@ -34,7 +35,7 @@ PasswordOption = Annotated[
     bool,
     typer.Option(
         "--password-stdin",
-        help="Read the password from stdin, one line, instead of asking for it.",
+        help="Take the password from stdin, one line, instead of asking for it.",
         show_default=False,
         metavar="",
     ),
@@ -62,22 +63,29 @@ class Backup:
     key_done: str
 
 
-@app.command(rich_help_panel=BACKUP, epilog="Example: sense-memory backup /media/usb/sense-memory")
+@app.command(
+    rich_help_panel=BACKUP,
+    epilog=ends(
+        "sense-memory backup /media/usb/sense-memory",
+        'echo "correct horse battery staple" | sense-memory backup usb --password-stdin',
+    ),
+)
 def backup(
     context: typer.Context,
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="FOLDER", show_default=False, help="Where to; best on a disk of its own. Made if missing."
+            metavar="FOLDER", show_default=False, help="Where to, best on a disk of its own. Made if missing."
         ),
     ],
     password_stdin: PasswordOption = False,
     _json: JsonOption = False,
 ) -> None:
-    """Write a backup of memories and key into a folder. It asks twice for a password, which the key gets.
+    """Write a backup of memories and key into a folder.
 
-    Repeat it into the same folder as often as you like: memories go into a new file each time, and the
-    key that is there already is opened with the password to see that you still know it.
+    It asks twice for a password, unseen, and encrypts the key with it (NIP-49). Repeat it into the same folder as
+    often as you like: memories go into a new file each time, and a key that is there already is opened with the
+    password, to see that you still know it.
     """
     from sense_memory.interfaces.cli.tables import spinner
     from sense_memory.nostr.signer import LocalSigner

@@ -1,4 +1,4 @@
-"""The checks behind `doctor`: key, ledger, relays, clock. They look, and change nothing of what they check.
+"""The checks behind `doctor`: key, ledger, relays, what relays hold, clock. They look, and change nothing.
 
 Each gives findings; none raises for what it was made to find. What a relay says about itself is data.
 """
@@ -11,12 +11,13 @@ import time
 import warnings
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import RelayError, SenseMemoryError
 from sense_memory.interfaces.cli.invocation import password_prompt
 from sense_memory.interfaces.cli.syncing import LOCAL, survival
-from sense_memory.interfaces.cli.text import age, quantity
+from sense_memory.interfaces.cli.text import age, local_time, quantity
+from sense_memory.relay.holdings import Holding, Method
 from sense_memory.settings import Settings, find_secret, ledger_path
 
 
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 LARGEST_EVENT_BYTES: Final = 65_536  # around a memory of MAX_PLAINTEXT_BYTES, in the worst case
 LARGEST_CONTENT_CHARS: Final = 54_704  # base64 of such a memory, sealed (NIP-44)
 FRAME_BYTES: Final = 10  # `["EVENT",]` around it
+HOLDS: Final = "holds "  # begins the name of a check of what a relay holds; its URL follows
 OPEN_SECONDS: Final = 5.0
+DOUBT_SECONDS: Final = 2.0  # for a relay that may not know the question at all
 CLOSE_SECONDS: Final = 1.0
 CLOCK_SLACK_SECONDS: Final = 300
 NO_EARLIER: Final = 1_735_689_600  # 2025-01-01: before it, this program did not exist
@@ -54,8 +57,8 @@ class Check:
     finding: str
 
 
-async def examine(invocation: Invocation) -> list[Check]:
-    """All checks, in the order they are shown."""
+async def examine(invocation: Invocation) -> tuple[list[Check], list[Holding]]:
+    """All checks, in the order they are shown, and what each relay holds."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         settings = invocation.load()
@@ -68,10 +71,18 @@ async def examine(invocation: Invocation) -> list[Check]:
     if not settings.relays:
         found.append(Check("relays", State.WARN, "none are configured: everything is on this machine only"))
     lines = {relay.url: relay for relay in status.relays} if status else {}
-    found += await asyncio.gather(*(check_relay(url, lines.get(url)) for url in settings.relays))
+    relays, held = await asyncio.gather(
+        asyncio.gather(*(check_relay(url, lines.get(url)) for url in settings.relays)),
+        ask_relays(settings, signer, status),
+    )
+    holdings = {holding.url: holding for holding in held}
+    for check in relays:
+        found.append(check)
+        if check.state is not State.FAIL and check.name in holdings:
+            found.append(check_holding(holdings[check.name]))
     if status is not None and settings.relays:
         found.append(Check("backup", State.OK if status.is_replicated else State.WARN, survival(status)))
-    return [*found, check_clock(status, time.time())]
+    return [*found, check_clock(status, time.time())], held
 
 
 def check_key(settings: Settings) -> tuple[Check, LocalSigner | None]:
@@ -134,6 +145,54 @@ async def check_relay(url: str, line: RelayStatus | None) -> Check:
     return Check(url, state, "; ".join([*problems, "reachable", *facts]))
 
 
+async def ask_relays(settings: Settings, signer: LocalSigner | None, status: Status | None) -> list[Holding]:
+    """What each relay holds; nothing where there is no ledger to compare it with."""
+    from sense_memory.relay.conduct import Timeouts
+    from sense_memory.store import MemoryStore
+
+    if signer is None or status is None or not settings.relays:
+        return []
+    patience = Timeouts(open=OPEN_SECONDS, idle=OPEN_SECONDS, notice_settle=DOUBT_SECONDS)
+    options: dict[str, Any] = {"ledger": status.ledger, "background": False, "timeouts": patience}
+    try:
+        async with MemoryStore(signer, settings.relays, **options) as store:
+            return await store.holdings()
+    except SenseMemoryError:
+        return []  # the ledger's own check has said it
+
+
+def check_holding(holding: Holding) -> Check:
+    """What one relay holds, in words, and what to do about it."""
+    state, finding = State.OK, ""
+    here = quantity(holding.here, "event")
+    match holding:
+        case Holding(problem=str(problem)) if problem:
+            state, finding = State.WARN, f"could not be asked what it holds: {problem}"
+        case Holding(method=Method.NEGENTROPY, missing_there=0, missing_here=0):
+            finding = f"holds the {here} that {'belongs' if holding.here == 1 else 'belong'} there, exactly"
+        case Holding(method=Method.NEGENTROPY):
+            lacks = f"lacks {holding.missing_there:,} of the {here} here" if holding.missing_there else ""
+            more = f"says it holds {holding.missing_here:,} that are not here" if holding.missing_here else ""
+            state, finding = (
+                State.WARN,
+                f"{' and '.join(filter(None, (lacks, more)))}: run `sense-memory sync`",
+            )
+        case Holding(method=Method.COUNT, there=int(there), missing_there=0, missing_here=0):
+            finding = f"counts {there:,} events, as many as belong there (numbers only)"
+        case Holding(method=Method.COUNT, there=int(there), missing_there=0):
+            more = f"at least {holding.missing_here:,} more than belong there: older versions, another program's, or new"
+            finding = f"counts {there:,} events, {more} (numbers only)"
+        case Holding(method=Method.COUNT, there=int(there)):
+            lacks = f"at least {holding.missing_there:,} of the {here} here are missing"
+            state, finding = State.WARN, f"counts {there:,} events, {lacks}: run `sense-memory sync --full`"
+        case _:
+            finding = (
+                f"neither compares nor counts (NIP-77, NIP-45): whether it has the {here} here, "
+                "only `sense-memory sync --full` can tell"
+            )
+    return Check(f"{HOLDS}{holding.url}", state, finding)
+
+
 def _facts(information: RelayInformation | None) -> list[str]:
     if information is None:
         return ["says nothing about itself (NIP-11)"]
@@ -176,16 +235,21 @@ def _obstacles(information: RelayInformation | None) -> list[str]:
 def check_clock(status: Status | None, now: float) -> Check:
     """Whether this clock can be right, going by what the ledger knows."""
     if now < NO_EARLIER:
-        return Check("clock", State.FAIL, "this clock is years behind; memories would be dated wrongly")
+        return Check(
+            "clock",
+            State.FAIL,
+            f"reads {local_time(now)}, years behind; memories would be dated wrongly: set it",
+        )
     ahead = status.counts["quarantined"] if status else 0
     if ahead:
         return Check(
             "clock",
             State.WARN,
-            f"{quantity(ahead, 'event')} from another device dated more than {CLOCK_SLACK_SECONDS} s ahead of "
-            "this clock: check the clocks of both",
+            f"reads {local_time(now)}; {quantity(ahead, 'event')} from another device "
+            f"{'is' if ahead == 1 else 'are'} dated more than {CLOCK_SLACK_SECONDS // 60} min later: "
+            "check the clocks of both",
         )
-    return Check("clock", State.OK, "nothing in the ledger is dated ahead of it")
+    return Check("clock", State.OK, f"reads {local_time(now)}, and nothing here is dated later")
 
 
 def _mode(path: Path) -> int:

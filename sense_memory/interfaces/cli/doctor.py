@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, of, signer_of
+from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity
 
@@ -18,31 +19,47 @@ if TYPE_CHECKING:
     from sense_memory.ledger.rescue import RescueReport
 
 
-@app.command(rich_help_panel=SETUP, epilog="Example: sense-memory doctor")
+@app.command(
+    rich_help_panel=SETUP,
+    epilog=ends(
+        "sense-memory doctor",
+        "# For one relay, before it is configured:",
+        "sense-memory doctor --relay wss://relay.example",
+        codes={0: "nothing is broken; look at the warnings", 1: "something is broken"},
+    ),
+)
 def doctor(
     context: typer.Context,
     rescue: Annotated[
         bool,
         typer.Option(
             "--rescue",
-            help="Replace a damaged ledger by what can still be read of it; the damaged file is moved aside and kept.",
+            help="Replace a damaged ledger by what can still be read of it. The damaged file is kept, beside it.",
             show_default=False,
             metavar="",
         ),
     ] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Check key, ledger, relays and clock, and say what to do. Exit code 1 if anything is broken."""
+    """Check key, ledger, relays and clock, and what each relay holds, and say what to do.
+
+    Each relay is asked what it holds, and that is compared with the ledger: exactly, or by numbers, or not at
+    all, as far as it can (NIP-77, NIP-45). Without --rescue nothing is fetched, sent or changed.
+    """
     from sense_memory.interfaces.cli.checks import State, examine
     from sense_memory.interfaces.cli.tables import spinner
 
     invocation = of(context)
     rescued = asyncio.run(_rescue(invocation)) if rescue else None
     with spinner("checking"):
-        checks = asyncio.run(examine(invocation))
+        checks, holdings = asyncio.run(examine(invocation))
     if invocation.as_json:
         ok = all(check.state is not State.FAIL for check in checks)
-        found = {"ok": ok, "checks": [asdict(check) for check in checks]}
+        found = {
+            "ok": ok,
+            "checks": [asdict(check) for check in checks],
+            "holdings": [asdict(holding) for holding in holdings],
+        }
         if rescued is not None:
             found["rescued"] = {**asdict(rescued), "aside": str(rescued.aside)}
         typer.echo(as_json(found))
@@ -77,13 +94,15 @@ def _summary(rescued: RescueReport) -> str:
 def _print(checks: list[Check]) -> None:
     from rich.text import Text
 
-    from sense_memory.interfaces.cli.checks import State
+    from sense_memory.interfaces.cli.checks import HOLDS, State
     from sense_memory.interfaces.cli.tables import plain_table, show
 
     styles = {State.OK: "green", State.WARN: "yellow", State.FAIL: "bold red"}
     table = plain_table("check", "", "finding")
     for check in checks:
         table.add_row(
-            Text(check.name), Text(check.state.value, styles[check.state]), Text(one_line(check.finding))
+            Text(f"  {HOLDS}" if check.name.startswith(HOLDS) else check.name),
+            Text(check.state.value, styles[check.state]),
+            Text(one_line(check.finding)),
         )
     show(table)

@@ -10,6 +10,7 @@ import typer
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
 from sense_memory.interfaces.cli.memories import KeyArgument  # noqa: TC001 - typer reads the annotations
+from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import age, as_json, iso, safe
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 
-@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory drafts")
+@app.command(
+    rich_help_panel=MEMORIES,
+    epilog=ends(
+        "sense-memory drafts",
+        "sense-memory drafts --publish 1",
+        "sense-memory drafts --discard 1",
+        codes={4: "no draft of that number"},
+    ),
+)
 def drafts(
     context: typer.Context,
     *,
@@ -34,9 +43,10 @@ def drafts(
     ] = None,
     _json: JsonOption = False,
 ) -> None:
-    """List what could not be written because this clock was far behind; publish or discard it.
+    """List what a wrong clock kept from being written; publish it, or discard it.
 
-    Drafts are encrypted and stay on this machine. Exit code 4: there is no draft of that number.
+    Where this clock is far behind the newest version of a memory, a new one could not win over it: its text is
+    kept as a draft, encrypted and on this machine only.
     """
     if publish is not None and discard is not None:
         context.fail("give one of --publish and --discard")
@@ -82,7 +92,13 @@ def _data(draft: Draft) -> dict[str, Any]:
     return {**draft.model_dump(), "created_at": iso(draft.created_at)}
 
 
-@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory refresh user_timezone")
+@app.command(
+    rich_help_panel=MEMORIES,
+    epilog=ends(
+        "sense-memory refresh user_timezone",
+        codes={3: "signed here, but fewer relays than --require-acks have it", 4: "no such memory"},
+    ),
+)
 def refresh(
     context: typer.Context,
     *,
@@ -91,10 +107,7 @@ def refresh(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Sign a memory anew, for relays that call it too old. Its text and its time stay as they are.
-
-    Exit code 4: there is no such memory.
-    """
+    """Sign a memory anew, for relays that call it too old. Its text and its own time stay as they are."""
     writing.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 

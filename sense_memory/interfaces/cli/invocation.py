@@ -7,7 +7,9 @@ as one line each. Heavy modules are imported when a command needs them.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
+import textwrap
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 import typer
 
-from sense_memory.interfaces.cli.text import quantity
+from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.cli.text import quantity, safe
 
 
 if TYPE_CHECKING:
@@ -88,14 +91,29 @@ class Invocation:
 
         return Settings.load(agent=self.agent, relays=self.relays, ledger=self.ledger, env_file=self.env_file)
 
-    def run(self, work: Callable[[MemoryStore], Awaitable[_T]]) -> _T:
+    def run(self, work: Callable[[MemoryStore], Awaitable[_T]], *, creates: bool = False) -> _T:
         """Do something with the agent's store, which is open meanwhile and follows no relay by itself.
+
+        Args:
+            work: what to do.
+            creates: whether a ledger that was named and does not exist is made: by what writes. To whoever reads,
+                it is an error, most likely of spelling.
 
         Raises:
             SenseMemoryError: no usable key, ledger or setting; and whatever the work raises.
         """
         settings = self.settings()
+        if not creates:
+            _check_ledger(settings.ledger)
         return asyncio.run(with_store(settings, signer_of(settings), work))
+
+
+def _check_ledger(path: Path | None) -> None:
+    if path is not None and str(path) != ":memory:" and not path.exists():
+        raise InvalidInput(
+            f"there is no ledger {path}; nothing was made. Is --ledger right? What writes (remember, journal, "
+            "forget, import) and sync make a new one."
+        )
 
 
 async def with_store(
@@ -106,7 +124,8 @@ async def with_store(
     from sense_memory.store import MemoryStore
 
     path = settings.ledger or ledger_path(settings.home, signer.public_key)
-    async with MemoryStore(signer, settings.relays, ledger=path, background=False) as store:
+    plan = settings.plan
+    async with MemoryStore(signer, settings.relays, ledger=path, background=False, plan=plan) as store:
         return await work(store)
 
 
@@ -147,7 +166,18 @@ def warnings_as_lines() -> Iterator[None]:
             yield
         finally:
             for warning in caught:
-                typer.echo(f"warning: {warning.message}", err=True)
+                say("warning", str(warning.message))
+
+
+def say(kind: str, message: str) -> None:
+    """A line of our own on stderr, such as an error: wrapped on a terminal, one line elsewhere."""
+    line = f"{kind}: {safe(message)}"
+    if sys.stderr.isatty():
+        width = max(40, shutil.get_terminal_size().columns - 1)
+        line = textwrap.fill(
+            line, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+        )
+    typer.echo(line, err=True)
 
 
 def of(context: typer.Context) -> Invocation:
@@ -165,7 +195,7 @@ JsonOption = Annotated[
     bool,
     typer.Option(
         "--json",
-        help="Print JSON; also understood before the command.",
+        help="Print JSON instead of text, for programs.",
         callback=_also_json,
         show_default=False,
         metavar="",

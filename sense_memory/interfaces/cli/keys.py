@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.errors import BadKey, InvalidInput, KeyMissing, SenseMemoryError, UnsafeKeyFile
-from sense_memory.interfaces.cli.invocation import JsonOption, of, password_prompt, warnings_as_lines
+from sense_memory.interfaces.cli.invocation import JsonOption, of, password_prompt, say, warnings_as_lines
+from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.text import as_json
 
@@ -24,7 +25,14 @@ _MAX_STDIN_CHARS = 1_024
 
 @app.command(
     rich_help_panel=SETUP,
-    epilog="Example: sense-memory init",
+    epilog=ends(
+        "sense-memory init",
+        "# A second agent of this machine:",
+        "sense-memory --agent bob init",
+        "# From a backup; it asks for the password:",
+        "sense-memory init --import < usb/default.ncryptsec",
+        codes={1: "there is a key already, or none could be read; nothing was changed"},
+    ),
     context_settings={"allow_extra_args": True},
 )
 def init(
@@ -33,7 +41,7 @@ def init(
         bool,
         typer.Option(
             "--import",
-            help="Use a key you have: nsec, ncryptsec or 64 hex digits, from stdin or typed unseen.",
+            help="Take a key you have: nsec, ncryptsec or 64 hex digits, from stdin or typed unseen.",
             show_default=False,
             metavar="",
         ),
@@ -42,7 +50,7 @@ def init(
         bool,
         typer.Option(
             "--show-nsec",
-            help="Print the secret key, to write it down. It is all one needs.",
+            help="Print the secret key too, to write it down.",
             show_default=False,
             metavar="",
         ),
@@ -51,18 +59,18 @@ def init(
         bool,
         typer.Option(
             "--password-stdin",
-            help="With --import of an ncryptsec: its password is the second line of stdin.",
+            help="With --import of an ncryptsec: the password is the second line of stdin.",
             show_default=False,
             metavar="",
         ),
     ] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Make a key for an agent, or import one; a key that exists is never overwritten.
+    """Make an agent's key, or import one. A key that exists is never overwritten.
 
-    The key is the memory's owner: whoever has it can read and write everything, and without it nobody
-    can. With --show-nsec, a key that exists is shown again. An encrypted key (ncryptsec, as `backup`
-    writes it) is opened with its password and kept as a plain key file that only you can read.
+    The key owns the memory: whoever has it can read and write everything, and without it nobody can. With
+    --show-nsec, a key that exists is shown again. An encrypted key (ncryptsec, as `backup` writes it) is opened
+    with its password and kept as a plain key file that only you can read.
     """
     if password_stdin and not import_key:
         context.fail("--password-stdin goes with --import")
@@ -88,7 +96,7 @@ def init(
         }
         typer.echo(as_json(result | ({"nsec": shown} if shown else {})))
     else:
-        _explain(settings.agent, npub(public_key), place, done, shown)
+        _explain(settings, npub(public_key), place, done, shown)
     _warn_if_unused(settings, public_key, place)
 
 
@@ -156,8 +164,10 @@ def _next_line(_prompt: str) -> str:
     return sys.stdin.readline(_MAX_STDIN_CHARS).rstrip("\r\n")
 
 
-def _explain(agent: str, owner: str, place: str, done: str, shown: str | None) -> None:
+def _explain(settings: Settings, owner: str, place: str, done: str, shown: str | None) -> None:
+    agent, has_relays = settings.agent, bool(settings.relays)
     what = {"shown": "This is the key", "imported": "Imported the key", "made": "Made a key"}[done]
+    ours = "sense-memory" if agent == "default" else f"sense-memory --agent {agent}"
     lines = [
         f"{what} of agent {agent!r}.",
         f"  public key  {owner}",
@@ -166,12 +176,17 @@ def _explain(agent: str, owner: str, place: str, done: str, shown: str | None) -
     lines += [f"  nsec        {shown}"] if shown else []
     lines += [
         "",
-        "Back it up now: this key is the only way to open the memory, and nobody can replace it.",
-        "Keep a copy outside this machine, on paper or in a password manager.",
-        "Whoever has it can read and write everything, so share it with nobody, and log it nowhere.",
+        "Back it up now: this key is the only way to open the memory, and nobody can",
+        "replace it. Keep a copy outside this machine, on paper or in a password manager.",
+        "Whoever has it can read and write everything: share it with nobody.",
     ]
-    if not shown:
-        lines.append("To see it for the copy: sense-memory init --show-nsec")
+    lines += [] if shown else [f"To see it for the copy: {ours} init --show-nsec"]
+    if done == "imported":
+        lines += ["", "Next, bring back what relays hold of it, or a backup:"]
+        lines += [] if has_relays else [f"  {ours} relays add wss://relay.example"]
+        lines += [f"  {ours} sync", f"  {ours} import FILE"]
+    elif done == "made":
+        lines += ["", f"Next: {ours} remember KEY VALUE"]
     typer.echo("\n".join(lines))
 
 
@@ -184,8 +199,8 @@ def _warn_if_unused(settings: Settings, public_key: str, place: str) -> None:
             secret, first = find_secret(settings)  # without a password: nobody is asked twice
     except SenseMemoryError as error:
         if not isinstance(error, KeyMissing) or error.locked != place:
-            typer.echo(f"warning: this key is not the one in use: {error}", err=True)
+            say("warning", f"this key is not the one in use: {error}")
         return
     with secret:
         if secret.public_key != public_key:
-            typer.echo(f"warning: this key is not the one in use: {first} comes first", err=True)
+            say("warning", f"this key is not the one in use: {first} comes first")

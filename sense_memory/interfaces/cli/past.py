@@ -10,19 +10,19 @@ import typer
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
 from sense_memory.interfaces.cli.memories import (
-    KeyArgument,
     memory_data,
     no_memory,
     show_memories,
     show_memory,
 )
+from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, quantity, safe
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
 
 
 if TYPE_CHECKING:
-    from sense_memory.models import Memory
+    from sense_memory.models import Memory, PersonaMemory
     from sense_memory.status import Status
     from sense_memory.store import MemoryStore
     from sense_memory.timeline import Version
@@ -32,17 +32,34 @@ WhenArgument = Annotated[
     typer.Argument(
         metavar="WHEN",
         show_default=False,
-        help='A date or time, such as 2027-01-15 (all of that day) or "2027-01-15 08:00"; or how long ago, '
-        'such as 3h or "2 days ago". Without an offset it is local time.',
+        help='A date or time, such as 2027-01-15 (the end of that day) or "2027-01-15 08:00", in local time '
+        'where it has no offset; or how long ago, such as 3h or "2 days ago".',
     ),
 ]
 
 
-@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory history user_timezone")
+PathArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY",
+        show_default=False,
+        help="The memory key; or DOMAIN/FACET/KEY, for a memory of the palace.",
+    ),
+]
+
+
+@app.command(
+    rich_help_panel=MEMORIES,
+    epilog=ends(
+        "sense-memory history user_timezone",
+        "sense-memory history user_timezone -n 1 --json",
+        codes={4: "nothing was ever kept under that key here"},
+    ),
+)
 def history(
     context: typer.Context,
     *,
-    key: KeyArgument,
+    key: PathArgument,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many versions at most.")
     ] = 20,
@@ -50,8 +67,8 @@ def history(
 ) -> None:
     """Show the versions of a memory, newest first, and what each one changed.
 
-    They are those that this ledger has seen; a relay holds the newest only. Of a forgotten memory
-    nothing is left but when it was forgotten. Exit code 4: the key is unknown here.
+    They are those that this ledger has seen; a relay holds the newest only. Of a forgotten memory nothing is left
+    but when it was forgotten.
     """
     invocation = of(context)
 
@@ -83,19 +100,28 @@ def _version(version: Version) -> dict[str, Any]:
     }
 
 
-@app.command("as-of", rich_help_panel=MEMORIES, epilog='Example: sense-memory as-of "1 min ago"')
+@app.command(
+    "as-of",
+    rich_help_panel=MEMORIES,
+    epilog=ends(
+        'sense-memory as-of "2 days ago"',
+        "sense-memory as-of 2025-01-15",
+        'sense-memory as-of "1 min ago" user_timezone',
+        codes={4: "there was no such memory then"},
+    ),
+)
 def as_of(
     context: typer.Context,
     when: WhenArgument,
     key: Annotated[
-        str | None, typer.Argument(metavar="KEY", show_default=False, help="Only this memory's value.")
+        str | None, typer.Argument(metavar="KEY", show_default=False, help="A memory key: only its value.")
     ] = None,
     _json: JsonOption = False,
 ) -> None:
-    """Show memories as they were at a time: all of them, or the value under a key.
+    """Show memories as they were at a time.
 
-    Known is what this ledger has seen; what was forgotten since is gone from the past too. Output is
-    that of `list`, and with a KEY that of `recall`. Exit code 4: there was no such memory then.
+    All of them, as `list` does, or with a KEY the value under it, as `recall` does. Known is what this ledger has
+    seen; what was forgotten since is gone from the past too.
     """
     from sense_memory.interfaces.cli.when import moment
 
@@ -133,24 +159,33 @@ def _show_value(invocation: Invocation, key: str, then: float, shown: str) -> No
     )
 
 
-@app.command(rich_help_panel=MEMORIES, epilog="Example: sense-memory undo user_timezone")
+@app.command(
+    rich_help_panel=MEMORIES,
+    epilog=ends(
+        "sense-memory undo user_timezone",
+        codes={
+            3: "brought back here, but fewer relays than --require-acks have it",
+            4: "this ledger knows no older value, or the memory was forgotten, which is final",
+        },
+    ),
+)
 def undo(
     context: typer.Context,
     *,
-    key: KeyArgument,
+    key: PathArgument,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Bring back the value before the last edit, and print it; undoing again goes further back.
+    """Bring back the value before the last edit, and print it.
 
-    Nothing is lost by it: the value becomes a new version, and the one it replaces stays in `history`.
-    Exit code 4: this ledger knows no older value, or the memory was forgotten, which is final.
+    Undoing again goes further back. Nothing is lost by it: the value becomes a new version, and the one it
+    replaces stays in `history`.
     """
     writing.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[Memory, writing.Written]:
+    async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory, writing.Written]:
         memory = await store.undo(key)
         if memory is None:
             raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no older value under {key!r} to go back to here")
@@ -159,4 +194,11 @@ def undo(
     memory, written = invocation.run(work)
     if not invocation.as_json:
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
-    writing.end(invocation, written, "brought back", memory_data(memory), require_acks)
+    writing.end(invocation, written, "brought back", _as_data(memory), require_acks)
+
+
+def _as_data(memory: Memory | PersonaMemory) -> dict[str, Any]:
+    from sense_memory.interfaces.cli.palace import naming
+    from sense_memory.models import PersonaMemory
+
+    return naming.memory_data(memory) if isinstance(memory, PersonaMemory) else memory_data(memory)

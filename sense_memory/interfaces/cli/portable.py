@@ -11,6 +11,7 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, of
+from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import BACKUP, app
 from sense_memory.interfaces.cli.text import as_json, quantity, size
 
@@ -30,21 +31,28 @@ _FATES: Final = {  # how lines were filed, in the words of the table
 }
 
 
-@app.command(rich_help_panel=BACKUP, epilog="Example: sense-memory export memories.jsonl --force")
+@app.command(
+    rich_help_panel=BACKUP,
+    epilog=ends(
+        "sense-memory export memories.jsonl --force",
+        "sense-memory export - | gzip > memories.jsonl.gz",
+        codes={2: "wrong usage, or the file exists; nothing was changed"},
+    ),
+)
 def export(
     context: typer.Context,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", show_default=False, help="Where to; `-` is stdout.")
+        Path, typer.Argument(metavar="FILE", show_default=False, help="Where to. `-` is stdout.")
     ],
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that exists.", show_default=False, metavar="")
     ] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Write everything the ledger holds into a file: one signed, encrypted event a line.
+    """Write everything the ledger holds into a file, one signed and encrypted event a line.
 
-    Without the key it is useless, so keep the key too, elsewhere: `sense-memory backup` does both. Any
-    Nostr tool can read the lines, and `sense-memory import` takes them back.
+    Without the key it is useless, so keep the key too, elsewhere: `backup` does both. Any Nostr tool can read the
+    lines, and `import` takes them back. A file that exists is only replaced with --force.
     """
     invocation = of(context)
     to_stdout = str(file) == "-"
@@ -75,18 +83,26 @@ def write_events(store: MemoryStore, target: Path | BinaryIO) -> int:
         return store.export(target, overwrite=True, progress=advance)
 
 
-@app.command("import", rich_help_panel=BACKUP, epilog="Example: sense-memory import memories.jsonl")
+@app.command(
+    "import",
+    rich_help_panel=BACKUP,
+    epilog=ends(
+        "sense-memory import memories.jsonl",
+        "gunzip < memories.jsonl.gz | sense-memory import -",
+        codes={0: "every line was taken", 1: "some were not, each with its reason; the others were"},
+    ),
+)
 def import_events(
     context: typer.Context,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", show_default=False, help="JSON lines of events; `-` is stdin.")
+        Path, typer.Argument(metavar="FILE", show_default=False, help="JSON lines of events. `-` is stdin.")
     ],
     _json: JsonOption = False,
 ) -> None:
-    """Take events from a file, such as an export: each line is verified, nothing newer is overwritten.
+    """Take events from a file, such as an export, and verify each.
 
-    Relays get what is new with the next sync. Exit code 1: some lines were not taken, each is listed
-    with its number and the reason; all the others were.
+    Nothing newer is overwritten, and repeating it changes nothing. Lines that can not be taken are listed with
+    their numbers and reasons. Relays get what is new with the next sync.
     """
     from sense_memory.interfaces.cli.tables import progress
 
@@ -99,7 +115,7 @@ def import_events(
         with progress("verifying", total) as advance:
             return await store.import_(source, progress=advance), bool(store.relays)
 
-    report, has_relays = invocation.run(work)
+    report, has_relays = invocation.run(work, creates=True)
     if invocation.as_json:
         typer.echo(as_json({"counts": dict(report.counts), "bad": [asdict(line) for line in report.bad]}))
     else:

@@ -1,28 +1,34 @@
 """The program `sense-memory`: its global options, its exit codes, and how errors leave it.
 
-Every error of the package's tree ends here as one sentence and an exit code. Anything else is a bug and
-keeps its plain traceback: no locals are ever printed, because a key could be among them.
+Every error of the package's tree ends here as one sentence and an exit code, as does wrong usage. Anything else
+is a bug and keeps its plain traceback: no locals are ever printed, because a key could be among them.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from sense_memory import __version__
 from sense_memory.errors import InvalidInput, SenseMemoryError
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, Stop, of
-from sense_memory.interfaces.cli.text import as_json, safe
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, Stop, of, say
+from sense_memory.interfaces.cli.pages import page, usage
+from sense_memory.interfaces.cli.text import as_json
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
+    from typer.models import CommandFunctionType
+
 MEMORIES = "Memories"
+PALACE = "Palace"
 RELAYS = "Relays"
 BACKUP = "Backup"
 SETUP = "Key and health"
@@ -31,16 +37,60 @@ _ORDER = (  # of `--help`: what one needs first stands first
     *("init", "doctor"),
     *("remember", "recall", "forget", "list", "history", "as-of", "undo", "journal", "recent"),
     *("drafts", "refresh"),
-    *("sync", "status", "relays", "relay"),
+    *("palace",),
+    *("sync", "watch", "status", "relays", "relay"),
     *("backup", "export", "import"),
+    *("completion",),
 )
+
+SHARED: Final = ("agent", "relay", "ledger", "env_file")  # global options that may stand after a command too
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it, and where it lives has changed
 _is_secret = re.compile(r"\s*n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
 
 
-class Commands(TyperGroup):
-    """The commands, with one way out for expected errors and none in for secret keys."""
+class Page:
+    """What every command and group has: its help page, and the global options wherever they stand."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its own parameters and the global options."""
+        found = list(super().get_params(ctx))  # type: ignore[misc]
+        root = ctx.find_root().command
+        return found if root is self else [*found, *getattr(root, "shared", ())]
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
+        """What follows the name in the usage line."""
+        return usage(self)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help page."""
+        formatter.write(page(self, ctx))
+
+
+class Command(Page, TyperCommand):
+    """A command."""
+
+
+class Group(Page, TyperGroup):
+    """A group of commands."""
+
+
+class Program(typer.Typer):
+    """A typer program whose commands have our help pages."""
+
+    def command(
+        self, name: str | None = None, **options: Any
+    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """As typer's."""
+        return super().command(name, **{"cls": Command, **options})
+
+
+class Commands(Group):
+    """All commands, with one way out for expected errors and none in for secret keys."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.shared = [_as_shared(param) for param in self.params if param.name in SHARED]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The commands in the order of `--help`."""
@@ -48,30 +98,55 @@ class Commands(TyperGroup):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Refuse a secret key among the arguments before anything could repeat it."""
+        for_programs = "--json" in args
         if any(_is_secret(arg) for arg in args):
-            raise typer.BadParameter(
+            problem = (
                 "a secret key must not be an argument: other programs and the shell's history see it. "
                 "Pass it on stdin, or paste it where `sense-memory init --import` asks for it."
             )
-        return super().make_context(info_name, args, parent, **extra)
+            _end(ExitCode.USAGE, "UsageError", problem, for_programs=for_programs)
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except _UsageError as error:
+            _end_of_usage(error, for_programs=for_programs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; an error of the tree becomes its sentence and an exit code."""
         try:
             return super().invoke(ctx)
         except Stop as stop:
-            _end(ctx, stop.code, stop.name, stop.message)
+            _end(stop.code, stop.name, stop.message, for_programs=_wants_json(ctx))
         except SenseMemoryError as error:
             code = ExitCode.USAGE if isinstance(error, InvalidInput) else ExitCode.ERROR
-            _end(ctx, code, type(error).__name__, str(error))
+            _end(code, type(error).__name__, str(error), for_programs=_wants_json(ctx))
         except _UsageError as error:
-            if not _wants_json(ctx):
-                raise  # typer shows the usage as well
-            _end(ctx, ExitCode.USAGE, "UsageError", error.format_message())
+            _end_of_usage(error, for_programs=_wants_json(ctx))
         except OSError as error:
             if error.filename is None:  # a closed pipe, for one: typer knows what to do
                 raise
-            _end(ctx, ExitCode.ERROR, "OSError", f"{error.filename}: {error.strerror}")
+            _end(
+                ExitCode.ERROR,
+                "OSError",
+                f"{error.filename}: {error.strerror}",
+                for_programs=_wants_json(ctx),
+            )
+
+
+def _as_shared(option: Any) -> Any:
+    """A global option as it is understood after a command, where it wins over what stands before."""
+    shared = copy.copy(option)
+    shared.expose_value, shared.hidden, shared.callback = False, True, _take
+    return shared
+
+
+def _take(context: Any, option: Any, value: Any) -> Any:
+    if value:
+        setattr(of(context), "relays" if option.name == "relay" else option.name, _plain(value))
+    return value
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else value
 
 
 def _wants_json(ctx: typer.Context) -> bool:
@@ -79,26 +154,59 @@ def _wants_json(ctx: typer.Context) -> bool:
     return of(ctx).as_json if ctx.obj is not None else bool(ctx.params.get("as_json"))
 
 
-def _end(ctx: typer.Context, code: ExitCode, name: str, message: str) -> NoReturn:
-    if _wants_json(ctx):
+def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
+    """Say what is wrong with a command line, and what a right one looks like."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        raise error  # typer shows the page
+    _end(ExitCode.USAGE, "UsageError", error.format_message(), for_programs=for_programs, ctx=error.ctx)
+
+
+def _end(code: ExitCode, name: str, message: str, *, for_programs: bool, ctx: Any = None) -> NoReturn:
+    if for_programs:
         typer.echo(as_json({"error": {"type": name, "message": message}}))
     else:
-        typer.echo(f"error: {safe(message)}", err=True)
+        say("error", message)
+        if ctx is not None:
+            typer.echo(f"{ctx.get_usage()}\nHelp: {ctx.command_path} --help", err=True)
     raise typer.Exit(code) from None
 
 
-app = typer.Typer(
+app = Program(
     name="sense-memory",
     cls=Commands,
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=(
-        "Exit codes: 0 done · 1 error · 2 wrong usage or input · 3 not replicated as asked · 4 not found.\n\n"
-        "A memory counts as kept once it is in the local ledger; relays get it then, or later.\n\n"
-        "Example: sense-memory remember user_timezone America/Vancouver"
-    ),
+    epilog="""\
+Exit codes:
+  0  done
+  1  an error, which is explained
+  2  wrong usage or input; nothing was changed
+  3  not replicated as asked: `sync`, and writes with --require-acks
+  4  not found
+
+Environment:
+  SENSE_MEMORY_HOME      The folder of keys, ledgers, config.toml and .env, instead of the platform's data folder.
+  SENSE_MEMORY_AGENT     Which agent, where --agent does not say it.
+  SENSE_MEMORY_KEY_FILE  A file with the secret key, instead of the agent's own.
+  SENSE_MEMORY_RELAYS    URLs, separated by commas or blanks, instead of those in config.toml.
+  NOSTR_NSEC             The secret key itself; a file that only you can read is safer.
+
+Files, in that folder:
+  keys/NAME.key     An agent's secret key; keys/NAME.ncryptsec is one with a password.
+  ledgers/NPUB.db   Its memories, signed and encrypted.
+  config.toml       Which relays carry copies; `relays add` writes it.
+  .env              The variables above, where the environment does not set them.
+
+Examples:
+  sense-memory init
+  sense-memory remember user_timezone America/Vancouver
+  sense-memory recall user_timezone
+  # Another agent of this machine, and one relay for once:
+  sense-memory list --agent bob --relay wss://relay.example
+""",
 )
 
 
@@ -113,20 +221,33 @@ def options(
     context: typer.Context,
     *,
     agent: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which agent of this machine. Default: `default`.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Which agent of this machine. Each has a key of its own. Default: default."
+        ),
     ] = None,
     relay: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="Use this relay instead of the configured ones; repeatable."),
+        typer.Option(metavar="URL", help="Use this relay instead of the configured ones. May be repeated."),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Use this ledger instead of the agent's own.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Use this ledger instead of the agent's own. Only writing and sync make a new one.",
+        ),
     ] = None,
     env_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Read this file instead of the home folder's .env.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Read this file instead of the .env in the home folder. It has to exist."
+        ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of text.", show_default=False, metavar="")
+        bool,
+        typer.Option(
+            "--json", help="Print JSON instead of text, for programs.", show_default=False, metavar=""
+        ),
     ] = False,
     _version: Annotated[
         bool,
@@ -142,7 +263,9 @@ def options(
 ) -> None:
     """A memory that belongs to an agent's key: kept here, signed and encrypted, copied to relays.
 
-    First make a key: `sense-memory init`. Then keep something: `sense-memory remember`.
-    For copies on other machines: `sense-memory relays add`, then `sense-memory sync`.
+    First make a key with `init`, then keep something with `remember`. For copies on other machines: `relays add`,
+    then `sync`. A memory counts as kept once it is in the local ledger; relays get it then, or later.
+
+    Global options may stand before the command or after it.
     """
     context.obj = Invocation(agent, tuple(relay) if relay else None, ledger, env_file, as_json)

@@ -6,14 +6,15 @@ import asyncio
 import signal
 from contextlib import suppress
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.errors import InvalidInput, KeyMissing, SenseMemoryError
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of, signer_of
-from sense_memory.interfaces.cli.program import RELAYS, app
-from sense_memory.interfaces.cli.text import as_json, quantity, safe
+from sense_memory.errors import InvalidInput, KeyMissing, RelayError, SenseMemoryError
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of, say, signer_of
+from sense_memory.interfaces.cli.pages import ends
+from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app
+from sense_memory.interfaces.cli.text import as_json, quantity
 
 
 if TYPE_CHECKING:
@@ -22,13 +23,19 @@ if TYPE_CHECKING:
     from sense_memory.nostr.signer import LocalSigner
     from sense_memory.settings import Settings
 
-commands = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+commands = Program(cls=Group, no_args_is_help=True)
 app.add_typer(
     commands,
     name="relays",
     rich_help_panel=RELAYS,
-    help="Which relays carry copies: add, remove, list.",
-    epilog="Example: sense-memory relays add wss://relay.example",
+    help="Choose the relays that carry copies.\n\nAny Nostr relay will do that takes events of kind 30078, 4 and 5; "
+    "three of them are a good number. Nothing is contacted that you did not name.",
+    epilog=ends("sense-memory relays list", "sense-memory relays add wss://relay.example"),
+)
+
+_RUNNING: Final = (
+    "A relay may be running already: `lsof -i :{port}` shows it, Ctrl-C in its terminal or `kill PID` ends it, and "
+    "`sense-memory relays add ws://127.0.0.1:{port}` uses it. A second one needs a --port and a --data file of its own."
 )
 
 UrlArgument = Annotated[
@@ -37,18 +44,48 @@ UrlArgument = Annotated[
 ]
 
 
-@commands.command(epilog="Example: sense-memory relays add wss://relay.example")
+@commands.command(
+    epilog=ends(
+        "sense-memory relays add wss://relay.example",
+        "# A relay of this machine, see `sense-memory relay`:",
+        "sense-memory relays add ws://127.0.0.1:7447",
+    )
+)
 def add(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> None:
-    """Add a relay to config.toml. Nothing is sent until the next sync or write."""
-    from sense_memory.relay.url import is_local, relay_url
+    """Add a relay to config.toml.
+
+    All agents of the home folder use it. It is not contacted before the next sync or write; `doctor` tells what it
+    allows.
+    """
+    from sense_memory.relay.url import is_local, is_same_relay, relay_url
 
     relay = relay_url(url)
-    _change(of(context), relay, lambda saved: saved if relay in saved else [*saved, relay], "added")
+    twins: list[str] = []
+    done = "added"
+
+    def with_it(saved: list[str]) -> list[str]:
+        nonlocal done, twins
+        done = "there already:" if relay in saved else "added"
+        twins = [known for known in saved if known != relay and is_same_relay(known, relay)]
+        return saved if relay in saved else [*saved, relay]
+
+    _change(of(context), relay, with_it, lambda: done)
+    for twin in twins:
+        say(
+            "warning",
+            f"{twin} is most likely the same relay, under another name for this machine; one is enough. "
+            f"Remove the other: sense-memory relays remove {relay}",
+        )
     if is_local(relay) and not of(context).as_json:
         typer.echo("It is on this machine: handy, but not a backup.")
 
 
-@commands.command(epilog="Example: sense-memory relays remove wss://relay.example")
+@commands.command(
+    epilog=ends(
+        "sense-memory relays remove wss://relay.example",
+        codes={4: "it is not among the relays in config.toml"},
+    )
+)
 def remove(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> None:
     """Remove a relay from config.toml, and cancel what this agent still had to send it.
 
@@ -64,10 +101,10 @@ def remove(context: typer.Context, url: UrlArgument, _json: JsonOption = False) 
             raise Stop(ExitCode.NOT_FOUND, "NotFound", f"{relay} is not among the relays in config.toml")
         return [known for known in saved if known != relay]
 
-    _change(invocation, relay, without, "removed", after=lambda settings: _cancelled(settings, relay))
+    _change(invocation, relay, without, lambda: "removed", after=lambda settings: _cancelled(settings, relay))
 
 
-@commands.command("list", epilog="Example: sense-memory relays list")
+@commands.command("list", epilog=ends("sense-memory relays list", "sense-memory relays list --json"))
 def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
     """List the relays in use, and where they are configured."""
     invocation = of(context)
@@ -97,7 +134,7 @@ def _cancelled(settings: Settings, relay: str) -> int:
         return asyncio.run(drop(signer, path)) if path.exists() else 0
     except SenseMemoryError as error:
         if not isinstance(error, KeyMissing) or error.locked is not None:
-            typer.echo(f"warning: what waits for it in the ledger stays there: {safe(str(error))}", err=True)
+            say("warning", f"what waits for it in the ledger stays there: {error}")
         return 0
 
 
@@ -105,7 +142,7 @@ def _change(
     invocation: Invocation,
     relay: str,
     change: Callable[[list[str]], list[str]],
-    done: str,
+    done: Callable[[], str],
     *,
     after: Callable[[Settings], int] | None = None,
 ) -> None:
@@ -125,9 +162,9 @@ def _change(
         typer.echo(as_json(result | ({} if cancelled is None else {"cancelled": cancelled})))
     else:
         waited = f" · {quantity(cancelled, 'event')} waited for it, cancelled" if cancelled else ""
-        typer.echo(f"{done} {relay} · {len(urls)} in {settings.home / NAME}{waited}")
+        typer.echo(f"{done()} {relay} · {len(urls)} in {settings.home / NAME}{waited}")
     if settings.origins["relays"] not in {NAME, "default"}:
-        typer.echo(f"warning: it has no effect yet: relays from {_origin(settings)} come first", err=True)
+        say("warning", f"it has no effect yet: relays from {_origin(settings)} come first")
 
 
 def _origin(settings: Settings) -> str:
@@ -147,11 +184,19 @@ def _listed(settings: Settings) -> dict[str, Any]:
     return {"relays": relays, "origin": settings.origins["relays"]}
 
 
-@app.command(rich_help_panel=RELAYS, epilog="Example: sense-memory relay --port 7447")
+@app.command(
+    rich_help_panel=RELAYS,
+    epilog=ends(
+        "sense-memory relay",
+        "sense-memory relay --port 7448 --data second.db",
+        codes={0: "it was ended", 1: "it could not start, for example because the port is taken"},
+    ),
+)
 def relay(
     context: typer.Context,
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, metavar="PORT", help="TCP port; 0 takes a free one.")
+        int,
+        typer.Option(min=0, max=65_535, metavar="PORT", help="TCP port on 127.0.0.1; 0 takes a free one."),
     ] = 7447,
     data: Annotated[
         Path | None,
@@ -159,14 +204,17 @@ def relay(
     ] = None,
     _json: JsonOption = False,
 ) -> None:
-    """Run a small relay on this machine, in the foreground; Ctrl-C ends it.
+    """Run a small relay on this machine, until Ctrl-C.
 
-    It listens on 127.0.0.1 only. Good for trying things out and for several agents on one machine; a
-    copy on the same machine is not a backup.
+    It listens on 127.0.0.1 only, and keeps its data. Good for trying things out and for several agents of one
+    machine; a copy on the same machine is not a backup.
     """
     invocation = of(context)
     path = data or invocation.settings().home / "relay.db"
-    asyncio.run(_serve(invocation, path, port))
+    try:
+        asyncio.run(_serve(invocation, path, port))
+    except RelayError as error:
+        raise Stop(ExitCode.ERROR, "RelayError", f"{error}. {_RUNNING.format(port=port)}") from None
 
 
 async def _serve(invocation: Invocation, path: Path, port: int) -> None:

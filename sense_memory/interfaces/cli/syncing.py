@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, no_relays, of
+from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.table import Table
 
     from sense_memory.relay.report import RelayReport, SyncReport
@@ -23,21 +26,46 @@ if TYPE_CHECKING:
 LOCAL = "this machine: not a backup"
 
 
-@app.command(rich_help_panel=RELAYS, epilog="Example: sense-memory sync")
+@app.command(
+    rich_help_panel=RELAYS,
+    epilog=ends(
+        "sense-memory sync",
+        "# Now and then: look for what a relay has lost, and send it again:",
+        "sense-memory sync --full",
+        "# Once, after a relay's limits or rules have changed:",
+        "sense-memory sync --retry-refused",
+        codes={
+            0: "every relay showed everything and holds everything",
+            3: "at least one does not; the table says why",
+        },
+    ),
+)
 def sync(
     context: typer.Context,
     full: Annotated[
         bool,
         typer.Option(
-            "--full", help="Compare everything instead of what is new.", show_default=False, metavar=""
+            "--full",
+            help="Look at everything instead of what is new; send again what went missing.",
+            show_default=False,
+            metavar="",
+        ),
+    ] = False,
+    retry_refused: Annotated[
+        bool,
+        typer.Option(
+            "--retry-refused",
+            help="Send once more what relays refused, or never took in a week; it is not tried again otherwise.",
+            show_default=False,
+            metavar="",
         ),
     ] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Bring ledger and relays in step now: fetch what is new, then send what is queued.
+    """Bring ledger and relays in step now.
 
-    Exit code 0: every relay showed everything and holds everything. 3: at least one does not, and the
-    table says why.
+    Fetches what is new and verifies it, then sends what is queued. A relay that fails loses nothing: what waits
+    stays queued here. Nothing newer is ever replaced by something older.
     """
     from sense_memory.interfaces.cli.tables import spinner
 
@@ -47,9 +75,9 @@ def sync(
         if not store.relays:
             raise no_relays()
         with spinner(f"asking {quantity(len(store.relays), 'relay')}"):
-            return await store.sync(full=full), store.status()
+            return await store.sync(full=full, retry_refused=retry_refused), store.status()
 
-    report, status = invocation.run(work)
+    report, status = invocation.run(work, creates=True)
     in_step = report.in_step and all(relay.holds_all for relay in status.relays)
     if invocation.as_json:
         relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
@@ -60,9 +88,12 @@ def sync(
         raise typer.Exit(ExitCode.NOT_REPLICATED)
 
 
-@app.command(rich_help_panel=RELAYS, epilog="Example: sense-memory status")
+@app.command(rich_help_panel=RELAYS, epilog=ends("sense-memory status", "sense-memory status --json"))
 def status(context: typer.Context, _json: JsonOption = False) -> None:
-    """Show whose memory this is, what is held here, and what each relay has of it. Asks no relay."""
+    """Show whose memory this is, what is held here, and what each relay has of it.
+
+    It asks no relay: the table says what each one accepted or showed so far. `doctor` asks them.
+    """
     invocation = of(context)
 
     async def work(store: MemoryStore) -> Status:
@@ -105,8 +136,12 @@ def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
         show(Text("Not everything is in step. Nothing is lost: what waits is queued here, try again later."))
 
 
-def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int]:
-    """The numbers of one relay's round, by column."""
+def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int | None]:
+    """The numbers of one relay's round, by column; None where it was not reached and nothing is known."""
+    waits = state.events.get("queued", 0) + state.events.get("parked", 0)
+    if relay.problem and not (relay.served or relay.sent):
+        unknown = dict.fromkeys(("new", "known", "other", "sent"))
+        return {**unknown, "refused": state.events.get("refused", 0), "waiting": waits}
     other = sum(relay.served.values()) - relay.served.get("new", 0) - relay.served.get("known", 0)
     return {
         "new": relay.served.get("new", 0),
@@ -114,7 +149,7 @@ def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int]:
         "other": other,
         "sent": relay.sent.get("accepted", 0),
         "refused": state.events.get("refused", 0),
-        "waiting": state.events.get("queued", 0) + state.events.get("parked", 0),
+        "waiting": waits,
     }
 
 
@@ -159,11 +194,13 @@ def _print_status(status: Status) -> None:
     from sense_memory.interfaces.cli.tables import show
 
     counts = status.counts
-    held = quantity(counts["heads"], "memory or journal entry", "memories and journal entries")
+    memories = quantity(counts["heads"] - counts["entries"], "memory", "memories")
+    entries = quantity(counts["entries"], "journal entry", "journal entries")
     lines = [
         f"agent   {status.npub}",
         f"ledger  {status.ledger}",
-        f"holds   {held} ({quantity(counts['events'], 'event')}, {counts['tombstones']:,} forgotten)",
+        f"holds   {memories} and {entries}",
+        f"        in {_events(counts)}",
     ]
     if counts["quarantined"]:
         waits = quantity(counts["quarantined"], "event")
@@ -174,6 +211,19 @@ def _print_status(status: Status) -> None:
         notes = [(relay.url, note) for relay in status.relays if (note := _note(relay))]
         show(*(Text(f"{url}: {one_line(note)}") for url, note in notes))
     show(Text(), Text(survival(status)))
+
+
+def _events(counts: Mapping[str, int]) -> str:
+    """All events of the ledger, as a sum of what they are."""
+    parts = {
+        "heads": f"{counts['heads']:,} current",
+        "older": quantity(counts["older"], "older version"),
+        "tombstones": f"{counts['tombstones']:,} of what was forgotten",
+        "deletions": quantity(counts["deletions"], "deletion request"),
+        "quarantined": f"{counts['quarantined']:,} dated ahead",
+    }
+    events, told = quantity(counts["events"], "event"), [parts[name] for name in parts if counts[name]]
+    return f"{events}: {', '.join(told)}" if len(told) > 1 else events
 
 
 def _relay_table(status: Status, now: float) -> Table:

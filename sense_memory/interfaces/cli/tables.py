@@ -49,16 +49,18 @@ def plain_table(*headers: str, numbers: Sequence[str] = ()) -> Table:
 
 def count_table(
     first: str,
-    rows: Sequence[tuple[Text, Mapping[str, int], Sequence[str]]],
+    rows: Sequence[tuple[Text, Mapping[str, int | None], Sequence[str]]],
     last: Sequence[str],
     *,
     always: Sequence[str],
 ) -> Table:
-    """A table of counts between words: columns of zeros are left out, but for those in `always`."""
+    """A table of counts between words: columns of zeros are left out, but for those in `always`; None is a dash."""
     names = [name for name in rows[0][1] if name in always or any(row[1][name] for row in rows)]
     table = plain_table(first, *names, *last, numbers=names)
     for label, counts, words in rows:
-        table.add_row(label, *(f"{counts[name]:,}" for name in names), *words)
+        table.add_row(
+            label, *("-" if counts[name] is None else f"{counts[name]:,}" for name in names), *words
+        )
     return table
 
 

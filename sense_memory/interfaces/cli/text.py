@@ -73,9 +73,9 @@ def one_line(text: str, limit: int | None = None) -> str:
     return safe(cut.replace("\r\n", "\n").replace("\n", "↵ ").replace("\t", " "))
 
 
-def as_json(value: Any) -> str:
-    """JSON that people can read too: indented, letters as they are, what is not printable escaped."""
-    shown = json.dumps(value, ensure_ascii=False, indent=2)
+def as_json(value: Any, *, indent: int | None = 2) -> str:
+    """JSON that people can read too: indented, or (None) on one line; what is not printable is escaped."""
+    shown = json.dumps(value, ensure_ascii=False, indent=indent)
     return "".join(char if char.isprintable() or char == "\n" else _json_escape(char) for char in shown)
 
 

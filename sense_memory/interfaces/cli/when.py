@@ -57,6 +57,18 @@ def moment(text: str, now: float) -> float:
     raise InvalidInput(problem)
 
 
+def duration(text: str) -> float:
+    """A length of time in seconds, such as "6h", "30 min" or "1 day".
+
+    Raises:
+        InvalidInput: something else, or no time at all.
+    """
+    found = _relative(text.strip())
+    if found is not None and found[2].lower() in _SECONDS and int(found[1]) and "ago" not in text.lower():
+        return float(int(found[1]) * _SECONDS[found[2].lower()])
+    raise InvalidInput(f'{text!r} is no length of time; give one such as 6h, "30 min" or "1 day"')
+
+
 def _span(text: str) -> tuple[float, float]:
     """When what an ISO text names begins, and when it is over: a day, an hour, … or a part of a second."""
     begin = datetime.fromisoformat(text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import LedgerError
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, too_few
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, too_few
 from sense_memory.interfaces.cli.text import as_json, quantity
 
 
@@ -30,13 +30,16 @@ WaitOption = Annotated[
     typer.Option(
         min=0,
         metavar="SECONDS",
-        help="How long relays may take; 0 leaves them for later. Never fails a write.",
+        help="How long relays may take, in seconds; 0 leaves them for later. A write never fails because of it.",
     ),
 ]
 AcksOption = Annotated[
     int,
     typer.Option(
-        min=0, metavar="N", help="Exit with code 3 unless N relays acknowledged.", show_default=False
+        min=0,
+        metavar="N",
+        help="Exit with code 3 unless N relays acknowledged it in that time.",
+        show_default=False,
     ),
 ]
 
@@ -125,12 +128,12 @@ def end(
         typer.echo(f"{done} · {sentence(written.copies)}")
     if written.acks < require_acks:
         what = "this" if len(written.ids) == 1 else "all of it"
-        typer.echo(f"error: {too_few(require_acks, written.acks, what)}", err=True)
+        say("error", too_few(require_acks, written.acks, what))
         raise typer.Exit(ExitCode.NOT_REPLICATED)
 
 
 def sentence(copies: Sequence[Copies]) -> str:
-    """Who has it, who waits and who refuses, such as "2 of 3 relays have it, 1 waits (wss://…: …)"."""
+    """Who has it and who has not, such as "2 of 3 relays have it, 1 has still to get it (wss://…: …)"."""
     if not copies:
         return "on this machine only: no relays are configured"
     whole = [relay for relay in copies if relay.held == relay.total]
@@ -139,10 +142,10 @@ def sentence(copies: Sequence[Copies]) -> str:
     refusing = [relay for relay in copies if relay.refused]
     waiting = [relay for relay in copies if relay not in whole and relay not in refusing]
     parts = [f"{len(whole)} of {len(copies)} relays have it" if whole else "no relay has it yet"]
-    if waiting:
-        parts.append(f"{len(waiting)} {'waits' if len(waiting) == 1 else 'wait'}")
+    if waiting and (whole or refusing):
+        parts.append(f"{len(waiting)} {'has' if len(waiting) == 1 else 'have'} still to get it")
     if refusing:
-        parts.append(f"{len(refusing)} {'refuses' if len(refusing) == 1 else 'refuse'}")
+        parts.append(f"{len(refusing)} {'refuses' if len(refusing) == 1 else 'refuse'} it")
     reasons = [f"{relay.url}: {relay.problem}" for relay in (*waiting, *refusing)]
     if len(reasons) == 1:
         return f"{', '.join(parts)} ({reasons[0]})"

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 from websockets.asyncio.server import serve
 
-from sense_memory import settings
+from sense_memory import LocalSigner, MemoryStore, settings
 from sense_memory.interfaces.cli import app
 from sense_memory.relay.embedded import EmbeddedRelay
 
@@ -208,3 +209,78 @@ def nsec():
 def secrets():
     """Every form of the agent's key that must never be shown."""
     return NSEC, HEX, HEX.upper(), bytes.fromhex(HEX).decode("latin-1")
+
+
+# ── The palace ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def long_ago(agent):
+    """Writes memories of the palace as the agent did so many days ago: pairs of days and what to do with a store."""
+
+    def write(*steps):
+        signer = LocalSigner.from_hex(HEX)
+        now, clock = time.time(), [0.0]
+        ledger = settings.ledger_path(settings.Settings.load().home, signer.public_key)
+
+        async def run():
+            options = {"ledger": ledger, "background": False, "clock": lambda: clock[0]}
+            async with MemoryStore(signer, **options) as store:
+                for days, step in steps:
+                    clock[0] = now - days * 86_400
+                    await step(store)
+
+        asyncio.run(run())
+
+    return write
+
+
+def kept(path, value="text", *themes, **options):
+    """A step of `long_ago`: a memory is remembered."""
+    return lambda store: store.persona_remember(*path.split("/"), value, themes, **options)
+
+
+@pytest.fixture
+def remembers():
+    return kept
+
+
+@pytest.fixture
+def palace(agent, long_ago):
+    """An agent with memories in every state: one superseded, two connected, one recalled."""
+    long_ago(
+        (400, kept("world/facts/old-news", "The fair was cancelled.", halflife_days=20)),
+        (120, kept("world/facts/tram", "Tram 28 runs every ten minutes.", "lisbon")),
+        (60, kept("people/facts/lisa-home", "Lisa lives in Berlin.", "lisa", "home")),
+        (25, kept("projects/decisions/voice", "We chose Orpheus over Kokoro.", "voice", "tts")),
+        (20, kept("projects/facts/voxrelay", "VoxRelay has a synthetic voice.", "voice", "tts")),
+        (5, kept("people/facts/lisa", "artist", "art", source="user")),
+        (3, kept("people/facts/lisa", "artist, teaches workshops", "art", "teaching")),
+        (2, kept("people/emotions/studio", "The studio felt like home.", "art")),
+        (1, lambda store: store.persona_connect("lisa", "studio")),
+    )
+    return agent
+
+
+@pytest.fixture
+def terminal_with_keys(home):
+    """Runs `python -m sense_memory …` on a terminal on which something is typed; returns exit code and what it shows."""
+
+    def run(keys, *args):
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "sense_memory", *args], stdin=theirs, stdout=theirs, stderr=theirs
+        ) as running:
+            os.close(theirs)
+            os.write(ours, keys.encode())
+            shown = b""
+            try:
+                while part := os.read(ours, 65_536):
+                    shown += part
+            except OSError:  # Linux says EIO where the other end has closed
+                pass
+            code = running.wait(20)
+        os.close(ours)
+        return code, shown.decode().replace("\r\n", "\n")
+
+    return run

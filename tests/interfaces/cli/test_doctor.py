@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import time
 
 import pytest
 
-from sense_memory import LocalSigner, MemoryStore
-from sense_memory.interfaces.cli.checks import State, check_clock
+from sense_memory import Holding, LocalSigner, MemoryStore
+from sense_memory.interfaces.cli import checks
+from sense_memory.interfaces.cli.checks import State, check_clock, check_holding
 
 
 def states(found):
@@ -83,7 +85,10 @@ def test_a_relay_whose_messages_are_too_small_for_our_largest_event_is_warned_ab
     assert states(found)[enough] == "ok"
 
 
-def test_a_relay_without_an_information_document_is_reachable_all_the_same(agent, ledger, refusing_relay):
+def test_a_relay_without_an_information_document_is_reachable_all_the_same(
+    agent, ledger, refusing_relay, monkeypatch
+):
+    monkeypatch.setattr(checks, "DOUBT_SECONDS", 0.2)
     agent("--relay", refusing_relay, "sync", code=3)
 
     found = agent.json("--relay", refusing_relay, "doctor")
@@ -164,4 +169,89 @@ def test_memories_dated_ahead_of_this_clock_are_a_hint_about_clocks(agent, nsec,
 
 
 def test_a_clock_from_before_this_program_fails():
-    assert check_clock(None, 1_000_000_000.0).state is State.FAIL
+    found = check_clock(None, 1_000_000_000.0)
+    assert found.state is State.FAIL
+    assert found.finding.startswith("reads 2001-09-09 ")
+
+
+def test_the_clock_is_shown_to_be_compared_with_another(agent, ledger):
+    shown = finding(agent.json("doctor"), "clock")
+
+    assert re.fullmatch(r"reads \d{4}-\d\d-\d\d \d\d:\d\d, and nothing here is dated later", shown)
+
+
+# ── What relays hold ────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_relay_holds_stands_below_it_with_what_to_do(agent, ledger, relay, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    before = agent("--relay", relay, "doctor").stdout
+    agent("--relay", relay, "sync")
+    after = agent("--relay", relay, "doctor").stdout
+
+    assert "\n  holds" in before
+    assert "warn  lacks 1 of the 1 event here: run `sense-memory sync`" in before
+    assert "ok    holds the 1 event that belongs there, exactly" in after
+
+
+def test_doctor_as_json_has_the_numbers(agent, ledger, relay, dead_relay):
+    agent("--relay", relay, "sync")
+    agent("remember", "later", "v")
+
+    found = agent.json("--relay", relay, "--relay", dead_relay, "doctor", code=1)
+
+    held, down = found["holdings"]
+    assert held == {
+        "url": relay,
+        "method": "negentropy",
+        "here": 2,
+        "there": 1,
+        "missing_there": 1,
+        "missing_here": 0,
+        "problem": "",
+    }
+    assert (down["url"], down["method"], down["there"]) == (dead_relay, "unknown", None)
+    assert down["problem"] == "refused the connection"
+    assert states(found)[f"holds {relay}"] == "warn"
+    assert f"holds {dead_relay}" not in states(found)  # its own line says what is wrong with it
+
+
+def test_doctor_changes_neither_relay_nor_ledger(agent, ledger, relay, tmp_path):
+    agent("--relay", relay, "sync")
+    agent("remember", "later", "v")
+
+    agent("--relay", relay, "doctor")
+
+    assert agent.json("--relay", relay, "status")["relays"][0]["events"] == {"acked": 1}
+    (report,) = agent.json("--relay", relay, "--ledger", tmp_path / "other.db", "sync")["relays"]
+    assert report["served"] == {"new": 1}
+
+
+@pytest.mark.parametrize(
+    ("holding", "state", "words"),
+    [
+        (Holding("u", "negentropy", 36, 36, 0, 0), "ok", "holds the 36 events that belong there, exactly"),
+        (Holding("u", "negentropy", 1, 1, 0, 0), "ok", "holds the 1 event that belongs there, exactly"),
+        (Holding("u", "negentropy", 36, 33, 3, 0), "warn", "lacks 3 of the 36 events here: run `sense-memory sync`"),
+        (Holding("u", "negentropy", 36, 38, 0, 2), "warn", "says it holds 2 that are not here: run `sense-memory sync`"),
+        (Holding("u", "negentropy", 36, 35, 3, 2), "warn", "lacks 3 of the 36 events here and says it holds 2 that"),
+        (Holding("u", "count", 36, 36, 0, 0), "ok", "counts 36 events, as many as belong there"),
+        (Holding("u", "count", 36, 40, 0, 4), "ok", "counts 40 events, at least 4 more than belong there"),
+        (Holding("u", "count", 36, 33, 3, 0), "warn", "at least 3 of the 36 events here are missing: run `sense-memory sync --full`"),
+        (Holding("u", "unknown", 36), "ok", "only `sense-memory sync --full` can tell"),
+        (Holding("u", "unknown", 36, problem="went silent"), "warn", "could not be asked what it holds: went silent"),
+    ],
+)  # fmt: skip
+def test_a_holding_in_words(holding, state, words):
+    check = check_holding(holding)
+
+    assert (check.name, check.state) == ("holds u", state)
+    assert words in check.finding
+
+
+def test_a_silent_relay_does_not_hold_up_the_doctor(agent, ledger, silent_relay, monkeypatch):
+    monkeypatch.setattr(checks, "DOUBT_SECONDS", 0.2)
+
+    found = agent.json("--relay", silent_relay, "doctor")
+
+    assert "neither compares nor counts" in finding(found, f"holds {silent_relay}")

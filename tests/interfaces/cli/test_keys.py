@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from sense_memory import keychain
+from sense_memory import BadKey, LocalSigner, keychain
 from sense_memory.interfaces.cli import app, invocation, keys
 from sense_memory.keyfile import read_secret, write_ncryptsec
 from sense_memory.nostr.keys import npub, parse_secret
@@ -33,12 +33,41 @@ def test_init_makes_a_private_key_file_and_shows_the_public_key_only(cli, key_fi
     assert (mode(key_file), mode(key_file.parent), mode(key_file.parent.parent)) == (0o600, 0o700, 0o700)
 
 
-def test_init_explains_the_backup_in_three_to_five_lines(cli):
-    explanation = cli("init").stdout.partition("\n\n")[2].splitlines()
+def test_init_explains_the_backup_in_a_few_lines_that_fit_80_columns(cli):
+    shown, explanation, following = cli("init").stdout.split("\n\n")
 
-    assert 3 <= len(explanation) <= 5
-    assert "Back it up" in explanation[0]
-    assert all(len(line) <= 100 for line in explanation)
+    assert 3 <= len(explanation.splitlines()) <= 5
+    assert explanation.startswith("Back it up")
+    assert all(len(line) <= 80 for line in f"{explanation}\n{following}".splitlines())
+    assert all(len(line) <= 80 for line in shown.splitlines() if "/" not in line)  # a path has its length
+    assert following == "Next: sense-memory remember KEY VALUE\n"
+
+
+def test_after_an_import_comes_what_brings_the_memory_back(cli, nsec):
+    following = cli("--agent", "bob", "init", "--import", stdin=nsec).stdout.split("\n\n")[2].splitlines()
+
+    assert [line.strip() for line in following[1:]] == [
+        "sense-memory --agent bob relays add wss://relay.example",
+        "sense-memory --agent bob sync",
+        "sense-memory --agent bob import FILE",
+    ]
+
+
+def test_a_missing_key_is_explained_with_the_agent_it_is_missing_for(cli):
+    assert "Make one with `sense-memory init`" in cli("list", code=1).stderr
+
+    found = cli("list", "--agent", "bob", code=1).stderr
+    assert "no secret key of agent bob found" in found
+    assert "Make one with `sense-memory --agent bob init`" in found
+
+
+def test_a_public_key_in_place_of_the_secret_one_is_recognised(cli, nsec):
+    with LocalSigner.from_nsec(nsec)._secret as secret:
+        public = npub(secret.public_key)
+
+    assert "this is an npub, the public half" in cli("init", "--import", stdin=public, code=2).stderr
+    with pytest.raises(BadKey, match="this is an npub, the public half"):
+        LocalSigner.from_nsec(public)
 
 
 def test_a_key_is_never_overwritten(cli, key_file, nsec):

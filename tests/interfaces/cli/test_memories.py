@@ -111,7 +111,7 @@ def test_a_missing_key_names_the_relays_it_was_last_in_step_with(agent, relay):
 
 def test_a_key_that_breaks_the_rules_exits_with_2(agent):
     for key in ("a/b", "..", "~x", "a\nb"):
-        assert "a key must" in agent("remember", key, "v", code=2).stderr
+        assert "a memory key must" in agent("remember", key, "v", code=2).stderr
     assert agent.json("recall", "a/b", code=2)["error"]["type"] == "InvalidAddress"
 
 
@@ -174,7 +174,7 @@ def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
     [
         ('{"key": "a", "value": "1"}\n{"key": "b"', "line 2 is not JSON"),
         ('{"key": "a", "value": "1"}\n{"key": "b"}', 'line 2 is not an object with "key" and "value"'),
-        ('{"key": "a", "value": "1"}\n{"key": "b/c", "value": "2"}', "line 2: a key must not hold"),
+        ('{"key": "a", "value": "1"}\n{"key": "b/c", "value": "2"}', "line 2: a memory key must not hold"),
         ('{"a": "1", "b": 2}', "entry 2: a value must be text"),
         ('[{"key": "a", "value": "1"}, 7]', "entry 2 is not an object"),
         ("\xff", "not UTF-8"),

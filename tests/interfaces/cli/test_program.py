@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import subprocess
 import sys
 
@@ -14,6 +13,7 @@ from typer.testing import CliRunner
 
 from sense_memory import MemoryStore, __version__
 from sense_memory.interfaces.cli import app
+from sense_memory.interfaces.cli.invocation import say
 
 
 def walk(command=None, path=()):
@@ -29,45 +29,7 @@ COMMANDS = dict(walk())
 LEAVES = {path: command for path, command in COMMANDS.items() if not hasattr(command, "commands")}
 
 
-# ── Help ────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_every_command_has_a_help_text_and_an_example(cli, path):
-    shown = cli(*path, "--help").stdout
-
-    assert len(COMMANDS[path].help.split()) >= 4
-    assert f"Example: sense-memory {path[0]}" in shown
-    for option in COMMANDS[path].params:
-        assert option.help, f"{option.name} has no help"
-
-
-def test_every_example_of_the_help_works(agent, relay, monkeypatch):
-    monkeypatch.setenv("SENSE_MEMORY_RELAYS", relay)
-    examples = [command.epilog.removeprefix("Example: sense-memory ") for command in COMMANDS.values()]
-    agent("remember", "user_timezone", "x")
-    agent("remember", "user_timezone", "y")
-    agent("export", "memories.jsonl")
-
-    for example in examples:
-        arguments = shlex.split(example)
-        if arguments[0] in {
-            "relay",
-            "backup",
-        }:  # runs for ever; needs a terminal: they have tests of their own
-            continue
-        code = {"init": 1, "forget": 0}.get(arguments[0], 0)  # the agent has a key already
-        if arguments[0] == "forget":
-            arguments[1] = "another"
-        agent(*arguments, code=code)
-
-
-def test_the_help_documents_the_exit_codes(cli):
-    shown = " ".join(cli("--help").stdout.split())
-
-    for code in ("0 done", "1 error", "2 wrong usage", "3 not replicated", "4 not found"):
-        assert code in shown
-    assert "Example: sense-memory" in shown
+# ── Usage ───────────────────────────────────────────────────────────────────────────────
 
 
 def test_version(cli):
@@ -100,6 +62,38 @@ def test_json_means_the_same_before_and_after_the_command(agent, command):
     json.loads(before.stdout)
 
 
+# ── Options before and after ────────────────────────────────────────────────────────────
+
+
+def test_global_options_mean_the_same_before_and_after_the_command(agent, relay, tmp_path):
+    agent("--agent", "bob", "init")
+    agent("remember", "k", "bob's", "--agent", "bob", "--ledger", tmp_path / "bob.db")
+    (tmp_path / "my.env").write_text(f"SENSE_MEMORY_RELAYS={relay}\n")
+
+    for ledger in (
+        ("--agent=bob", f"--ledger={tmp_path / 'bob.db'}"),
+        ("--ledger", tmp_path / "bob.db", "--agent", "bob"),
+    ):
+        assert agent(*ledger, "recall", "k").stdout == "bob's"
+        assert agent("recall", *ledger, "k").stdout == "bob's"
+        assert agent("recall", "k", *ledger).stdout == "bob's"
+    assert agent("relays", "list", "--env-file", "my.env").stdout.startswith(relay)
+    assert agent("relays", "--env-file", "my.env", "list").stdout.startswith(relay)
+
+
+def test_what_stands_after_the_command_wins(cli):
+    before = ("--relay", "wss://a.example", "--relay", "wss://b.example")
+
+    assert cli(*before, "relays", "list").stdout == "wss://a.example\nwss://b.example\n"
+    assert cli(*before, "relays", "list", "--relay", "wss://c.example").stdout == "wss://c.example\n"
+
+
+def test_a_value_that_looks_like_an_option_stays_a_value_behind_two_dashes(agent):
+    agent("remember", "k", "--", "--agent")
+
+    assert agent("recall", "k").stdout == "--agent"
+
+
 # ── Errors ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -126,6 +120,61 @@ def test_wrong_usage_is_json_too_where_that_is_asked_for_first(cli, arguments, m
 
     assert error["type"] == "UsageError"
     assert error["message"].startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        (["recall"], "Usage: sense-memory recall [OPTIONS] KEY\nHelp: sense-memory recall --help\n"),
+        (
+            ["remember"],
+            "Usage: sense-memory remember [OPTIONS] [KEY] [VALUE]\nHelp: sense-memory remember --help\n",
+        ),
+        (
+            ["relays", "ad"],
+            "Usage: sense-memory relays [OPTIONS] COMMAND ...\nHelp: sense-memory relays --help\n",
+        ),
+        (["--nope"], "Usage: sense-memory [OPTIONS] COMMAND ...\nHelp: sense-memory --help\n"),
+    ],
+)
+def test_wrong_usage_is_an_error_like_any_other_and_shows_what_is_right(cli, process, arguments, usage):
+    shown = cli(*arguments, code=2).stderr
+
+    assert shown.startswith("error: ")
+    assert shown.partition("\n")[2] == usage
+
+
+def test_an_error_is_wrapped_on_a_terminal_and_one_line_elsewhere(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    say("error", "word " * 30)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    say("error", "word " * 30 + "\x1b[31m")
+
+    first, *wrapped = capsys.readouterr().err.splitlines()
+    assert len(first) > 150
+    assert len(wrapped) == 3
+    assert all(len(line) < 60 for line in wrapped)
+    assert [line[:2] for line in wrapped] == ["er", "  ", "  "]
+    assert "\\u001b[31m" in wrapped[-1]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["recall", "k"], ["list"], ["recent"], ["history", "k"], ["as-of", "now"], ["undo", "k"], ["status"], ["drafts"],
+     ["export", "x.jsonl"], ["palace"], ["palace", "recall", "a/b/c"], ["refresh", "k"], ["journal", "--remove", "12345678"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_reading_a_ledger_that_is_not_there_is_an_error_and_makes_none(agent, tmp_path, command):
+    shown = agent("--ledger", tmp_path / "typo.db", *command, code=2).stderr
+
+    assert shown.startswith(f"error: there is no ledger {tmp_path / 'typo.db'}; nothing was made.")
+    assert not (tmp_path / "typo.db").exists()
+
+
+def test_what_writes_makes_the_ledger_that_was_named(agent, tmp_path):
+    agent("remember", "k", "v", "--ledger", tmp_path / "new.db")
+
+    assert agent("recall", "k", "--ledger", tmp_path / "new.db").stdout == "v"
 
 
 def test_a_setting_that_can_not_be_used_exits_with_2_and_says_where_it_came_from(cli, monkeypatch):
@@ -196,11 +245,30 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("export",): [["all.jsonl"], ["-"]],
         ("import",): [["all.jsonl"], ["-"]],
         ("sync",): [[]],
+        ("watch",): [["--seconds", "0.3"]],
         ("status",): [[]],
         ("relay",): [["--port", relay.rpartition(":")[2]]],
         ("relays", "add"): [["wss://a.example"], ["nonsense"]],
         ("relays", "remove"): [["wss://a.example"]],
         ("relays", "list"): [[]],
+        ("completion",): [["bash"], ["nonsense"]],
+        ("palace", "remember"): [["a/b/c", "x"], ["a/b/d", "y", "--connect", "a/b/c"], ["none"]],
+        ("palace", "recall"): [["a/b/c"], ["none"]],
+        ("palace", "show"): [["a/b/c"], ["none"]],
+        ("palace", "search"): [["x"]],
+        ("palace", "list"): [[], ["a/b"]],
+        ("palace", "as-of"): [["now"]],
+        ("palace", "connect"): [["a/b/c", "a/b/d"]],
+        ("palace", "disconnect"): [["a/b/c", "a/b/d"]],
+        ("palace", "dismiss"): [["a/b/c", "none"]],
+        ("palace", "contradict"): [["a/b/c", "a/b/d"]],
+        ("palace", "introspect"): [[], ["--schedule", "1h", "--count", "1"]],
+        ("palace", "compress"): [[]],
+        ("palace", "prune"): [["--dry-run"], ["--yes"]],
+        ("palace", "stats"): [[]],
+        ("palace", "domains"): [[]],
+        ("palace", "facets"): [["a"], ["none"]],
+        ("palace", "forget"): [["a/b/c"]],
     }
     assert set(LEAVES) == set(tried)
     shown = ""

@@ -34,8 +34,8 @@ def test_relays_are_added_listed_and_removed_and_stay_so(cli, config):
 
 
 def test_adding_a_relay_twice_changes_nothing(cli, config):
-    cli("relays", "add", A)
-    cli("relays", "add", A)
+    assert cli("relays", "add", A).stdout == f"added {A} · 1 in {config}\n"
+    assert cli("relays", "add", f"{A}/").stdout == f"there already: {A} · 1 in {config}\n"
 
     assert tomllib.loads(config.read_text()) == {"relays": [A]}
 
@@ -54,6 +54,25 @@ def test_relays_as_json(cli, config):
 def test_a_relay_on_this_machine_is_never_called_a_backup(cli):
     assert "not a backup" in cli("relays", "add", "ws://localhost:7447").stdout
     assert cli("relays", "list").stdout == "ws://localhost:7447  (this machine: not a backup)\n"
+
+
+def test_one_relay_of_this_machine_under_two_names_is_pointed_out(cli, config):
+    cli("relays", "add", "ws://127.0.0.1:7447")
+
+    shown = cli("relays", "add", "ws://localhost:7447").stderr
+
+    assert shown.startswith("warning: ws://127.0.0.1:7447 is most likely the same relay")
+    assert "sense-memory relays remove ws://localhost:7447" in shown
+    assert cli("relays", "add", "ws://localhost:7448").stderr == ""
+    assert len(tomllib.loads(config.read_text())["relays"]) == 3
+
+
+def test_a_url_that_is_refused_is_named(cli, monkeypatch):
+    assert cli("relays", "add", "https://a.example", code=2).stderr.startswith("error: https://a.example: ")
+    monkeypatch.setenv("SENSE_MEMORY_RELAYS", f"{A} ws://b.example")
+    shown = cli("relays", "list", code=2).stderr
+    assert "ws://b.example: ws:// is not encrypted" in shown
+    assert shown.endswith("(URL 2 of 2)\n")
 
 
 @pytest.mark.parametrize(
@@ -201,4 +220,15 @@ def test_a_port_that_is_taken_is_one_sentence(cli, relay):
     result = cli("relay", "--port", relay.rpartition(":")[2], code=1)
 
     assert result.stderr.count("\n") == 1
-    assert "can not listen" in result.stderr
+    assert "can not listen (Address already in use)" in result.stderr
+    assert f"`lsof -i :{relay.rpartition(':')[2]}` shows it" in result.stderr
+    assert f"`sense-memory relays add {relay}` uses it" in result.stderr
+
+
+def test_a_data_file_that_another_relay_uses_is_one_sentence(cli, start_relay, tmp_path):
+    start_relay(path=tmp_path / "mine.db")
+
+    result = cli("relay", "--port", "0", "--data", tmp_path / "mine.db", code=1)
+
+    assert "another relay is using the file" in result.stderr
+    assert "a --data file of its own" in result.stderr

@@ -67,6 +67,8 @@ def test_a_relay_that_is_down_makes_sync_exit_with_3_and_the_others_are_served(a
 
     assert f"{relay}: in step" in result.stdout
     assert f"{dead_relay}: refused the connection" in result.stdout
+    row = next(line for line in result.stdout.splitlines() if line.startswith(f"{dead_relay} "))
+    assert row.split()[1:4] == ["-", "-", "-"]  # not reached: that is not 0
     assert "Nothing is lost" in result.stdout
     found = agent.json(*both, "sync", code=3)
     assert [report["in_step"] for report in found["relays"]] == [True, False]
@@ -82,6 +84,15 @@ def test_a_relay_that_refuses_makes_sync_exit_with_3_now_and_later(agent, refusi
     assert f"{refusing_relay}: blocked (1)" in result.stdout
     assert "\x1b" not in result.stdout
     assert agent.json("--relay", refusing_relay, "sync", code=3)["in_step"] is False
+
+
+def test_what_a_relay_refused_is_sent_again_only_to_whoever_asks_for_it(agent, refusing_relay):
+    agent("--relay", refusing_relay, "remember", "k", "v")
+    for options, sent in (((), {}), (("--full",), {}), (("--retry-refused",), {"refused": 1})):
+        found = agent.json("--relay", refusing_relay, "sync", *options, code=3)
+        assert found["relays"][0]["sent"] == sent
+        assert found["relays"][0]["events"] == {"refused": 1}
+    assert "--retry-refused" in agent("sync", "--help").stdout
 
 
 def test_sync_without_relays_exits_with_2_and_a_hint(agent):
@@ -125,7 +136,10 @@ def test_status_names_owner_ledger_counts_and_each_relay(agent, relay, home):
 
     assert "npub1" in shown
     assert str(home / "ledgers") in shown
-    assert "1 forgotten" in shown
+    assert (
+        "holds   0 memories and 0 journal entries\n        in 2 events: 1 of what was forgotten, 1 deletion request\n"
+        in shown
+    )
     assert f"{relay}    " in shown or f"{relay}  " in shown
     assert "this machine: not a backup" in shown
     assert shown.splitlines()[-1].startswith("If this machine were lost, the memory would be lost")
@@ -152,8 +166,33 @@ def test_status_as_json(agent, relay):
 
 
 def test_status_of_an_agent_without_memories_or_relays(agent):
-    assert "0 memories and journal entries" in agent("status").stdout
+    assert "holds   0 memories and 0 journal entries\n        in 0 events\n" in agent("status").stdout
     assert agent.json("status")["relays"] == []
+
+
+def test_the_counts_of_status_add_up(agent):
+    for value in ("1", "2", "3"):
+        agent("remember", "a", value)
+    agent("remember", "b", "v")
+    agent("remember", "c", "v")
+    agent("forget", "b")
+    for text in ("one", "two"):
+        agent("journal", text)
+
+    shown = agent("status").stdout
+    counts = agent.json("status")["counts"]
+
+    assert "holds   2 memories and 2 journal entries\n" in shown
+    assert "in 8 events: 4 current, 2 older versions, 1 of what was forgotten, 1 deletion request\n" in shown
+    assert counts == {
+        "heads": 4,
+        "entries": 2,
+        "events": 8,
+        "older": 2,
+        "tombstones": 1,
+        "deletions": 1,
+        "quarantined": 0,
+    }
 
 
 def status_of(*relays):

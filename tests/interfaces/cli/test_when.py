@@ -6,7 +6,7 @@ import pytest
 
 from sense_memory import InvalidInput
 from sense_memory.interfaces.cli.text import age, iso
-from sense_memory.interfaces.cli.when import moment
+from sense_memory.interfaces.cli.when import duration, moment
 
 
 NOW = 1_800_000_000.5  # 2027-01-15 08:00:00.5 UTC
@@ -113,3 +113,16 @@ def test_what_is_no_time_is_refused_with_examples(text):
 def test_a_time_to_come_is_refused(text):
     with pytest.raises(InvalidInput, match=r"has not come yet|is no time"):
         moment(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("6h", 21_600), ("30 min", 1_800), ("1 day", 86_400), (" 2 Weeks ", 14 * 86_400)]
+)
+def test_a_length_of_time(text, seconds):
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0h", "6", "h", "6h ago", "-6h", "2027-01-15", "soon"])
+def test_what_is_no_length_of_time_is_refused(text):
+    with pytest.raises(InvalidInput, match="is no length of time"):
+        duration(text)

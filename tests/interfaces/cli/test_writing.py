@@ -23,7 +23,7 @@ def test_every_write_reports_the_relay_that_waits_and_exits_with_0(agent, relay,
     result = agent("--relay", relay, "--relay", dead_relay, *arguments)
 
     assert result.stdout.endswith(
-        f" · 1 of 2 relays have it, 1 waits ({dead_relay}: refused the connection)\n"
+        f" · 1 of 2 relays have it, 1 has still to get it ({dead_relay}: refused the connection)\n"
     )
 
 
@@ -51,7 +51,7 @@ def test_f02_with_all_relays_down_local_commands_work_and_status_explains(agent,
     agent(*down, "journal", "hello")
     agent(*down, "forget", "other")
 
-    assert kept.stdout == f"kept · no relay has it yet, 1 waits ({dead_relay}: refused the connection)\n"
+    assert kept.stdout == f"kept · no relay has it yet ({dead_relay}: refused the connection)\n"
     assert agent(*down, "recall", "k").stdout == "v"
     assert [m["key"] for m in agent.json(*down, "list")] == ["k"]
     assert len(agent.json(*down, "recent")) == 1
@@ -79,7 +79,7 @@ def test_what_waited_is_sent_by_the_next_command_that_reaches_the_relay(agent, r
 def test_wait_0_contacts_no_relay(agent, relay):
     result = agent("--relay", relay, "remember", "k", "v", "--wait", "0")
 
-    assert result.stdout == f"kept · no relay has it yet, 1 waits ({relay}: not contacted)\n"
+    assert result.stdout == f"kept · no relay has it yet ({relay}: not contacted)\n"
     assert agent.json("--relay", relay, "status")["relays"][0]["last_complete"] is None
 
 
@@ -89,13 +89,13 @@ def test_a_relay_that_never_answers_costs_the_wait_and_no_more(agent, silent_rel
     result = agent("--relay", silent_relay, "remember", "k", "v", "--wait", "0.2")
 
     assert time.monotonic() - begun < IDLE_SECONDS / 2  # what the connection itself would have waited
-    assert result.stdout == f"kept · no relay has it yet, 1 waits ({silent_relay}: no answer within 0.2 s)\n"
+    assert result.stdout == f"kept · no relay has it yet ({silent_relay}: no answer within 0.2 s)\n"
 
 
 def test_p02_with_all_relays_refusing_required_acks_exit_with_3_and_the_memory_is_kept(agent, refusing_relay):
     result = agent("--relay", refusing_relay, "remember", "k", "v", "--require-acks", "1", code=3)
 
-    assert result.stdout == f"kept · no relay has it yet, 1 refuses ({refusing_relay}: blocked)\n"
+    assert result.stdout == f"kept · no relay has it yet, 1 refuses it ({refusing_relay}: blocked)\n"
     assert result.stderr == "error: 0 relays acknowledged this, 1 were asked for; it is kept here\n"
     assert agent("--relay", refusing_relay, "recall", "k").stdout == "v"
 
@@ -159,16 +159,16 @@ def copies(url, state, problem=""):
         ([copies("wss://a", "acked"), copies("wss://b", "confirmed")], "2 relays have it"),
         (
             [copies("wss://a", "acked"), copies("wss://b", "acked"), copies("wss://c", "queued", "gone")],
-            "2 of 3 relays have it, 1 waits (wss://c: gone)",
+            "2 of 3 relays have it, 1 has still to get it (wss://c: gone)",
         ),
-        ([copies("wss://a", "refused", "blocked")], "no relay has it yet, 1 refuses (wss://a: blocked)"),
+        ([copies("wss://a", "refused", "blocked")], "no relay has it yet, 1 refuses it (wss://a: blocked)"),
         (
             [
                 copies("wss://a", "queued", "gone"),
                 copies("wss://b", "queued", "late"),
                 copies("wss://c", "refused", "no"),
             ],
-            "no relay has it yet, 2 wait, 1 refuses\n  wss://a: gone\n  wss://b: late\n  wss://c: no",
+            "no relay has it yet, 2 have still to get it, 1 refuses it\n  wss://a: gone\n  wss://b: late\n  wss://c: no",
         ),
     ],
 )

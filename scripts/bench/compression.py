@@ -1,0 +1,128 @@
+"""What a palace costs in a prompt: tokens against a plain listing, key facts that survive, and the time.
+
+The palace is the one of the tests, 200 memories with labelled facts; the time is that of as many memories
+as the run has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from sense_memory import PersonaMemory
+from sense_memory.palace import Columns, compress, estimated_tokens
+
+from .figure import Figure, Rule
+from .stage import in_turn
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .stage import Stage
+
+_NOW: Final = 1_775_000_000.0
+_DAY: Final = 86_400.0
+_PALACE: Final = Path(__file__).parents[2] / "tests" / "palace" / "palace_200.jsonl"
+_ALL_TOKENS: Final = 100_000
+_LIMIT_MS: Final = 50.0
+
+
+def measure(stage: Stage) -> list[Figure]:
+    """The figures of compression."""
+    stage.say("a palace of 200 in a prompt")
+    rows = [json.loads(row) for row in _PALACE.read_text(encoding="utf-8").splitlines()]
+    items = _palace(rows, len(rows))
+    return [
+        _tokens(items),
+        _facts(rows, items, _ALL_TOKENS, "all"),
+        _facts(rows, items, 500, "in 500 tokens"),
+        _time(stage, _palace(rows, stage.count)),
+    ]
+
+
+def _tokens(items: Sequence[PersonaMemory]) -> Figure:
+    listing = "\n".join(f"{item.path}: {item.value}" for item in items)
+    shown = compress(items, _NOW, max_tokens=_ALL_TOKENS)
+    floor = float(estimated_tokens(listing))
+    return Figure(
+        "a palace of 200, all of it", "tokens", float(shown.tokens), floor, "plain listing", Rule.RATIO, 0.85
+    )
+
+
+def _facts(rows: Sequence[Any], items: Sequence[PersonaMemory], max_tokens: int, which: str) -> Figure:
+    shown = compress(items, _NOW, max_tokens=max_tokens)
+    text = _plain(shown.text)
+    facts = [fact for row in rows if row["path"] in set(shown.included) for fact in row["facts"]]
+    kept = sum(_stands(fact, text) for fact in facts)
+    return Figure(
+        f"key facts that survive, {which}",
+        "%",
+        100.0 * kept / len(facts),
+        float(len(facts)),
+        f"facts of {len(shown.included)} memories",
+        Rule.AT_LEAST,
+        95.0,
+    )
+
+
+def _stands(fact: str | list[str], text: str) -> bool:
+    if isinstance(fact, list):
+        return any(_stands(one, text) for one in fact)
+    words = [re.escape(_plain(side)) for side in fact.split(" > ")]
+    return re.search(r".{0,24}?(?:>|over|instead of|rather than).{0,8}?".join(words), text) is not None
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", re.sub("[-_]", " ", text.lower()))
+
+
+def _time(stage: Stage, items: Sequence[PersonaMemory]) -> Figure:
+    stage.say("compression, the default budget")
+    relevances = Columns.of(items).relevances(_NOW)
+    value, floor = in_turn(
+        max(stage.repeat, 5),
+        lambda: _seconds(lambda: compress(items, _NOW, relevances=relevances)),
+        lambda: _seconds(lambda: np.argsort(-relevances, kind="stable")),
+    )
+    return Figure(
+        f"compress {len(items):,} memories, relevances known",
+        "ms",
+        value * 1e3,
+        floor * 1e3,
+        "sorting their relevances",
+        Rule.AT_MOST,
+        _LIMIT_MS * max(1.0, 3 * len(items) / 100_000),
+    )
+
+
+def _palace(rows: Sequence[Any], count: int) -> list[PersonaMemory]:
+    """The rows, again and again under other keys, of every age below that of fading."""
+    found = []
+    for index in range(count):
+        row = rows[index % len(rows)]
+        domain, facet, key = row["path"].split("/")
+        written = _NOW - index * 37 % 450 / 10 * _DAY
+        found.append(
+            PersonaMemory(
+                domain=domain,
+                facet=facet,
+                key=key if index < len(rows) else f"{key}-{index}",
+                value=row["value"],
+                created_at=written,
+                last_accessed=written,
+                last_reinforced=written,
+            )
+        )
+    return found
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun

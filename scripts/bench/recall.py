@@ -1,0 +1,205 @@
+"""How much of the evidence for a question the search brings back: the public index under a retrieval benchmark.
+
+`python -m scripts.bench.recall --bench memory_bench.py --data DATA` prints a table of variants, and with
+`--levers` one more row per lever that is switched off, each with its paired 95 % interval. The benchmark
+program and its conversations are not part of this repository; both are named on the command line.
+`factory` is what `memory_bench.py --retriever scripts.bench.recall:factory` asks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+import sys
+from collections import Counter
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from sense_memory import Levers, MemoryIndex, MissingExtra, SearchItem, StaticEmbedder
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+VARIANTS: Final = ["spec", "lexical", "static", "minilm"]
+DATASETS: Final = ["locomo", "beam"]
+_METRICS: Final = ("turn_recall@10", "ndcg@10", "mrr")
+_SPEAKER: Final = re.compile(r"([^:\n]{1,40}): (.*)", re.DOTALL)
+
+Row = tuple[str, str, str, str]  # id, text, timestamp, session
+
+
+class Retriever(Protocol):
+    """What the benchmark asks for."""
+
+    def index(self, items: Sequence[Row]) -> None:
+        """Take in one conversation."""
+
+    def search(self, query: str, k: int) -> list[str]:
+        """The ids of the best turns, best first."""
+
+
+class Indexed:
+    """A `MemoryIndex` as a retriever.
+
+    Args:
+        levers: what its searches take into account.
+        embedder: for meaning besides words.
+    """
+
+    def __init__(self, levers: Levers | None = None, embedder: StaticEmbedder | None = None) -> None:
+        self._index = MemoryIndex(levers, embedder=embedder)
+
+    def index(self, items: Sequence[Row]) -> None:
+        """Take in one conversation; "Name: text" is what Name said."""
+        self._index.put_many(map(_item, items))
+
+    def search(self, query: str, k: int) -> list[str]:
+        """The ids of the best turns, best first."""
+        return [hit.id for hit in self._index.search(query, k)]
+
+
+class Plain:
+    """The specification's scoring and nothing else: how many words of the query a turn has."""
+
+    def __init__(self) -> None:
+        self._turns: list[tuple[str, set[str]]] = []
+
+    def index(self, items: Sequence[Row]) -> None:
+        """Take in one conversation."""
+        self._turns = [(ident, set(_words(text))) for ident, text, _, _ in items]
+
+    def search(self, query: str, k: int) -> list[str]:
+        """The ids of the turns that share most words with the query."""
+        wanted = set(_words(query))
+        scores = Counter({ident: len(wanted & words) for ident, words in self._turns})
+        return [ident for ident, score in scores.most_common(k) if score]
+
+
+def factory(variant: str = "lexical", levers: Levers | None = None) -> Retriever:
+    """A fresh retriever.
+
+    Args:
+        variant: one of `VARIANTS`.
+        levers: of the index; not for "spec".
+
+    Raises:
+        MissingExtra: the variant's library is not installed.
+        ValueError: no such variant.
+    """
+    if variant == "spec":
+        return Plain()
+    if variant == "lexical":
+        return Indexed(levers)
+    if variant == "static":
+        return Indexed(levers, _static())
+    if variant == "minilm":
+        raise MissingExtra(variant, "sense-memory[minilm]")
+    raise ValueError(f"no variant {variant!r}; there are {', '.join(VARIANTS)}")
+
+
+@cache
+def _static() -> StaticEmbedder:
+    """Read once: the table is the same for every conversation."""
+    return StaticEmbedder()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what was asked for."""
+    options = _parsed(arguments)
+    bench = _loaded(options.bench)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    for dataset in options.dataset or DATASETS:
+        conversations = bench.load(dataset, str(options.data))
+        console.print(
+            _table(dataset, bench, conversations, options.variant or ["spec", "lexical"], options.levers)
+        )
+
+
+def _table(dataset: str, bench: Any, conversations: Any, variants: Sequence[str], with_levers: bool) -> Table:
+    rows: list[tuple[str, Callable[[], Retriever]]] = [(name, partial(factory, name)) for name in variants]
+    if with_levers:
+        rows += [
+            (f"{variant} without {name}", maker) for variant in variants for name, maker in _without(variant)
+        ]
+    results = {name: bench.evaluate(maker, conversations) for name, maker in rows}
+    table = Table(title=f"{dataset}: {len(conversations)} conversations", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("retriever", *_METRICS, "beside lexical", "95 %", "p50", "p95", "index"):
+        table.add_column(name, justify="left" if name == "retriever" else "right", no_wrap=True)
+    base = results.get("lexical")
+    for name, result in results.items():
+        scores = [f"{result['main'][metric]:.3f}" for metric in _METRICS]
+        gain = ("", "")
+        if base is not None and base is not result:
+            mean, low, high = bench.paired_diff(base, result)
+            gain = (f"{mean:+.3f}", f"{low:+.3f} … {high:+.3f}")
+        times = (f"{result['q_p50_ms']:.2f} ms", f"{result['q_p95_ms']:.2f} ms", f"{result['index_s']:.2f} s")
+        table.add_row(name, *scores, *gain, *times)
+    return table
+
+
+def _without(variant: str) -> Iterable[tuple[str, Callable[[], Retriever]]]:
+    """A retriever for each lever that a variant has, with that one off."""
+    for lever in fields(Levers) if variant != "spec" else ():
+        if lever.name == "dense" and variant == "lexical":
+            continue
+        yield lever.name, partial(factory, variant, replace(Levers(), **{lever.name: False}))
+
+
+def _item(row: Row) -> SearchItem:
+    ident, text, timestamp, session = row
+    spoken = _SPEAKER.fullmatch(text)
+    speaker, said = spoken.groups() if spoken else ("", text)
+    return SearchItem(ident, said, _seconds(timestamp), session, speaker)
+
+
+def _seconds(timestamp: str) -> float | None:
+    try:
+        when = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _loaded(path: Path) -> Any:
+    """The benchmark program as a module."""
+    spec = importlib.util.spec_from_file_location("memory_bench", path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{path} is no Python program")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m scripts.bench.recall", description=__doc__)
+    parser.add_argument("--bench", type=_existing, required=True, help="path of memory_bench.py")
+    parser.add_argument("--data", type=_existing, required=True, help="folder with locomo/ and beam/")
+    parser.add_argument("--dataset", action="append", choices=DATASETS, help="may be repeated; default both")
+    parser.add_argument("--variant", action="append", choices=VARIANTS, help="may be repeated")
+    parser.add_argument("--levers", action="store_true", help="also with each lever off in turn")
+    return parser.parse_args(arguments)
+
+
+def _existing(text: str) -> Path:
+    path = Path(text)
+    if not path.exists():
+        raise argparse.ArgumentTypeError(f"{text} does not exist")
+    return path
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""`completion`: what a shell offers when Tab is pressed: commands, options, agents, relays, files.
+
+The shell hands over the command line so far, and gets words back, one a line. Finding them reads names of files
+and settings at most: no key is opened, no password asked for, no ledger opened, nothing dialled, nothing
+written. So memory keys are not completed: they stand in a ledger that a key leads to.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import warnings
+from contextlib import suppress
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sense_memory.errors import SenseMemoryError
+from sense_memory.interfaces.cli.invocation import JsonOption, of
+from sense_memory.interfaces.cli.pages import ends, first_sentence
+from sense_memory.interfaces.cli.program import SETUP, SHARED, app
+from sense_memory.interfaces.cli.text import as_json
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sense_memory.settings import Settings
+
+VARIABLE: Final = (
+    "_SENSE_MEMORY_COMPLETE"  # set to the command line so far; what starts so is no typed command
+)
+FILES: Final = "\t"  # the one line that says: a file's name belongs here
+_PATHS: Final = ("FILE", "FOLDER")
+
+Word = tuple[str, str]  # a word to offer, and what it means
+
+
+class Shell(StrEnum):
+    """The shells that scripts exist for."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+_SCRIPTS: Final = {
+    Shell.BASH: r"""
+_sense_memory_complete() {
+    local line word before IFS=$'\n'
+    COMPREPLY=()
+    word=${COMP_LINE:0:COMP_POINT}; word=${word##*[[:space:]]}
+    before=${word%"${word##*[:=]}"}  # bash begins a new word behind these, as in wss://
+    for line in $(_SENSE_MEMORY_COMPLETE="${COMP_LINE:0:COMP_POINT}" "$1" 2>/dev/null); do
+        if [ "$line" = $'\t' ]; then
+            compopt -o filenames 2>/dev/null
+            COMPREPLY=($(compgen -f -- "${word##*[:=]}"))
+            return
+        fi
+        line=${line%%$'\t'*}
+        COMPREPLY+=("${line#"$before"}")
+    done
+}
+complete -F _sense_memory_complete sense-memory
+""",
+    Shell.ZSH: r"""
+#compdef sense-memory
+_sense_memory_complete() {
+    local line
+    local -a found
+    for line in "${(@f)$(_SENSE_MEMORY_COMPLETE="${(j: :)words[1,CURRENT]}" "${words[1]}" 2>/dev/null)}"; do
+        if [[ $line == $'\t' ]]; then
+            _files
+            return
+        fi
+        [[ -n $line ]] && found+=("${${line//:/\\:}/$'\t'/:}")
+    done
+    _describe 'sense-memory' found
+}
+if [[ $funcstack[1] == _sense_memory_complete || $funcstack[1] == _sense-memory ]]; then
+    _sense_memory_complete "$@"
+else
+    compdef _sense_memory_complete sense-memory
+fi
+""",
+    Shell.FISH: r"""
+function __sense_memory_complete
+    set -l found (_SENSE_MEMORY_COMPLETE=(commandline -cp | string collect) sense-memory 2>/dev/null)
+    if test "$found" = \t
+        __fish_complete_path (commandline -ct)
+    else
+        string join \n -- $found
+    end
+end
+complete --command sense-memory --no-files --arguments "(__sense_memory_complete)"
+""",
+}
+
+
+@app.command(
+    rich_help_panel=SETUP,
+    epilog=ends(
+        "# bash, for this terminal; the line belongs into ~/.bashrc to stay:",
+        'eval "$(sense-memory completion bash)"',
+        "# zsh, the same with ~/.zshrc, behind compinit:",
+        'eval "$(sense-memory completion zsh)"',
+        "# fish, for good:",
+        "sense-memory completion fish > ~/.config/fish/completions/sense-memory.fish",
+    ),
+)
+def completion(
+    context: typer.Context,
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", show_default=False, help="bash, zsh or fish.")],
+    _json: JsonOption = False,
+) -> None:
+    """Print a script that teaches a shell to complete our commands.
+
+    It completes commands, options, names of agents, URLs of relays, and files. Pressing Tab opens no key and no
+    ledger, asks for nothing and contacts nobody.
+    """
+    script = _SCRIPTS[shell].strip()
+    typer.echo(as_json({"shell": shell, "script": script}) if of(context).as_json else script)
+
+
+def answer(line: str) -> str:
+    """What to offer for a command line so far: a line each, word and meaning with a tab between; or `FILES`."""
+    words = _split(line)
+    if len(words) < 2:
+        return ""
+    offered = _Offer(words[1:]).words()
+    found = [f"{word}\t{meaning}".rstrip("\t") for word, meaning in offered]
+    return FILES if found == [FILES] or any(word == FILES for word, _ in offered) else "\n".join(found)
+
+
+def _split(line: str) -> list[str]:
+    """The words of a command line; the last is the one that is being typed, perhaps empty."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    words: list[str] = []
+    try:
+        words.extend(lexer)
+    except ValueError:  # an open quote: what stands in it is being typed
+        return [*line.split(), ""] if line.endswith(" ") else line.split()
+    return [*words, ""] if line[-1:].isspace() else words
+
+
+class _Offer:
+    """What belongs at the end of a command line.
+
+    Args:
+        words: all behind the program's name; the last is being typed.
+    """
+
+    def __init__(self, words: list[str]) -> None:
+        *self._before, self._typed = words
+        self._command: Any = typer.main.get_command(app)
+        self._root = self._command
+        self._path: list[str] = []
+        self._given: dict[str, list[str]] = {}  # values of options, by name
+        self._arguments = 0
+        self._wants: Any = None  # an option that still has no value
+        self._only_arguments = False
+        for word in self._before:
+            self._read(word)
+
+    def _read(self, word: str) -> None:
+        if self._wants is not None:
+            self._given.setdefault(self._wants.name, []).append(word)
+            self._wants = None
+        elif word == "--" and not self._only_arguments:
+            self._only_arguments = True
+        elif word.startswith("-") and not self._only_arguments:
+            name, has_value, value = word.partition("=")
+            option = self._option(name)
+            if option is not None and has_value:
+                self._given.setdefault(option.name, []).append(value)
+            elif option is not None and not option.is_flag:
+                self._wants = option
+        elif word in getattr(self._command, "commands", {}):
+            self._command = self._command.commands[word]
+            self._path.append(word)
+        else:
+            self._arguments += 1
+
+    def words(self) -> list[Word]:
+        """What may stand there, and begins as what was typed."""
+        return [
+            (word, meaning) for word, meaning in self._all() if word == FILES or word.startswith(self._typed)
+        ]
+
+    def _all(self) -> Iterable[Word]:
+        name, has_value, _ = self._typed.partition("=")
+        if self._wants is not None:
+            return self._values(self._wants)
+        if self._typed.startswith("-") and not self._only_arguments:
+            option = self._option(name)
+            if has_value and option is not None:
+                return [
+                    (value if value == FILES else f"{name}={value}", "") for value, _ in self._values(option)
+                ]
+            return [
+                (opt, option.help or "")
+                for option in self._options()
+                for opt in option.opts
+                if opt[:2] == "--"
+            ]
+        commands = getattr(self._command, "commands", None)
+        if commands is not None and self._arguments:
+            return []  # no such command
+        if commands is not None:
+            return [(name, first_sentence(command.help or "")) for name, command in commands.items()]
+        arguments = [param for param in self._command.params if param.param_type_name == "argument"]
+        return self._values(arguments[self._arguments]) if self._arguments < len(arguments) else []
+
+    def _options(self) -> list[Any]:
+        """The options of the command that was typed so far, and those of every command."""
+        shared = [] if self._command is self._root else [p for p in self._root.params if p.name in SHARED]
+        own = [param for param in self._command.params if param.param_type_name == "option"]
+        return [param for param in (*own, *shared) if not param.hidden]
+
+    def _option(self, name: str) -> Any:
+        """The option of that name, or None."""
+        return next((option for option in self._options() if name in option.opts), None)
+
+    def _values(self, param: Any) -> list[Word]:
+        """The values that an option or an argument may have, as far as that is cheap to know."""
+        if param.metavar in _PATHS:
+            return [(FILES, "")]
+        choices = getattr(param.type, "choices", None)
+        if choices is not None:
+            return [(str(getattr(choice, "value", choice)), "") for choice in choices]
+        if param.name == "agent":
+            return [(agent, "an agent of this machine") for agent in _agents(self._settings())]
+        if param.name == "relay" or self._path == ["relays", "remove"]:
+            settings = self._settings()
+            return [(url, "") for url in settings.relays] if settings is not None else []
+        return []
+
+    def _settings(self) -> Settings | None:
+        """The settings without what is on this command line but for its `.env`; None where they are broken."""
+        from sense_memory.settings import Settings
+
+        env_file = self._given.get("env_file", [None])[-1]
+        with suppress(SenseMemoryError, OSError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return Settings.load(env_file=env_file)
+        return None
+
+
+def _agents(settings: Settings | None) -> list[str]:
+    """The agents that have a key file, by the names of the files."""
+    if settings is None:
+        return []
+    with suppress(OSError):
+        files = [path for path in (settings.home / "keys").iterdir() if path.suffix in {".key", ".ncryptsec"}]
+        return sorted({path.stem for path in files})
+    return []
+
+
+def asked() -> str | None:
+    """The command line that a shell wants to be completed, or None where somebody typed a command."""
+    return os.environ.get(VARIABLE)

@@ -1,0 +1,140 @@
+"""`journal` and `recent`: what an agent writes to itself, entry by entry."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.cli import reading, writing
+from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, Stop, of
+from sense_memory.interfaces.cli.memories import warn_if_incomplete
+from sense_memory.interfaces.cli.pages import ends
+from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.cli.text import as_json, iso
+from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
+from sense_memory.limits import MAX_RECENT_COUNT
+
+
+if TYPE_CHECKING:
+    from sense_memory.models import JournalEntry
+    from sense_memory.store import MemoryStore
+
+_is_id = re.compile(r"[0-9a-f]{8,64}").fullmatch
+
+
+@app.command(
+    rich_help_panel=MEMORIES,
+    epilog=ends(
+        'sense-memory journal "Lisa moved to Lisbon."',
+        "date | sense-memory journal",
+        "# Remove an entry by the beginning of its id, as `recent` shows it:",
+        "sense-memory journal --remove 3f2a90c1",
+        codes={3: "written here, but fewer relays than --require-acks have it", 4: "no entry with that id"},
+    ),
+)
+def journal(
+    context: typer.Context,
+    *,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEXT", show_default=False, help="The entry. Missing or `-`: all of stdin, as it is."
+        ),
+    ] = None,
+    remove: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", show_default=False, help="Remove this entry: its id, or at least 8 digits of it."
+        ),
+    ] = None,
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Write a journal entry, or remove one.
+
+    Entries are never replaced. With --remove ID the entry is purged here, and every relay is asked to delete it;
+    `recent` shows the ids. Nobody can promise that every copy is gone.
+    """
+    writing.refuse_contradiction(context, wait, require_acks)
+    if remove is not None:
+        if text is not None:
+            context.fail("--remove takes an id and no TEXT")
+        _remove_entry(context, remove, wait, require_acks)
+        return
+    content = reading.text_or_stdin(text, "entry")
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> writing.Written:
+        return await writing.send(store, [await store.journal(content)], wait)
+
+    written = invocation.run(work, creates=True)
+    writing.end(invocation, written, "written", {"event_id": written.ids[0]}, require_acks)
+
+
+def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks: int) -> None:
+    invocation = of(context)
+    removed = ""
+
+    async def work(store: MemoryStore) -> writing.Written:
+        nonlocal removed
+        removed = await _entry_id(store, ident)
+        return await writing.send(store, [await store.forget_entry(removed)], wait)
+
+    written = invocation.run(work)
+    result = {"event_id": removed, "deletion_id": written.ids[0]}
+    writing.end(invocation, written, "removed here, deletion requested", result, require_acks)
+
+
+async def _entry_id(store: MemoryStore, given: str) -> str:
+    """The whole id of the one journal entry that is meant."""
+    begin = given.strip().lower()
+    if not _is_id(begin):
+        raise InvalidInput("an id has 64 digits of 0-9 a-f, of which 8 will do; `recent` shows them")
+    found = [entry.event_id for entry in await store.recent(MAX_RECENT_COUNT)]
+    found = [ident for ident in found if ident.startswith(begin)]
+    if not found:
+        raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no journal entry {begin!r} (nothing was removed)")
+    if len(found) > 1:
+        raise InvalidInput(f"{len(found)} entries begin with {begin!r}; give more of the id")
+    return found[0]
+
+
+@app.command(
+    rich_help_panel=MEMORIES,
+    epilog=ends("sense-memory recent", "sense-memory recent -n 5 --json"),
+)
+def recent(
+    context: typer.Context,
+    *,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", help="How many entries at most, 1 to 100,000.")
+    ] = 20,
+    _json: JsonOption = False,
+) -> None:
+    """Show the newest journal entries, newest first."""
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> list[JournalEntry]:
+        found = await store.recent(limit)
+        warn_if_incomplete(store.status())
+        return found
+
+    entries = invocation.run(work)
+    if invocation.as_json:
+        typer.echo(as_json([_entry(entry) for entry in entries]))
+        return
+    if not entries:
+        typer.echo("The journal is empty.", err=True)
+        return
+    from sense_memory.interfaces.cli.tables import print_entries
+
+    print_entries(entries, time.time())
+
+
+def _entry(entry: JournalEntry) -> dict[str, Any]:
+    return {**entry.model_dump(), "created_at": iso(entry.created_at)}

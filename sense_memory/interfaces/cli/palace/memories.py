@@ -1,0 +1,338 @@
+"""`palace remember`, `recall`, `list`, `search` and `forget`. Writes are durable first and sent second."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sense_memory.errors import NotSynced
+from sense_memory.interfaces.cli import writing
+from sense_memory.interfaces.cli.invocation import JsonOption, of
+from sense_memory.interfaces.cli.memories import no_memory, warn_if_incomplete
+from sense_memory.interfaces.cli.palace.group import INSIGHTS, NONE, command, look, print_lines
+from sense_memory.interfaces.cli.palace.naming import (
+    NameArgument,
+    PathArgument,
+    PlaceArgument,
+    find,
+    memory_data,
+    only_one,
+    parts,
+    place,
+    quoted,
+)
+from sense_memory.interfaces.cli.reading import text_or_stdin
+from sense_memory.interfaces.cli.text import as_json, one_line, safe
+from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
+
+
+if TYPE_CHECKING:
+    from sense_memory.models import PersonaMemory
+    from sense_memory.palace.contradiction import Verdict
+    from sense_memory.palace.hits import PersonaHit
+    from sense_memory.status import Status
+    from sense_memory.store import MemoryStore
+
+
+@command(
+    INSIGHTS,
+    'sense-memory palace remember people/facts/lisa "artist, teaches workshops" --theme art --theme teaching',
+    "# A belief that one is not sure of, and that fades faster:",
+    'sense-memory palace remember self/beliefs/tests "Small tests pay off." --confidence 0.7 --halflife 10',
+    "sense-memory palace remember skills/procedures/deploy --connect people/facts/lisa < notes.md",
+    codes={3: "kept here, but fewer relays than --require-acks have it"},
+)
+def remember(
+    context: typer.Context,
+    *,
+    path: PathArgument,
+    value: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="VALUE", show_default=False, help="The text. Missing or `-`: all of stdin, as it is."
+        ),
+    ] = None,
+    theme: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORD", help="What it is about, for search. May be repeated.", show_default=False
+        ),
+    ] = None,
+    connect: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="A memory to connect it with, both ways. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    halflife: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DAYS",
+            help="After how many days half of its relevance is left; 30 if new.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="Where it comes from: user, agent, import, tool:NAME or document:HASH.",
+            show_default=False,
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="How certain it is, from 0 to 1; 1 if new.", show_default=False),
+    ] = None,
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Keep a memory in the palace, at full relevance.
+
+    Over an older text under the same PATH, the options that are not given keep what they were; the older text stays in
+    `history`. A memory of the same facet that the new text clearly contradicts is marked as superseded, and fades four
+    times faster: that is told, with the reason and the command that takes it back. What only seems to contradict is
+    left to `introspect`. A text that begins with a dash needs `--` before it.
+    """
+    writing.refuse_contradiction(context, wait, require_acks)
+    domain, facet, key = parts(path)
+    text = text_or_stdin(value, "value")
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> tuple[writing.Written, list[tuple[PersonaMemory, Verdict | None]]]:
+        begun = time.time()
+        options: dict[str, Any] = {"halflife_days": halflife, "source": source, "confidence": confidence}
+        ident = await store.persona_remember(domain, facet, key, text, theme or (), connect or (), **options)
+        replaced = await _superseded(store, domain, facet, key, begun)
+        ids = [ident, *(memory.event_id for memory, _ in replaced)]
+        return await writing.send(store, ids, wait), replaced
+
+    written, replaced = invocation.run(work, creates=True)
+    result = {
+        "path": f"{domain}/{facet}/{key}",
+        "event_id": written.ids[0],
+        "superseded": [_verdict_data(memory, verdict) for memory, verdict in replaced],
+    }
+    try:
+        writing.end(invocation, written, "kept", result, require_acks)
+    finally:
+        for memory, verdict in [] if invocation.as_json else replaced:
+            _tell_superseded(memory, verdict)
+
+
+async def _superseded(
+    store: MemoryStore, domain: str, facet: str, key: str, begun: float
+) -> list[tuple[PersonaMemory, Verdict | None]]:
+    """The memories that a write which began at a time marked as superseded by what it wrote, and why."""
+    from sense_memory.palace.contradiction import compare
+
+    memories = await store.persona_recall(domain, facet, include_forgotten=True)
+    new = find(memories, f"{domain}/{facet}/{key}")
+    found = []
+    for old in memories if new is not None else ():
+        if new is None or old.superseded_by != new.path:
+            continue
+        if (await store.history(old.path))[0].created_at < begun:
+            continue  # it was superseded before
+        before = old.changed(
+            contradicts=tuple(path for path in old.contradicts if path != new.path), superseded_by=None
+        )
+        found.append((old, compare(before, new.changed(contradicts=(), superseded_by=None))))
+    return found
+
+
+def _verdict_data(memory: PersonaMemory, verdict: Verdict | None) -> dict[str, Any]:
+    return {
+        "path": memory.path,
+        "reason": verdict.reason if verdict else None,
+        "kind": verdict.kind if verdict else None,
+        "confidence": round(verdict.confidence, 3) if verdict else None,
+    }
+
+
+def _tell_superseded(memory: PersonaMemory, verdict: Verdict | None) -> None:
+    path = one_line(memory.path)
+    why = f" ({one_line(verdict.reason)}; {verdict.confidence:.0%} sure)" if verdict else ""
+    typer.echo(f"It contradicts {path}{why}, which is superseded now.")
+    typer.echo(f"If both are right: sense-memory undo {quoted(memory.path)}")
+
+
+@command(
+    INSIGHTS,
+    "sense-memory palace recall people/facts/lisa",
+    "sense-memory palace recall lisa --json",
+    codes={1: "an error, such as: it is not here, and no relay could be asked", 4: "no such memory"},
+)
+def recall(context: typer.Context, path: NameArgument, _json: JsonOption = False) -> None:
+    """Print the text of a memory, and revive it: its relevance is 1 again, and it fades anew from now.
+
+    This is the one command that counts as an access; `show` looks at a memory and leaves it as it is. In a pipe the
+    text comes out byte for byte and nothing else. What has to be known about it, such as that it is superseded, is
+    told on stderr.
+    """
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> tuple[PersonaMemory | None, Status]:
+        if "/" in path:
+            found = await store.persona_recall(*parts(path))
+        else:
+            found = await store.persona_recall(key=path)
+        return only_one(found, path), store.status()
+
+    memory, status = invocation.run(work)
+    if memory is None:
+        raise no_memory(path, status)
+    if invocation.as_json:
+        typer.echo(as_json(memory_data(memory)))
+        return
+    if sys.stdout.isatty():
+        typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
+    else:
+        typer.echo(memory.value.encode(), nl=False)
+    if memory.superseded_by is not None:
+        typer.echo(f"superseded by {one_line(memory.superseded_by)}", err=True)
+
+
+@command(
+    INSIGHTS,
+    "sense-memory palace list",
+    "sense-memory palace list people/facts --include-forgotten",
+    name="list",
+)
+def list_memories(
+    context: typer.Context,
+    *,
+    where: PlaceArgument = None,
+    include_forgotten: Annotated[
+        bool,
+        typer.Option(
+            "--include-forgotten", help="Forgotten and dissolved ones too.", show_default=False, metavar=""
+        ),
+    ] = False,
+    _json: JsonOption = False,
+) -> None:
+    """List active and fading memories, the most relevant first.
+
+    That is no access: it revives nothing. On a terminal a text is cut to the width. In a pipe there is one line each:
+    path, state, relevance and whole text, with tabs between them.
+    """
+    invocation = of(context)
+    insights = look(invocation, *place(where), include_forgotten=include_forgotten)
+    if invocation.as_json:
+        now = time.time()
+        typer.echo(as_json([memory_data(insight.memory, now) for insight in insights]))
+    elif not insights:
+        there = f"There is no active or fading memory in {where}." if where else NONE
+        typer.echo(safe(there), err=True)
+    elif sys.stdout.isatty():
+        from sense_memory.interfaces.cli.palace.drawing import print_list
+
+        print_list(insights)
+    else:
+        print_lines(insights)
+
+
+@command(
+    INSIGHTS,
+    "sense-memory palace search who teaches",
+    'sense-memory palace search "vanilla js" --limit 3 --explain',
+    "# A phrase, and every word that begins so:",
+    "sense-memory palace search '\"teaches workshops\"' 'print*'",
+)
+def search(
+    context: typer.Context,
+    *,
+    query: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WORD...", help='Some words; "in quotes" a phrase; photo* is every word that begins so.'
+        ),
+    ],
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1_000, metavar="N", help="How many memories at most.")
+    ] = 10,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Say what each was found by, and what each match adds.",
+            show_default=False,
+            metavar="",
+        ),
+    ] = False,
+    _json: JsonOption = False,
+) -> None:
+    """Find memories by words, the best and most relevant first.
+
+    A word in the key weighs 3, in a theme 2, in the text 1, and the sum is multiplied by the relevance of the memory.
+    Active memories are found, and fading ones whose key, theme or quoted phrase is meant. Being found is no access. In
+    a pipe there is one line each: path, score and text, and why with --explain, with tabs between them.
+    """
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> list[PersonaHit]:
+        found = await store.persona_search(" ".join(query), limit)
+        warn_if_incomplete(store.status())
+        return found
+
+    hits = invocation.run(work)
+    if invocation.as_json:
+        now = time.time()
+        typer.echo(as_json([memory_data(hit, now) for hit in hits]))
+    elif not hits:
+        typer.echo(
+            "Nothing was found. Forgotten memories are not searched; `palace list` lists them.", err=True
+        )
+    elif sys.stdout.isatty():
+        from sense_memory.interfaces.cli.palace.drawing import print_hits
+
+        print_hits(hits, explain=explain)
+    else:
+        for hit in hits:
+            why = f"\t{one_line(hit.why.text)}" if explain else ""
+            typer.echo(f"{one_line(hit.path)}\t{hit.score:.3f}\t{one_line(hit.value)}{why}")
+
+
+@command(
+    INSIGHTS,
+    "sense-memory palace forget people/facts/lisa",
+    codes={3: "forgotten here, but fewer relays than --require-acks took the deletion"},
+)
+def forget(
+    context: typer.Context,
+    *,
+    path: PathArgument,
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Purge a memory here, for good, and ask every relay to delete it.
+
+    Nothing brings it back, unlike what has only faded. Links to it are ignored from then on. The deletion is sent even
+    where nothing is kept under that path here, because it may exist on relays.
+    """
+    writing.refuse_contradiction(context, wait, require_acks)
+    domain, facet, key = parts(path)
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> tuple[writing.Written, bool]:
+        try:
+            there = await store.persona_recall(domain, facet, include_forgotten=True)
+        except NotSynced:
+            there = []
+        was_here = find(there, f"{domain}/{facet}/{key}") is not None
+        ident = await store.persona_forget(domain, facet, key)
+        return await writing.send(store, [ident], wait), was_here
+
+    written, was_here = invocation.run(work, creates=True)
+    result = {"path": f"{domain}/{facet}/{key}", "deletion_id": written.ids[0], "was_here": was_here}
+    done = "forgotten here, deletion requested"
+    if not was_here:
+        done = "nothing was kept here under that name; its deletion is requested all the same"
+    writing.end(invocation, written, done, result, require_acks)

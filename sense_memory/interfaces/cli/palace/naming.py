@@ -1,0 +1,134 @@
+"""How memories of the palace are named on a command line, and what they are as JSON. No terminal, no writing.
+
+Looking a memory up here is no access: only `palace recall` is.
+"""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sense_memory.errors import InvalidAddress, InvalidInput
+from sense_memory.interfaces.cli.text import iso, one_line
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sense_memory.models import PersonaMemory
+    from sense_memory.store import MemoryStore
+
+_PREFIX: Final = "persona/"  # what a path begins with in `watch` and in the names that relays see
+_MAX_CANDIDATES: Final = 10
+_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
+
+PathArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", show_default=False, help="DOMAIN/FACET/KEY of the memory, such as people/facts/lisa."
+    ),
+]
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH",
+        show_default=False,
+        help="DOMAIN/FACET/KEY of the memory, or its KEY alone where no other memory has it.",
+    ),
+]
+PlaceArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DOMAIN[/FACET]", show_default=False, help="Only of this domain, or of this facet of it."
+    ),
+]
+
+
+def parts(path: str) -> tuple[str, str, str]:
+    """Domain, facet and key of a path.
+
+    Raises:
+        InvalidAddress: it is none.
+    """
+    found = path.removeprefix(_PREFIX).split("/")
+    if len(found) != 3 or not all(found):
+        raise InvalidAddress(
+            f"a memory of the palace is named DOMAIN/FACET/KEY, such as people/facts/lisa, not {path!r}; "
+            "nothing was changed"
+        )
+    return found[0], found[1], found[2]
+
+
+def place(text: str | None) -> tuple[str | None, str | None]:
+    """The domain and the facet that `DOMAIN[/FACET]` names; None for all.
+
+    Raises:
+        InvalidAddress: more than that, or an empty name.
+    """
+    if text is None:
+        return None, None
+    domain, *rest = text.removeprefix(_PREFIX).rstrip("/").split("/")
+    if not domain or len(rest) > 1 or not all(rest):
+        raise InvalidAddress(f"give a DOMAIN or DOMAIN/FACET, such as people or people/facts, not {text!r}")
+    return domain, rest[0] if rest else None
+
+
+def find(memories: Sequence[PersonaMemory], name: str) -> PersonaMemory | None:
+    """The memory that is named by its path or its bare key; None where there is none.
+
+    Raises:
+        InvalidInput: a bare key that several memories have.
+    """
+    bare = name.removeprefix(_PREFIX)
+    names = {bare, unicodedata.normalize("NFC", bare)}
+    if "/" in bare:
+        return next((memory for memory in memories if memory.path in names), None)
+    return only_one([memory for memory in memories if memory.key in names], name)
+
+
+def only_one(found: Sequence[PersonaMemory], name: str) -> PersonaMemory | None:
+    """The one memory that was found under a bare key, or None.
+
+    Raises:
+        InvalidInput: there are several.
+    """
+    if len(found) <= 1:
+        return found[0] if found else None
+    listed = sorted(repr(memory.path) for memory in found)
+    more = ", …" if len(listed) > _MAX_CANDIDATES else ""
+    raise InvalidInput(
+        f"several memories have the key {name!r}: {', '.join(listed[:_MAX_CANDIDATES])}{more}. "
+        "Name one by its path."
+    )
+
+
+def quoted(path: str) -> str:
+    """A path as a word of a command line to copy."""
+    import shlex
+
+    return shlex.quote(one_line(path))
+
+
+async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:
+    """The events that hold some memories now, by path; of those that are there."""
+    memories = await store.persona_recall(include_forgotten=True)
+    found = [memory for name in names if (memory := find(memories, name)) is not None]
+    return {memory.path: memory.event_id for memory in found}
+
+
+def memory_data(memory: PersonaMemory, now: float | None = None) -> dict[str, Any]:
+    """A memory of the palace for JSON.
+
+    Args:
+        memory: its state is that of `now`.
+        now: seconds since 1970; None for this moment.
+    """
+    from sense_memory.palace.lifecycle import current_relevance
+
+    relevance = current_relevance(memory, time.time() if now is None else now)
+    fields = memory.model_dump(mode="json", exclude={"seen"})
+    times = {name: iso(getattr(memory, name)) for name in _TIMES}
+    return {"path": memory.path, **fields, **times, "current_relevance": round(relevance, 4)}

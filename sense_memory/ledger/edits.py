@@ -1,0 +1,204 @@
+"""What edits of memories start from: heads, versions that may not be known to them, and accesses that wait.
+
+Whoever edits a memory reads it, changes something and writes it back. The ledger takes that only if nothing
+has come in between. It does not know what a version knows; that is inside the ciphertext. So every version
+that another device's replaces, or that comes late, is listed as a *fork* until somebody has looked.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sense_memory.ledger import forks
+from sense_memory.ledger.versions import Role, deletion_targets
+from sense_memory.nostr import address
+from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sense_memory.ledger.database import Database
+    from sense_memory.ledger.versions import Filed
+
+_DEVICE = "device"
+_FORGOTTEN_AT = (
+    "SELECT max(second) FROM (SELECT until AS second FROM deletions WHERE target = ? UNION ALL "
+    f"SELECT created_at FROM events WHERE slot = ? AND role = {int(Role.TOMBSTONE)} AND quarantined = 0)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What an edit of a slot starts from.
+
+    Attributes:
+        head: the head's seq, or None where there is none.
+        forks: seqs of the versions that it may not know.
+        accessed_at: the last access that no version knows, seconds since 1970, or 0.
+        accesses: how many there were.
+        forgotten_at: up to which second what was said here is forgotten, or -1.
+    """
+
+    head: int | None = None
+    forks: tuple[int, ...] = ()
+    accessed_at: float = 0.0
+    accesses: int = 0
+    forgotten_at: int = -1
+
+
+class HeadMoved(Exception):
+    """Something came in between reading and writing: nothing was written; read again."""
+
+
+class Edits:
+    """Reading and writing back.
+
+    Args:
+        db: the open ledger file.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._device = ""
+
+    @property
+    def device(self) -> str:
+        """The name of this ledger among its owner's devices: 8 hex digits, drawn once."""
+        if not self._device:
+            with self._db.transaction():
+                self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _DEVICE, secrets.token_hex(4))
+            (self._device,) = self._db.row("SELECT value FROM meta WHERE name = ?", _DEVICE) or ("",)
+        return self._device
+
+    # ── Editing ─────────────────────────────────────────────────────────────────────────
+
+    def basis(self, slot: str) -> Basis:
+        """What an edit of a slot starts from now."""
+        head = self._db.row("SELECT head FROM slots WHERE slot = ?", slot)
+        listed = self._db.rows("SELECT event FROM forks WHERE slot = ? ORDER BY event", slot)
+        access = self._db.row("SELECT last_at, count FROM access WHERE slot = ?", slot) or (0.0, 0)
+        (forgotten_at,) = self._db.row(_FORGOTTEN_AT, slot, slot) or (None,)
+        return Basis(
+            head[0] if head else None,
+            tuple(seq for (seq,) in listed),
+            access[0],
+            access[1],
+            -1 if forgotten_at is None else forgotten_at,
+        )
+
+    def check(self, items: Iterable[Filed], bases: Mapping[str, Basis] | None) -> dict[str, Basis]:
+        """Those of the bases that some edits start from; call it in the transaction that writes them.
+
+        Raises:
+            HeadMoved: something came in since.
+        """
+        based = {item.slot: bases[item.slot] for item in items if item.slot in bases} if bases else {}
+        for slot, basis in based.items():
+            now = self.basis(slot)
+            if (now.head, now.forks) != (basis.head, basis.forks):
+                raise HeadMoved
+        return based
+
+    def done(self, slot: str, based: Mapping[str, Basis]) -> None:
+        """An edit was written, and knows what it started from; call it in its transaction."""
+        basis = based.get(slot, Basis())
+        if basis.forks:
+            self._db.execute("DELETE FROM forks WHERE slot = ?", slot)
+        if basis.forgotten_at >= 0:
+            forks.doubt_head(self._db, slot)
+        if basis.accesses:
+            self._db.execute("UPDATE access SET count = count - ? WHERE slot = ?", basis.accesses, slot)
+            self._db.execute("DELETE FROM access WHERE slot = ? AND count <= 0", slot)
+
+    # ── Forks ───────────────────────────────────────────────────────────────────────────
+
+    def forked(self) -> list[str]:
+        """The slots with versions that their heads may not know."""
+        return [slot for (slot,) in self._db.rows("SELECT DISTINCT slot FROM forks ORDER BY slot")]
+
+    def drop(self, slot: str, seqs: Iterable[int]) -> None:
+        """These versions of a slot are known to its head after all."""
+        with self._db.transaction():
+            self._db.execute_many(
+                "DELETE FROM forks WHERE slot = ? AND event = ?", [(slot, seq) for seq in seqs]
+            )
+
+    # ── Accesses ────────────────────────────────────────────────────────────────────────
+
+    def touch(self, slot: str, now: float, count: int = 1) -> None:
+        """Record that a memory was read. Stays local until the memory's next edit."""
+        self.touch_all([(slot, now, count)])
+
+    def touch_all(self, accesses: Sequence[tuple[str, float, int]]) -> None:
+        """As `touch`, for many: slot, the last time (seconds since 1970), and how often."""
+        with self._db.transaction():
+            self._db.execute_many(
+                "INSERT INTO access VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
+                "SET last_at = max(last_at, excluded.last_at), count = count + excluded.count",
+                accesses,
+            )
+
+    def accesses(self) -> dict[str, tuple[float, int]]:
+        """By slot, when each was last read and how often, as far as no version knows."""
+        rows = self._db.rows("SELECT slot, last_at, count FROM access")
+        return {slot: (last_at, count) for slot, last_at, count in rows}
+
+    # ── What changed ────────────────────────────────────────────────────────────────────
+
+    def version(self) -> tuple[int, int]:
+        """Equal versions: neither this process nor another has changed anything in between."""
+        return self._db.version()
+
+    @property
+    def last(self) -> int:
+        """The number of the event that came last, or 0."""
+        (seq,) = self._db.row("SELECT max(seq) FROM events") or (0,)
+        return int(seq or 0)
+
+    def flat_count(self) -> int:
+        """How many flat memories there are, but for the few at hashed addresses."""
+        (count,) = self._db.row(
+            "SELECT count(*) FROM slots s JOIN events e ON e.seq = s.head WHERE e.role = ? "
+            "AND s.slot >= ? AND s.slot < ? AND instr(substr(s.slot, ?), '/') = 0",
+            int(Role.MEMORY),
+            address.PREFIX,
+            f"{address.PREFIX}~",
+            len(address.PREFIX) + 1,
+        ) or (0,)
+        return int(count)
+
+    def heads(self, *prefixes: str) -> list[tuple[str, int]]:
+        """Slot and seq of every head at or beneath some prefixes; some may be tombstones."""
+        found: list[tuple[str, int]] = []
+        for prefix in prefixes:
+            found += self._db.rows(
+                "SELECT slot, head FROM slots WHERE slot >= ? AND slot < ? AND head IS NOT NULL",
+                prefix,
+                prefix[:-1] + chr(ord(prefix[-1]) + 1),
+            )
+        return found
+
+    def heads_of(self, slots: Iterable[str]) -> list[tuple[str, int]]:
+        """Slot and seq of the heads of some slots."""
+        query = "SELECT slot, head FROM slots WHERE head IS NOT NULL AND slot IN "
+        return [(slot, head) for slot, head in self._db.rows_in(query, slots)]
+
+    def since(self, seq: int) -> dict[str, bool] | None:
+        """The slots at which something may have changed with the events after a seq; None: look at all.
+
+        Of each whether something was forgotten there.
+        """
+        slots: dict[str, bool] = {}
+        for slot, role, body in self._db.rows("SELECT slot, role, body FROM events WHERE seq > ?", seq):
+            if role != Role.DELETION:
+                slots[slot] = slots.get(slot, False) or role == Role.TOMBSTONE
+                continue
+            request = Event.restored(body)
+            targets = {target for target, _ in deletion_targets(request) if not target.startswith("#")}
+            if not targets and request.tag_values("k") != [str(KIND_DIRECT_MESSAGE)]:
+                return None  # another Nostr client deletes versions by their ids alone
+            slots |= dict.fromkeys(targets, True)
+        return slots

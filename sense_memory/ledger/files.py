@@ -1,0 +1,129 @@
+"""The place of a ledger file: a folder that nobody else writes to, and files that are begun beside it.
+
+What is unsafe is refused with the remedy, and left as it is. A process that is killed while it makes a ledger,
+or a copy of one, leaves what it began behind; whoever opens the ledger next removes it. A lock tells the
+dead from the living: the system gives it back with the process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import grp
+import os
+import pwd
+import re
+import shlex
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import UnsafeKeyFile
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SUFFIX: Final = ".new"
+_SIDES: Final = ("-journal", "-wal", "-shm")  # what SQLite keeps beside a file
+
+
+def private_place(path: Path) -> None:
+    """Make the folder of a ledger where it is missing; refuse what could lead to a file of somebody else's.
+
+    Raises:
+        UnsafeKeyFile: the folder or the file is a symbolic link, or others may write to the folder.
+        OSError: the folder can not be made.
+    """
+    folder = path.parent
+    if folder.is_symlink():
+        raise UnsafeKeyFile(f"{folder} is a symbolic link; name the real folder of the ledger instead.")
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    _refuse_open_folder(folder)
+    if path.is_symlink():
+        raise UnsafeKeyFile(f"{path} is a symbolic link; name the real ledger file instead.")
+
+
+# ── Unfinished files ────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def unfinished(path: Path) -> Iterator[Path]:
+    """An empty file beside a ledger, mode 0600, to be moved or linked into place when it is whole.
+
+    It is locked meanwhile, and removed in the end.
+    """
+    descriptor, temporary = _begin(path)
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def sweep(path: Path) -> None:
+    """Remove what processes that are dead by now began beside a ledger.
+
+    A second name of the ledger itself goes unopened: closing it would drop the locks that SQLite holds on the
+    ledger in this process.
+    """
+    is_ours = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(_SUFFIX)}").fullmatch
+    with suppress(OSError):  # what can not be removed harms nobody
+        for other in path.parent.iterdir():
+            if not is_ours(other.name) or not stat.S_ISREG(other.lstat().st_mode):
+                continue
+            if path.exists() and other.samefile(path):
+                other.unlink(missing_ok=True)
+            else:
+                _remove_forsaken(other)
+
+
+def _begin(path: Path) -> tuple[int, Path]:
+    while True:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent)
+        with suppress(OSError):  # a file system without locks: nobody can sweep there either
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor, Path(name)
+        os.close(descriptor)  # somebody swept it before it was locked
+
+
+def _remove_forsaken(other: Path) -> None:
+    descriptor = os.open(other, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        with suppress(OSError):  # its maker is alive
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for side in (*_SIDES, ""):
+                Path(f"{other}{side}").unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+# ── Who may write to the folder ─────────────────────────────────────────────────────────
+
+
+def _refuse_open_folder(folder: Path) -> None:
+    """Whoever may write to the folder can put another file in the ledger's place, or take it away."""
+    status = folder.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if not mode & 0o022 or mode & stat.S_ISVTX:  # sticky, as /tmp: nobody replaces another's file
+        return
+    if not mode & 0o002 and status.st_uid == os.geteuid() and _is_private(status.st_gid):
+        return
+    raise UnsafeKeyFile(
+        f"{folder} has mode {mode:04o}: others may write to it, and could put another file in the ledger's place; "
+        f"nothing was opened. Run: chmod go-w {shlex.quote(str(folder))}"
+    )
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group is this user's own and nobody else's: many systems give each user one, and umask 002."""
+    try:
+        user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    # Some directories do not list their users, so that the group is the user's own has to show in its name too.
+    if user.pw_gid != group or found.gr_name != user.pw_name or set(found.gr_mem) - {user.pw_name}:
+        return False
+    return all(other.pw_uid == user.pw_uid for other in pwd.getpwall() if other.pw_gid == group)

@@ -1,0 +1,199 @@
+"""The palace in a prompt: the spec's compressed format, active memories only, within a budget of tokens.
+
+    [domain:people/facet:facts]
+    vergel: vanilla-js, conventional-commits, no-coauthor, accessibility-first
+    lisa: artist, teaches-workshops, partner
+
+    (+37 active memories left out)
+
+Which memories get in is decided by relevance, the most relevant first, ties by path; one that does not fit
+is left out whole (half a memory can say the opposite) and shorter ones behind it are still tried. Headers
+stand in alphabetical order; under a header the lines stand by their most relevant memory, and on a line of
+one subject its memories do. `palace.shorthand` says what becomes of a value. Pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from sense_memory.errors import InvalidInput
+from sense_memory.limits import ACTIVE_ABOVE
+from sense_memory.palace.columns import Columns
+from sense_memory.palace.shorthand import Piece, header, shorthand
+from sense_memory.palace.tokens import estimated_tokens
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from sense_memory.models import PersonaMemory
+
+DEFAULT_MAX_TOKENS: Final = 500  # the spec's target for the entire active memory
+MIN_MAX_TOKENS: Final = 32  # less holds no header, line and count of what was left out
+_MAX_MISSES: Final = 32  # memories in a row that found no room, after which the rest is left out unseen
+_MAX_CHARS_PER_TOKEN: Final = 16  # a longer value could not fit however well it compresses
+_BREAK_TOKENS: Final = 1  # a line break or a separator, counted apart from what it parts
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """A palace, or one domain of it, in shorthand.
+
+    Attributes:
+        text: headers and lines, and what was left out; empty if there is nothing active.
+        tokens: of `text`, by the counter that was used.
+        included: paths of the memories in `text`, the most relevant first.
+        left_out: how many more active memories there are.
+    """
+
+    text: str
+    tokens: int
+    included: tuple[str, ...]
+    left_out: int
+
+
+def compress(
+    memories: Sequence[PersonaMemory],
+    now: float,
+    *,
+    domain: str | None = None,
+    max_tokens: int = DEFAULT_MAX_TOKENS,
+    relevances: NDArray[np.float64] | None = None,
+    count: Callable[[str], int] = estimated_tokens,
+) -> Compressed:
+    """The active memories in the spec's compressed format (sense-memory v2, "Compression").
+
+    A memory that was superseded stays out while its successor is active, though it may still be active itself.
+
+    Args:
+        memories: of a palace, in any order; the result does not depend on it.
+        now: seconds since 1970.
+        domain: only memories of this domain; None for all.
+        max_tokens: what `text` may cost, at least 32.
+        relevances: current relevance of each memory, in the order of `memories`; computed if None.
+        count: tokens of a text; the default estimates, and rather too much than too little.
+
+    Raises:
+        InvalidInput: `max_tokens` is below 32.
+    """
+    if max_tokens < MIN_MAX_TOKENS:
+        raise InvalidInput(
+            f"max_tokens is {max_tokens} and has to be at least {MIN_MAX_TOKENS}: less holds no memory. "
+            "Nothing was changed."
+        )
+    if relevances is None:
+        relevances = Columns.of(memories).relevances(now)
+    active = _active(memories, relevances, domain)
+    chosen = _chosen(_by_relevance(memories, relevances, active), len(active), max_tokens, count)
+    text = _text(chosen, len(active) - len(chosen))
+    while (tokens := count(text)) > max_tokens and text:  # parts may cost less than their whole
+        chosen = chosen[: len(chosen) - max(1, len(chosen) * (tokens - max_tokens) // (2 * tokens))]
+        text = _text(chosen, len(active) - len(chosen)) if chosen or tokens <= max_tokens else ""
+    return Compressed(text, tokens, tuple(item.path for item in chosen), len(active) - len(chosen))
+
+
+# ── Which ───────────────────────────────────────────────────────────────────────────────
+
+
+def _active(
+    memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], domain: str | None
+) -> NDArray[np.intp]:
+    """Where the active memories are, but for those whose successor is active too: they are known to be wrong."""
+    active = np.flatnonzero(relevances > ACTIVE_ABOVE)
+    superseded = {memories[i].superseded_by for i in active.tolist()} - {None}
+    if not superseded and domain is None:
+        return active
+    heads = {memories[i].path for i in active.tolist()} if superseded else set()
+    kept = [
+        i
+        for i in active.tolist()
+        if memories[i].superseded_by not in heads and domain in {None, memories[i].domain}
+    ]
+    return np.array(kept, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    path: str
+    domain: str
+    facet: str
+    piece: Piece
+
+
+def _by_relevance(
+    memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], active: NDArray[np.intp]
+) -> Iterator[PersonaMemory]:
+    """Active memories, the most relevant first, ties by path; sorted no further than one reads."""
+    order = active[np.argsort(-relevances[active], kind="stable")]
+    for _, equal in groupby(order.tolist(), key=relevances.__getitem__):
+        heap = [
+            f"{memories[index].path}\0{index}" for index in equal
+        ]  # bare strings: tuples wake the collector
+        heapq.heapify(heap)
+        while heap:
+            yield memories[int(heapq.heappop(heap).rpartition("\0")[2])]
+
+
+def _chosen(
+    candidates: Iterator[PersonaMemory], total: int, max_tokens: int, count: Callable[[str], int]
+) -> list[_Chosen]:
+    """The memories that fit, the most relevant first."""
+    chosen: list[_Chosen] = []
+    room = max_tokens - count(_notice(total)) - _BREAK_TOKENS
+    lines: set[tuple[str, str, str]] = set()
+    headers: set[tuple[str, str]] = set()
+    misses = 0
+    for memory in candidates:
+        if misses == _MAX_MISSES or room <= _BREAK_TOKENS:
+            break
+        misses += 1
+        if len(memory.value) > _MAX_CHARS_PER_TOKEN * room:
+            continue
+        item = _Chosen(memory.path, memory.domain, memory.facet, shorthand(memory))
+        section, line = (item.domain, item.facet), (item.domain, item.facet, item.piece.head)
+        cost = _BREAK_TOKENS + count(
+            item.piece.text if line in lines else f"{item.piece.head}: {item.piece.text}"
+        )
+        if section not in headers:
+            cost += _BREAK_TOKENS + count(header(*section))
+        if cost <= room:
+            room -= cost
+            misses = 0
+            chosen.append(item)
+            headers.add(section)
+            lines.add(line)
+    return chosen
+
+
+# ── How ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _text(chosen: Sequence[_Chosen], left_out: int) -> str:
+    sections: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for item in chosen:
+        lines = sections.setdefault((item.domain, item.facet), {})
+        pieces = lines.setdefault(item.piece.head, [])
+        if item.piece.text not in pieces:
+            pieces.append(item.piece.text)
+    blocks = [
+        "\n".join([header(*section), *(_line(head, pieces) for head, pieces in lines.items())])
+        for section, lines in sorted(sections.items())
+    ]
+    return "\n\n".join([*blocks, _notice(left_out)] if left_out else blocks)
+
+
+def _line(head: str, pieces: Sequence[str]) -> str:
+    """`head: a, b`, or `head: a b; c, d` where a comma could be misread."""
+    plain = all(" " not in piece and "," not in piece for piece in pieces)
+    return f"{head}: {(', ' if plain else '; ').join(pieces)}"
+
+
+def _notice(left_out: int) -> str:
+    return f"(+{left_out} active memor{'y' if left_out == 1 else 'ies'} left out)"

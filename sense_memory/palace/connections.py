@@ -1,0 +1,310 @@
+"""Connection discovery: pairs of memories that share two or more themes and are not connected.
+
+Memories with the same two themes stand in one group; pairs come from the groups, the smallest first,
+because what few memories share says most. The work is bounded whatever the palace: where a bound was
+reached, `Suggestions.bounded` says so, and the pairs found are the best of those looked at. Pairs that are
+near in meaning may be added by whoever has embeddings. Deterministic; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, combinations, islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from sense_memory.limits import (
+    FADING_FROM,
+    SCORED_PAIRS_COUNT,
+    SUGGESTED_PAIRS_COUNT,
+    THEME_GROUP_COUNT,
+    THEME_PAIRS_COUNT,
+    THEMES_PAIRED_COUNT,
+)
+from sense_memory.palace.links import Links
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from sense_memory.models import PersonaMemory
+
+_SHOWN_COUNT: Final = 5  # themes that a reason names
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Two memories that could be connected.
+
+    Attributes:
+        first: the one whose path comes first.
+        second: the other.
+        score: the rarer the themes they share, the higher; comparable within one run.
+        reason: what they have in common.
+    """
+
+    first: PersonaMemory
+    second: PersonaMemory
+    score: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """What a search for connections found.
+
+    Attributes:
+        pairs: the best first.
+        bounded: why there may be more, in words; empty where everything was looked at and is listed.
+    """
+
+    pairs: tuple[Suggestion, ...] = ()
+    bounded: tuple[str, ...] = ()
+
+
+def suggest(
+    memories: Sequence[PersonaMemory],
+    relevances: Sequence[float] | NDArray[np.float64],
+    *,
+    links: Links | None = None,
+    near: Iterable[tuple[str, str, float]] = (),
+    count: int = SUGGESTED_PAIRS_COUNT,
+) -> Suggestions:
+    """Pairs of active or fading memories that could be connected (sense-memory v2, "Connection Discovery").
+
+    Themes are compared without case and accents. A pair that is connected, dismissed, contradicting,
+    superseding, or a conflict and its head, in either direction, is not suggested.
+
+    Args:
+        memories: each path once, in any order.
+        relevances: current relevance of each, in the same order (`palace.columns`).
+        links: of the same memories, where the caller has them already.
+        near: pairs (path, path, similarity above 0 to 1) that are near in meaning: suggested whatever
+            themes they share. A similarity weighs at most as much as a theme that nobody else has.
+        count: pairs at most.
+    """
+    links = links or Links(memories)
+    candidates = _Candidates(memories, np.asarray(relevances, dtype=np.float64), links)
+    bounded = candidates.themes.bounded()
+    alike = candidates.alike(bounded)
+    similar = candidates.near(near)
+    scored = candidates.scored(alike, similar, count)
+    if len(alike) + len(similar) > count:
+        bounded.append(f"only the best {count} pairs are listed")
+    return Suggestions(tuple(candidates.suggestion(found, similar) for found in scored), tuple(bounded))
+
+
+def folded(text: str) -> str:
+    """A theme without case, accents and surrounding blanks."""
+    if text.isascii():  # most are, and a large palace has many
+        return " ".join(text.lower().split())
+    parts = unicodedata.normalize("NFKD", text.casefold())
+    return " ".join("".join(sign for sign in parts if not unicodedata.combining(sign)).casefold().split())
+
+
+@dataclass(frozen=True, slots=True)
+class _Themes:
+    """The themes of some memories, as numbers.
+
+    Attributes:
+        table: one row per memory: its themes that others have too, the rarest first; -1 where there is none.
+        weights: what sharing each theme is worth: as much as it surprises.
+        cut: memories that have more themes than a row has room for.
+    """
+
+    table: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    cut: int
+
+    @classmethod
+    def of(cls, memories: Sequence[PersonaMemory]) -> _Themes:
+        spelled = [memory.themes for memory in memories]
+        texts = {theme: folded(theme) for theme in set(chain.from_iterable(spelled))}
+        numbers = {text: number for number, text in enumerate(sorted(set(texts.values())))}
+        of_themes = {theme: numbers[text] if text else -1 for theme, text in texts.items()}
+        flat = np.fromiter(map(of_themes.__getitem__, chain.from_iterable(spelled)), np.int64)
+        lengths = np.fromiter(map(len, spelled), np.int64, len(spelled))
+        owners = np.repeat(np.arange(len(memories)), lengths)[flat >= 0]
+        total = max(1, len(numbers))
+        owners, flat = np.divmod(np.unique(owners * total + flat[flat >= 0]), total)
+        counts = np.bincount(flat, minlength=total)
+        owners, flat = owners[counts[flat] > 1], flat[counts[flat] > 1]
+        order = np.lexsort((flat, counts[flat], owners))
+        owners, flat = owners[order], flat[order]
+        columns = np.arange(len(owners)) - np.searchsorted(owners, owners)
+        fits = columns < THEMES_PAIRED_COUNT
+        table = np.full((len(memories), THEMES_PAIRED_COUNT), -1, dtype=np.int64)
+        table[owners[fits], columns[fits]] = flat[fits]
+        cut = np.count_nonzero(columns == THEMES_PAIRED_COUNT)
+        return cls(table, np.log1p(len(memories) / np.maximum(counts, 1)), int(cut))
+
+    def bounded(self) -> list[str]:
+        """What was left out, in words."""
+        few = f"of {self.cut:,} memories only the {THEMES_PAIRED_COUNT} rarest themes count"
+        return [few] if self.cut else []
+
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Every two themes of every memory, as one number, and the memory's number."""
+        codes, members = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for one, other in combinations(range(THEMES_PAIRED_COUNT), 2):
+            rows = np.flatnonzero(self.table[:, other] >= 0)
+            two = np.sort(self.table[rows][:, (one, other)], axis=1)
+            codes.append(two[:, 0] * len(self.weights) + two[:, 1])
+            members.append(rows)
+        return np.concatenate(codes), np.concatenate(members)
+
+    def shared(self, firsts: NDArray[np.int64], seconds: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What each pair of memories shares, as the sum of its themes' weights."""
+        ours, theirs = self.table[firsts], self.table[seconds]
+        found = np.zeros(len(firsts))
+        for column in ours.T:
+            common = (column[:, None] == theirs).any(axis=1) & (column >= 0)
+            found[common] += self.weights[column[common]]
+        return found
+
+
+class _Scored(NamedTuple):
+    """A pair by rank: the smallest is the best. Memories are named by their numbers among the candidates."""
+
+    minus_score: float
+    apart: bool  # in different domains
+    path: str
+    other_path: str
+    first: int
+    second: int
+
+
+class _Candidates:
+    """The memories that may be connected, the most relevant first; a pair is one number, first * count + second."""
+
+    def __init__(
+        self, memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], links: Links
+    ) -> None:
+        by_path = np.array(sorted(range(len(memories)), key=links.paths.__getitem__), dtype=np.int64)
+        by_relevance = by_path[np.argsort(-relevances[by_path], kind="stable")]
+        self._places: list[int] = by_relevance[relevances[by_relevance] >= FADING_FROM].tolist()
+        self._of_places = {place: number for number, place in enumerate(self._places)}
+        self._links = links
+        self._memories = [memories[place] for place in self._places]
+        self._count = max(1, len(self._memories))
+        self.themes = _Themes.of(self._memories)
+
+    def alike(self, bounded: list[str]) -> NDArray[np.int64]:
+        """Pairs that share two themes and are not settled, those of small groups first."""
+        pairs = _joined(self._groups(bounded), self._count, bounded)
+        if len(pairs):
+            pairs = pairs[~np.isin(pairs, self._settled)]
+        if len(pairs) > SCORED_PAIRS_COUNT:
+            bounded.append(
+                f"{SCORED_PAIRS_COUNT:,} of {len(pairs):,} pairs were scored, of rare themes first"
+            )
+        return pairs[:SCORED_PAIRS_COUNT]
+
+    def near(self, named: Iterable[tuple[str, str, float]]) -> dict[int, float]:
+        """The pairs near in meaning that may be connected, and how similar each is."""
+        found: dict[int, float] = {}
+        for one, other, similarity in islice(named, SCORED_PAIRS_COUNT):
+            first, second = sorted((self._number_of(one), self._number_of(other)))
+            if first >= 0 and first != second and 0 < similarity < math.inf:
+                pair = first * self._count + second
+                found[pair] = max(min(similarity, 1.0), found.get(pair, 0.0))
+        settled = set(self._settled.tolist()) if found else set()
+        return {pair: similarity for pair, similarity in found.items() if pair not in settled}
+
+    def scored(self, alike: NDArray[np.int64], similar: dict[int, float], count: int) -> list[_Scored]:
+        """The best pairs, the best first."""
+        pairs = np.unique(np.r_[alike, np.fromiter(similar, np.int64)])
+        firsts, seconds = np.divmod(pairs, self._count)
+        scores = self.themes.shared(firsts, seconds)
+        if similar:
+            rarest = math.log1p(self._count)
+            scores += np.array([rarest * similar.get(pair, 0.0) for pair in pairs.tolist()])
+        scores = scores.round(9)
+        if count < len(scores):
+            good = scores >= np.partition(scores, -count)[-count]  # and all that are as good as the last
+            firsts, seconds, scores = firsts[good], seconds[good], scores[good]
+        rows = zip(firsts.tolist(), seconds.tolist(), scores.tolist(), strict=True)
+        return heapq.nsmallest(count, (self._ranked(first, second, score) for first, second, score in rows))
+
+    def suggestion(self, scored: _Scored, similar: dict[int, float]) -> Suggestion:
+        """What to tell about a scored pair."""
+        one, other = self._memories[scored.first], self._memories[scored.second]
+        words = {folded(theme): theme for theme in reversed(one.themes)}
+        theirs = {folded(theme) for theme in other.themes}
+        shared = sorted(text for text in words if text and text in theirs)
+        reasons = []
+        if shared:
+            shown = ", ".join(words[text] for text in shared[:_SHOWN_COUNT])
+            more = f" and {len(shared) - _SHOWN_COUNT} more" if len(shared) > _SHOWN_COUNT else ""
+            reasons.append(f"share: {shown}{more}")
+        low, high = sorted((scored.first, scored.second))
+        similarity = similar.get(low * self._count + high)
+        if similarity is not None:
+            reasons.append(f"near in meaning ({similarity:.2f})")
+        return Suggestion(one, other, -scored.minus_score, "; ".join(reasons))
+
+    def _groups(self, bounded: list[str]) -> Iterator[NDArray[np.int64]]:
+        """Groups of memories with the same two themes, as rows of one array for each size; small sizes first."""
+        codes, members = self.themes.pairs()
+        order = np.lexsort((members, codes))
+        codes, members = codes[order], members[order]
+        starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]]) if len(codes) else codes
+        sizes = np.diff(np.r_[starts, len(codes)])
+        if np.any(sizes > THEME_GROUP_COUNT):
+            bounded.append(
+                f"of memories with the same two themes only the {THEME_GROUP_COUNT} most relevant count"
+            )
+        lengths = np.minimum(sizes, THEME_GROUP_COUNT)
+        for length in range(2, THEME_GROUP_COUNT + 1):
+            chosen = starts[lengths == length]
+            if len(chosen):
+                yield members[chosen[:, None] + np.arange(length)]
+
+    @cached_property
+    def _settled(self) -> NDArray[np.int64]:
+        """Pairs that are not to be suggested."""
+        found = set()
+        for links in (self._links.connected, self._links.opposed, self._links.dismissed):
+            for place, meant in links.items():
+                number = self._of_places.get(place)
+                if number is None:
+                    continue
+                for other in map(self._of_places.get, meant):
+                    if other is not None:
+                        found.add(min(number, other) * self._count + max(number, other))
+        return np.fromiter(found, np.int64)
+
+    def _ranked(self, first: int, second: int, score: float) -> _Scored:
+        apart = self._memories[first].domain != self._memories[second].domain
+        (path, one), (other_path, other) = sorted(
+            (self._links.paths[self._places[number]], number) for number in (first, second)
+        )
+        return _Scored(-score, apart, path, other_path, one, other)
+
+    def _number_of(self, path: str) -> int:
+        place = self._links.place(path)
+        return -1 if place is None else self._of_places.get(place, -1)
+
+
+def _joined(groups: Iterable[NDArray[np.int64]], count: int, bounded: list[str]) -> NDArray[np.int64]:
+    """The pairs within groups, each once, in the order they came."""
+    found, total = [np.empty(0, np.int64)], 0
+    for group in groups:
+        one, other = np.triu_indices(group.shape[1], 1)
+        rows = max(0, THEME_PAIRS_COUNT - total) // len(one)
+        # Members stand in the order of their numbers: the first is the smaller.
+        found.append((group[:rows, one] * count + group[:rows, other]).ravel())
+        total += len(found[-1])
+        if rows < len(group):
+            bounded.append("themes that many memories share were not all compared")
+            break
+    pairs = np.concatenate(found)
+    _, places = np.unique(pairs, return_index=True)
+    return pairs[np.sort(places)]

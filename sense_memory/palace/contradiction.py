@@ -1,0 +1,231 @@
+"""Contradictions between memories of one domain and facet (sense-memory v2, "Contradiction Detection").
+
+A verdict names the kind of opposition, a reason to read, and a confidence. From `ACT_BOUND` on it acts: the old
+memory is superseded. Below, it is a suggestion for introspection. Acts are for being right, so most doubts end
+below the bound. Pure and deterministic: no model, no clock, and unknown languages say nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.palace.claims import Reading, read
+from sense_memory.palace.opposing import opposition
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sense_memory.models import PersonaMemory
+
+# Whatever leaves one word unexplained ends at 0.74 or below; of what the tuning half has there, 2 of 7 are right.
+ACT_BOUND: Final = 0.75
+MAX_CANDIDATES_COUNT: Final = 32  # memories compared by one check: those with the rarest words in common
+MAX_POSTINGS_COUNT: Final = 500  # entries of the index read by one check
+MAX_COMMON_COUNT: Final = 2_000  # memories that may hold a word for it to lead to others, with a second word
+MAX_PAIRS_COUNT: Final = 50_000  # comparisons in one look over a palace
+_MAX_SURE_CLAIMS: Final = 2  # a longer memory says other things too: superseding it whole would bury them
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """That one memory contradicts another.
+
+    Attributes:
+        old: path of the existing memory.
+        new: path of the new one.
+        kind: `negation`, `antonym`, `sentiment`, `value`, `number`, `date` or `status`.
+        confidence: 0 to 1.
+        reason: a fragment to read, such as `lives in: berlin → lisbon`; it quotes the memories.
+        acts: whether the confidence reaches `ACT_BOUND`.
+    """
+
+    old: str
+    new: str
+    kind: str
+    confidence: float
+    reason: str
+    acts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look over a palace found.
+
+    Attributes:
+        verdicts: surest first.
+        bounded: whether a limit kept it from looking at, or from showing, everything.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    bounded: bool
+
+
+def compare(old: PersonaMemory, new: PersonaMemory) -> Verdict | None:
+    """Whether a new memory contradicts an existing one.
+
+    Memories of different domains or facets, linked as contradicting already, superseded, or two versions of
+    one concurrent edit are never compared.
+
+    Returns:
+        The surest opposition of their claims, or None.
+    """
+    return _compare(old, read(old), new, read(new)) if _comparable(old, new) else None
+
+
+class Claims:
+    """The memories of a palace, ready to be asked what a new one contradicts."""
+
+    def __init__(self) -> None:
+        self._memories: dict[str, tuple[PersonaMemory, Reading]] = {}
+        self._facets: dict[tuple[str, str], dict[str, set[str]]] = {}
+
+    def put(self, memory: PersonaMemory) -> None:
+        """Add a memory, or replace what stood at its path."""
+        self.drop(memory.path)
+        reading = read(memory)
+        self._memories[memory.path] = (memory, reading)
+        postings = self._facets.setdefault((memory.domain, memory.facet), {})
+        for term in _terms(reading):
+            postings.setdefault(term, set()).add(memory.path)
+
+    def drop(self, path: str) -> None:
+        """Forget a memory; an unknown path is no error."""
+        if (kept := self._memories.pop(path, None)) is None:
+            return
+        memory, reading = kept
+        postings = self._facets[memory.domain, memory.facet]
+        for term in _terms(reading):
+            postings[term].discard(path)
+            if not postings[term]:
+                del postings[term]
+
+    def check(self, memory: PersonaMemory, also: Iterable[str] = ()) -> list[Verdict]:
+        """What a memory would contradict among those of its domain and facet under other keys.
+
+        At most `MAX_CANDIDATES_COUNT` memories are compared, those that share its rarest words.
+
+        Args:
+            memory: the new one; it need not have been put.
+            also: paths to compare beside them, such as neighbours by embedding; unknown ones are skipped.
+
+        Returns:
+            Surest first, then by path.
+        """
+        reading = read(memory)
+        paths = dict.fromkeys([*self._candidates(memory, reading), *also])
+        known = (path for path in paths if path in self._memories)
+        return sorted(filter(None, (self._against(path, memory, reading) for path in known)), key=_rank)
+
+    def pairs(self, limit: int) -> Found:
+        """Contradictions that stand in the palace: each memory against those written before it, newest first.
+
+        At most `MAX_PAIRS_COUNT` comparisons are made, so that of a very large palace the oldest part may
+        stay unseen; the answer says so.
+
+        Args:
+            limit: verdicts to show.
+        """
+        newest = sorted(self._memories, key=self._age, reverse=True)
+        left = MAX_PAIRS_COUNT
+        bounded = False
+        verdicts: list[Verdict] = []
+        for path in newest:
+            if left < MAX_CANDIDATES_COUNT:
+                bounded = True
+                break
+            memory, reading = self._memories[path]
+            candidates = self._candidates(memory, reading)
+            left -= len(candidates)
+            older = [other for other in candidates if self._age(other) < self._age(path)]
+            verdicts += [verdict for other in older if (verdict := self._against(other, memory, reading))]
+        verdicts.sort(key=_rank)
+        return Found(tuple(verdicts[:limit]), bounded or len(verdicts) > limit)
+
+    def _age(self, path: str) -> tuple[float, str]:
+        return self._memories[path][0].created_at, path
+
+    def _against(self, path: str, memory: PersonaMemory, reading: Reading) -> Verdict | None:
+        old, old_reading = self._memories[path]
+        return _compare(old, old_reading, memory, reading) if _comparable(old, memory) else None
+
+    def _candidates(self, memory: PersonaMemory, reading: Reading) -> list[str]:
+        """The paths that share most, rare words counting more; the same whatever order they were put in."""
+        postings = self._facets.get((memory.domain, memory.facet), {})
+        lists = sorted(
+            ((term, postings[term]) for term in _terms(reading) if term in postings),
+            key=lambda entry: (len(entry[1]), entry[0]),
+        )
+        scores: dict[str, float] = {}
+        left = MAX_POSTINGS_COUNT
+        common: list[set[str]] = []
+        for _, paths in lists:
+            if len(paths) > left:
+                common.append(paths)
+                continue
+            left -= len(paths)
+            weight = 1.0 / len(paths)
+            for path in paths:
+                scores[path] = scores.get(path, 0.0) + weight
+        for paths in common:
+            for path in scores.keys() & paths:
+                scores[path] += 1.0 / len(paths)
+        if len(common) > 1 and len(common[0]) <= MAX_COMMON_COUNT:
+            for path in nsmallest(MAX_CANDIDATES_COUNT, common[0] & common[1]):
+                scores.setdefault(path, 0.0)
+        scores.pop(memory.path, None)
+        ranked = nsmallest(MAX_CANDIDATES_COUNT, [(-score, path) for path, score in scores.items()])
+        return [path for _, path in ranked]
+
+
+def pairs(memories: Iterable[PersonaMemory], limit: int) -> Found:
+    """Contradictions that stand among memories given in any order; see `Claims.pairs`."""
+    claims = Claims()
+    for memory in memories:
+        claims.put(memory)
+    return claims.pairs(limit)
+
+
+def _comparable(old: PersonaMemory, new: PersonaMemory) -> bool:
+    if (old.domain, old.facet) != (new.domain, new.facet) or old.key == new.key:
+        return False
+    if old.superseded_by or new.superseded_by:
+        return False
+    if (old.conflict_of and old.conflict_of == new.path) or (new.conflict_of and new.conflict_of == old.path):
+        return False
+    return not (old.contradicts and new.path in old.contradicts) and not (
+        new.contradicts and old.path in new.contradicts
+    )
+
+
+def _compare(
+    old: PersonaMemory, old_reading: Reading, new: PersonaMemory, new_reading: Reading
+) -> Verdict | None:
+    best = None
+    for before in old_reading.claims:
+        if before in new_reading.claims:
+            continue  # the new memory says it again
+        for after in new_reading.claims:
+            if before.words.isdisjoint(after.words):
+                continue
+            found = opposition(before, old_reading.context, after, new_reading.context)
+            if found and (best is None or found.confidence > best.confidence):
+                best = found
+    if best is None:
+        return None
+    sure = old_reading.whole and len(old_reading.claims) <= _MAX_SURE_CLAIMS
+    confidence = round(best.confidence if sure else min(best.confidence, ACT_BOUND - 0.05), 2)
+    return Verdict(old.path, new.path, best.kind, confidence, best.reason, confidence >= ACT_BOUND)
+
+
+def _terms(reading: Reading) -> frozenset[str]:
+    """What a reading is found by: its words, and each slot together with its subject's words."""
+    slots = [claim.slot for claim in reading.claims if claim.slot is not None]
+    filled = (f"{slot.predicate}|{word}" for slot in slots for word in slot.subject)
+    return reading.context.union(filled, *(claim.words for claim in reading.claims))
+
+
+def _rank(verdict: Verdict) -> tuple[float, str, str]:
+    return (-verdict.confidence, verdict.old, verdict.new)

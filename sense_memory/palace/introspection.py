@@ -1,0 +1,325 @@
+"""Introspection: what a palace holds, what in it needs attention, and what has changed.
+
+Each list of the report is one function below, and its docstring says what belongs into it. A look over
+everything costs a fraction of a second at 100,000 memories; searches for pairs are bounded and say so in
+the report. Nothing is changed: what to do about it is up to the agent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from sense_memory.limits import (
+    CHARS_PER_TOKEN_COUNT,
+    CONTEXT_TOKENS_COUNT,
+    DAY_SECONDS,
+    LOW_CONFIDENCE,
+    OVERLOADED_FACET_COUNT,
+    REVISION_HALFLIVES_COUNT,
+    SUGGESTED_PAIRS_COUNT,
+)
+from sense_memory.models import IntrospectionReport, State, SuggestedContradiction
+from sense_memory.palace.columns import STATES, Columns, states_at
+from sense_memory.palace.connections import suggest
+from sense_memory.palace.links import Links
+from sense_memory.palace.report import Standing, changes, to_log
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sense_memory.models import PersonaMemory
+    from sense_memory.palace.contradiction import Verdict
+
+BELIEFS: Final = "beliefs"  # the spec's facets that age in their own ways
+DECISIONS: Final = "decisions"
+_Loads: TypeAlias = dict[tuple[str, str], tuple[int, int]]  # domain and facet → memories and characters
+_AGEING: Final = (BELIEFS, DECISIONS)
+
+_UNTIL: Final = re.compile(r"\b(?:until|till|expires(?: on)?) (\d{4}-\d{2}-\d{2})\b", re.IGNORECASE)
+
+
+def introspect(
+    memories: Iterable[PersonaMemory],
+    now: float,
+    *,
+    columns: Columns | None = None,
+    previous: Standing | None = None,
+    verdicts: Iterable[Verdict] | None = None,
+    all_verdicts: bool = True,
+    near: Iterable[tuple[str, str, float]] = (),
+) -> IntrospectionReport:
+    """Look over a palace (sense-memory v2, "Introspection"). Order of the memories does not matter.
+
+    Args:
+        memories: all of them, each path once.
+        now: seconds since 1970.
+        columns: of the same memories in the same order, where the caller has them already.
+        previous: how the palace stood last time, from `palace.report.from_log`.
+        verdicts: what a search found (`palace.contradiction.pairs`); None where nobody searched.
+        all_verdicts: whether that search looked at everything.
+        near: pairs (path, path, similarity) near in meaning; see `palace.connections.suggest`.
+    """
+    palace = _Palace.of(tuple(memories), now, columns)
+    bounded: dict[str, str] = {}
+    loads = _loads(palace)
+    found: dict[str, list[tuple[Any, str]]] = {
+        "contradictions": _contradictions(palace),
+        "conflicts": _conflicts(palace),
+        "stale_beliefs": _stale_beliefs(palace),
+        "orphaned": _orphaned(palace),
+        "overloaded_facets": _overloaded(loads),
+        "suggested_connections": _connections(palace, near, bounded),
+        "suggested_contradictions": _suspected(palace, verdicts, bounded, is_whole=all_verdicts),
+        "suggested_revisions": _revisions(palace),
+        "suggested_compressions": _compressions(loads),
+    }
+    pairs = ((one.path, other.path) for (one, other), _ in found["contradictions"])
+    standing = Standing.of(palace.links.paths, palace.states, now, pairs)
+    counts: dict[str, Any] = {state.value: standing.counts.get(state, 0) for state in STATES}
+    lists: dict[str, Any] = {name: tuple(item for item, _ in items) for name, items in found.items()}
+    report = IntrospectionReport(
+        **counts,
+        **lists,
+        created_at=now,
+        total_memories=len(palace.memories),
+        reasons={name: tuple(reason for _, reason in items) for name, items in found.items()},
+        bounded=bounded,
+        changes=None if previous is None else changes(previous, standing, palace.memories, palace.columns),
+    )
+    return report.model_copy(update={"log": to_log(report, standing)})
+
+
+@dataclass(frozen=True, slots=True)
+class _Palace:
+    """Memories, and what is known of each by its place.
+
+    Attributes:
+        memories: all of them, in the order of their paths.
+        now: seconds since 1970.
+        columns: what their decay depends on.
+        relevances: current relevance.
+        states: current state.
+        links: which memories their links mean.
+    """
+
+    memories: tuple[PersonaMemory, ...]
+    now: float
+    columns: Columns
+    relevances: list[float]
+    states: list[State]
+    links: Links
+
+    @classmethod
+    def of(cls, memories: tuple[PersonaMemory, ...], now: float, columns: Columns | None) -> _Palace:
+        paths = [memory.path for memory in memories]
+        order = sorted(range(len(paths)), key=paths.__getitem__)
+        memories = tuple([memories[place] for place in order])
+        if columns is None:
+            columns = Columns.of(memories)
+        else:
+            columns = Columns(columns.last_accessed[order], columns.rates[order], columns.factors[order])
+        values = columns.relevances(now)
+        states = [STATES[number] for number in states_at(values).tolist()]
+        links = Links(memories, [paths[place] for place in order])
+        return cls(memories, now, columns, values.tolist(), states, links)
+
+    def places(self, *states: State) -> list[int]:
+        """The places of the memories in these states, in order."""
+        wanted = frozenset(states)
+        return [place for place, state in enumerate(self.states) if state in wanted]
+
+    def ranked(self, found: dict[int, str]) -> list[tuple[PersonaMemory, str]]:
+        """Memories by place, in order, and why they are listed; the most relevant first."""
+        order = sorted(found, key=lambda place: -self.relevances[place])
+        return [(self.memories[place], found[place]) for place in order]
+
+
+def _contradictions(palace: _Palace) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
+    """Pairs of which one names the other as contradicting or superseding it; the newest first.
+
+    In a pair the memory that is contradicted or superseded stands first, of two that name each other the
+    older one.
+    """
+    named: dict[tuple[int, int], str] = {}
+    for place, others in palace.links.opposed.items():
+        memory = palace.memories[place]
+        replacing = None if memory.superseded_by is None else palace.links.place(memory.superseded_by)
+        for other in others:
+            how = "is superseded by" if other == replacing else "is contradicted by"
+            named[place, other] = f"{memory.path} {how} {palace.links.paths[other]}"
+    found = []
+    for (one, other), reason in named.items():
+        first, second = palace.memories[one], palace.memories[other]
+        if (other, one) not in named or (first.created_at, first.path) < (second.created_at, second.path):
+            found.append(((first, second), reason))
+    return sorted(found, key=lambda item: (-item[0][1].created_at, item[0][0].path, item[0][1].path))
+
+
+def _conflicts(palace: _Palace) -> list[tuple[PersonaMemory, str]]:
+    """Memories that lost a concurrent edit and were kept beside the one that won."""
+    return palace.ranked(
+        {
+            place: f"an edit of {memory.conflict_of} on another device came at the same time"
+            for place, memory in enumerate(palace.memories)
+            if memory.conflict_of is not None
+        }
+    )
+
+
+def _stale_beliefs(palace: _Palace) -> list[tuple[PersonaMemory, str]]:
+    """Beliefs, fading or forgotten, whose confidence is below 0.5: held weakly, and hardly used."""
+    return palace.ranked(
+        {
+            place: f"confidence {memory.confidence:.2g}, relevance {palace.relevances[place]:.2f}"
+            for place in palace.places(State.FADING, State.FORGOTTEN)
+            if (memory := palace.memories[place]).facet == BELIEFS and memory.confidence < LOW_CONFIDENCE
+        }
+    )
+
+
+def _orphaned(palace: _Palace) -> list[tuple[PersonaMemory, str]]:
+    """Active and fading memories without a connection to or from a memory that is there."""
+    connected: set[int] = set()
+    for place, others in palace.links.connected.items():
+        if others:
+            connected |= {place, *others}
+    missing = "its connections lead to no memory that is there"
+    return palace.ranked(
+        {
+            place: missing if place in palace.links.connected else "no connections"
+            for place in palace.places(State.ACTIVE, State.FADING)
+            if place not in connected
+        }
+    )
+
+
+def _overloaded(loads: _Loads) -> list[tuple[str, str]]:
+    """Facets with more than 50 active memories, as `domain/facet`; the fullest first."""
+    full = [(f"{domain}/{facet}", count) for (domain, facet), (count, _) in loads.items()]
+    return [
+        (name, f"{count:,} active memories, more than {OVERLOADED_FACET_COUNT}")
+        for name, count in sorted(full, key=lambda item: (-item[1], item[0]))
+        if count > OVERLOADED_FACET_COUNT
+    ]
+
+
+def _compressions(loads: _Loads) -> list[tuple[str, str]]:
+    """Domains whose active memories, as they are, exceed the 500 tokens of a prompt, or a facet's bound."""
+    chars = Counter[str]()
+    full = set()
+    for (domain, _), (count, length) in loads.items():
+        chars[domain] += length
+        if count > OVERLOADED_FACET_COUNT:
+            full.add(domain)
+    tokens = {domain: -(-length // CHARS_PER_TOKEN_COUNT) for domain, length in chars.items()}
+    found = []
+    for domain, count in sorted(tokens.items(), key=lambda item: (-item[1], item[0])):
+        if count > CONTEXT_TOKENS_COUNT:
+            found.append(
+                (domain, f"some {count:,} tokens of active memories; {CONTEXT_TOKENS_COUNT} is the aim")
+            )
+        elif domain in full:
+            found.append((domain, "a facet has too many active memories"))
+    return found
+
+
+def _loads(palace: _Palace) -> _Loads:
+    """How many active memories each facet of each domain holds, and how many characters they have."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for place in palace.places(State.ACTIVE):
+        memory = palace.memories[place]
+        count, length = found.get((memory.domain, memory.facet), (0, 0))
+        found[memory.domain, memory.facet] = count + 1, length + len(memory.key) + len(memory.value)
+    return found
+
+
+def _revisions(palace: _Palace) -> list[tuple[PersonaMemory, str]]:
+    """Memories that may need updating; each with every reason that holds.
+
+    * a belief, active or fading, with a confidence below 0.5;
+    * an active memory that another contradicts and none supersedes;
+    * an active belief not written, connected or referred to for three half-lives: only recalls keep it;
+    * an active decision that names its own end ("until 2026-05-01") in the past.
+    """
+    today = str(np.datetime64(int(palace.now), "s").astype("datetime64[D]"))
+    found = {}
+    for place in palace.places(State.ACTIVE, State.FADING):
+        if palace.memories[place].facet in _AGEING or place in palace.links.opposed:
+            reasons = _reasons(palace, place, today)
+            if reasons:
+                found[place] = "; ".join(reasons)
+    return palace.ranked(found)
+
+
+def _reasons(palace: _Palace, place: int, today: str) -> list[str]:
+    memory = palace.memories[place]
+    reasons = []
+    is_active = palace.states[place] is State.ACTIVE
+    if memory.facet == BELIEFS and memory.confidence < LOW_CONFIDENCE:
+        reasons.append(f"confidence {memory.confidence:.2g}")
+    if is_active and memory.contradicts and memory.superseded_by is None:
+        others = palace.links.opposed[place]
+        if others:
+            reasons.append(f"still active, though {palace.links.paths[min(others)]} contradicts it")
+    if is_active and memory.facet == BELIEFS:
+        age = (palace.now - memory.last_reinforced) / (memory.halflife_days * DAY_SECONDS)
+        if age >= REVISION_HALFLIVES_COUNT:
+            reasons.append(f"not reinforced for {int(age)} half-lives")
+    if is_active and memory.facet == DECISIONS:
+        ended = [date for date in _UNTIL.findall(memory.value) if date < today]
+        if ended:
+            reasons.append(f"its date, {max(ended)}, has passed")
+    return reasons
+
+
+def _connections(
+    palace: _Palace, near: Iterable[tuple[str, str, float]], bounded: dict[str, str]
+) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
+    """Pairs, active or fading, that share two or more themes and are not connected; the best first."""
+    found = suggest(palace.memories, palace.relevances, links=palace.links, near=near)
+    if found.bounded:
+        bounded["suggested_connections"] = "; ".join(found.bounded)
+    return [((pair.first, pair.second), pair.reason) for pair in found.pairs]
+
+
+def _suspected(
+    palace: _Palace, verdicts: Iterable[Verdict] | None, bounded: dict[str, str], *, is_whole: bool
+) -> list[tuple[SuggestedContradiction, str]]:
+    """Pairs that seem to contradict each other, are there, not dissolved, and not linked as such."""
+    if verdicts is None:
+        bounded["suggested_contradictions"] = "nobody searched for contradictions"
+        return []
+    found: dict[frozenset[int], SuggestedContradiction] = {}
+    for verdict in verdicts:
+        old, new = palace.links.place(verdict.old), palace.links.place(verdict.new)
+        if (
+            old is None
+            or new is None
+            or old == new
+            or State.DISSOLVED in (palace.states[old], palace.states[new])
+        ):
+            continue
+        opposed = palace.links.opposed
+        if new in opposed.get(old, ()) or old in opposed.get(new, ()):
+            continue
+        known = found.get(frozenset((old, new)))
+        if known is None or known.confidence < verdict.confidence:
+            found[frozenset((old, new))] = SuggestedContradiction(
+                old=palace.memories[old],
+                new=palace.memories[new],
+                confidence=verdict.confidence,
+                reason=verdict.reason,
+            )
+    best = sorted(found.values(), key=lambda item: (-item.confidence, item.old.path, item.new.path))
+    limits = [] if is_whole else ["not every memory was compared with every other"]
+    if len(best) > SUGGESTED_PAIRS_COUNT:
+        limits.append(f"only the best {SUGGESTED_PAIRS_COUNT} of {len(best):,} are listed")
+    if limits:
+        bounded["suggested_contradictions"] = "; ".join(limits)
+    return [(item, item.reason) for item in best[:SUGGESTED_PAIRS_COUNT]]

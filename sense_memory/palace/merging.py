@@ -1,0 +1,179 @@
+"""What becomes of versions of one memory that did not know of each other. Pure, and the same on every device.
+
+A version knows another if its vector (`seen`) holds the other's; then it counts and the other does not.
+What is left merges: times and counts take the maximum, links and themes unite, a value yields to one that
+was said in knowledge of it. Of values that were said without knowledge of each other the later counts
+(NIP-01's order of the events that said them), and the others are handed back, to be kept as siblings.
+Vectors are joined, so whoever writes the merged memory knows all of them. A version without a vector is
+last-write-wins: it counts over everything before it, and nothing after it cares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.models import State
+from sense_memory.palace.version import Said, Version
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sense_memory.models import PersonaMemory
+
+_LIVELINESS: Final = (State.DISSOLVED, State.FORGOTTEN, State.FADING, State.ACTIVE)
+_COMPARED: Final = (  # what a merged memory differs in from one that need not be written again
+    "seen",
+    "value",
+    "relevance",
+    "halflife_days",
+    "last_accessed",
+    "last_reinforced",
+    "access_count",
+    "connections",
+    "contradicts",
+    "superseded_by",
+    "themes",
+    "source",
+    "confidence",
+    "created_at",
+    "dissolved_at",
+    "dismissed",
+    "conflict_of",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Versions as one.
+
+    Attributes:
+        version: what they make together; its event is that of the newest.
+        losers: versions whose values lost against one that did not know them, the newest first.
+        settled: whether the newest version says all this already, and knows all of them.
+    """
+
+    version: Version
+    losers: tuple[Version, ...] = ()
+    settled: bool = True
+
+
+def merge(some: Iterable[Version], others: Iterable[Version]) -> tuple[Version, ...]:
+    """The versions of both that no other knows, the newest first. Commutative, associative, idempotent."""
+    ordered = sorted({version.id: version for version in chain(some, others)}.values(), key=_rank)
+    return tuple(
+        version
+        for place, version in enumerate(ordered)
+        if not any(_counts_over(newer, version) for newer in ordered[:place])
+    )
+
+
+def joined(versions: Iterable[Version]) -> Joined:
+    """What the versions of one memory make together: a function of the set, whatever its order.
+
+    Raises:
+        ValueError: there are none.
+    """
+    left = merge(versions, ())
+    if not left:
+        raise ValueError("no versions to join")
+    speaking = [version for version in left if version.memory.seen] or list(left)
+    if len(speaking) == 1:
+        return Joined(speaking[0], settled=speaking[0] is left[0])
+    main, *losers = _values(speaking)
+    same = [version for version in speaking if version.memory.value == main.memory.value]
+    memory = _joined(main, same, speaking)
+    version = Version(
+        memory.changed(event_id=left[0].id), left[0].at, main.said, max(v.ts for v in speaking), main.rest
+    )
+    settled = all(getattr(left[0].memory, name) == getattr(memory, name) for name in _COMPARED)
+    return Joined(version, tuple(losers), settled)
+
+
+def sibling(loser: Version) -> PersonaMemory:
+    """The memory under which a value that lost is kept: on every device the same, at the same path."""
+    memory = loser.memory
+    return memory.changed(
+        key=f"{memory.key}~conflict-{loser.said.id[:8]}",
+        connections=(),
+        dismissed=(),
+        conflict_of=memory.path,
+        event_id="",
+    )
+
+
+def _rank(version: Version) -> tuple[int, str]:
+    """NIP-01: the later second, then the lower id."""
+    return -version.at, version.id
+
+
+def _counts_over(newer: Version, older: Version) -> bool:
+    """Whether the newer by rank knows the older, or keeps no vector and overwrites whatever there is."""
+    seen, known = newer.memory.seen, older.memory.seen
+    if not seen:
+        return True
+    return bool(known) and all(seen.get(device, 0) >= count for device, count in known.items())
+
+
+def _values(speaking: Sequence[Version]) -> list[Version]:
+    """For each value that still stands the newest version with it; the value said last leads."""
+    standing = [version for version in speaking if not _is_outdated(version, speaking)] or speaking
+    by_value: dict[str, list[Version]] = {}
+    for version in standing:
+        by_value.setdefault(version.memory.value, []).append(version)
+    latest = [min(same, key=_said_rank) for same in by_value.values()]
+    return sorted(latest, key=_said_rank)
+
+
+def _said_rank(version: Version) -> tuple[Any, ...]:
+    return -version.said.at, version.said.id, *_rank(version)
+
+
+def _is_outdated(version: Version, speaking: Iterable[Version]) -> bool:
+    """Whether a version's value was replaced by one that was said in knowledge of it."""
+    said = version.said
+    for other in speaking:
+        if other.said.id == said.id:
+            continue
+        if said.device and other.memory.seen.get(said.device, 0) >= said.count:
+            return True
+        if not said.device and (-other.said.at, other.said.id) < (-said.at, said.id):
+            return True
+    return False
+
+
+def _joined(main: Version, same: Sequence[Version], speaking: Sequence[Version]) -> PersonaMemory:
+    """The memory of `main` with what joins: from those of the same value what is about the value."""
+    memories = [version.memory for version in speaking]
+    about = [version.memory for version in same]
+    accessed = max(memory.last_accessed for memory in memories)
+    dissolved = [memory.dissolved_at for memory in memories]
+    seen: dict[str, int] = {}
+    for memory in memories:
+        for device, count in memory.seen.items():
+            seen[device] = max(count, seen.get(device, 0))
+    return main.memory.changed(
+        relevance=max(memory.relevance for memory in memories if memory.last_accessed == accessed),
+        last_accessed=accessed,
+        last_reinforced=max(memory.last_reinforced for memory in memories),
+        access_count=max(memory.access_count for memory in memories),
+        created_at=min(memory.created_at for memory in memories),
+        connections=_united(memory.connections for memory in (main.memory, *memories)),
+        themes=_united(memory.themes for memory in (main.memory, *memories)),
+        dismissed=_united(memory.dismissed for memory in (main.memory, *memories)),
+        contradicts=_united(memory.contradicts for memory in (main.memory, *about)),
+        superseded_by=next((memory.superseded_by for memory in about if memory.superseded_by), None),
+        state=max((memory.state for memory in memories), key=_LIVELINESS.index),
+        dissolved_at=None if None in dissolved else max(filter(None, dissolved), default=None),
+        conflict_of=next((memory.conflict_of for memory in memories if memory.conflict_of), None),
+        seen=dict(sorted(seen.items())),
+    )
+
+
+def _united(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(lists)))
+
+
+__all__ = ["Joined", "Said", "Version", "joined", "merge", "sibling"]

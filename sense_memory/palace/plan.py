@@ -1,0 +1,153 @@
+"""Plans: what a provider's tier includes (sense-memory v2, "NostrKeep Tier Mapping").
+
+`self_hosted`, the default, has no limits. A plan bounds what is added: reading, changing and forgetting
+what is there already are always allowed, so that a smaller plan never locks a memory in. Nothing here is
+enforced against the owner of the machine; it keeps an agent within what a relay's operator agreed to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal
+
+from sense_memory.errors import PlanLimitError
+from sense_memory.limits import DEFAULT_HALFLIFE_DAYS
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sense_memory.models import PersonaMemory
+
+DEFAULT: Final = "self_hosted"
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """How much there is: what a plan is compared with.
+
+    Attributes:
+        memories: flat and persona memories together.
+        facets: the facets of each domain in which a persona memory lies.
+    """
+
+    memories: int = 0
+    facets: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, memories: Iterable[PersonaMemory], flat_count: int = 0) -> Holdings:
+        """What some persona memories and a number of flat ones come to."""
+        count, facets = flat_count, dict[str, set[str]]()
+        for memory in memories:
+            count += 1
+            facets.setdefault(memory.domain, set()).add(memory.facet)
+        return cls(count, {domain: frozenset(names) for domain, names in facets.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a tier includes. None means without limit.
+
+    Attributes:
+        name: as SENSE_MEMORY_PLAN has it.
+        max_memories: flat and persona memories together.
+        max_domains: with persona memories in them.
+        max_facets: with persona memories in them, in each domain.
+        search: by themes (and words) alone, or by embeddings too.
+        compression: "basic" or "full".
+        has_halflives: whether a memory may have a half-life other than 30 days.
+        has_schedule: whether introspection may run on a schedule; by hand it always may.
+    """
+
+    name: str
+    max_memories: int | None = None
+    max_domains: int | None = None
+    max_facets: int | None = None
+    search: Literal["themes", "embeddings"] = "embeddings"
+    compression: Literal["basic", "full"] = "full"
+    has_halflives: bool = True
+    has_schedule: bool = True
+
+    def check_adding(self, held: Holdings, count: int = 1) -> None:
+        """Whether so many new memories may be added; writing over an old one is no addition.
+
+        Raises:
+            PlanLimitError: `max_memories`.
+        """
+        if self.max_memories is not None and held.memories + count > self.max_memories:
+            there = f"there are {held.memories:,}"
+            wanted = "" if count == 1 else f" and {count:,} more were to be written"
+            problem = f"holds {self.max_memories:,} memories at most, {there}{wanted}"
+            raise PlanLimitError(self.name, "max_memories", problem, "Forget some that you no longer need")
+
+    def check_place(self, held: Holdings, domain: str, facet: str) -> None:
+        """Whether a persona memory may lie there; where one lies already, it may.
+
+        Raises:
+            PlanLimitError: `max_domains` or `max_facets`.
+        """
+        facets = held.facets.get(domain)
+        if facets is None and self.max_domains is not None and len(held.facets) >= self.max_domains:
+            known = ", ".join(sorted(held.facets))
+            problem = f"allows {_counted(self.max_domains, 'domain')}, in use: {known}"
+            raise PlanLimitError(self.name, "max_domains", problem, "Use one of these")
+        facets = facets or frozenset()
+        if facet not in facets and self.max_facets is not None and len(facets) >= self.max_facets:
+            problem = f"allows {_counted(self.max_facets, 'facet')} in a domain, in use: {', '.join(sorted(facets))}"
+            raise PlanLimitError(self.name, "max_facets", problem, "Use one of these")
+
+    def check_halflife(self, days: float) -> None:
+        """Whether a memory may be given this half-life.
+
+        Raises:
+            PlanLimitError: `halflife`.
+        """
+        if not self.has_halflives and days != DEFAULT_HALFLIFE_DAYS:
+            problem = f"has a fixed half-life of {DEFAULT_HALFLIFE_DAYS:.0f} days"
+            raise PlanLimitError(self.name, "halflife", problem, "Leave the half-life out")
+
+    def check_embeddings(self) -> None:
+        """Whether embeddings may be stored and searched.
+
+        Raises:
+            PlanLimitError: `search`.
+        """
+        if self.search != "embeddings":
+            problem = "searches by themes and words, not by embeddings"
+            raise PlanLimitError(self.name, "search", problem, "Search without embeddings")
+
+    def check_full_compression(self) -> None:
+        """Whether more than the basic compression may be used.
+
+        Raises:
+            PlanLimitError: `compression`.
+        """
+        if self.compression != "full":
+            problem = "includes basic compression only"
+            raise PlanLimitError(self.name, "compression", problem, "Ask for basic compression")
+
+    def check_schedule(self) -> None:
+        """Whether introspection may run on a schedule.
+
+        Raises:
+            PlanLimitError: `introspection`.
+        """
+        if not self.has_schedule:
+            problem = "includes introspection by hand only"
+            raise PlanLimitError(self.name, "introspection", problem, "Run it by hand")
+
+
+FREE: Final = Plan("free", 100, 1, 1, "themes", "basic", has_halflives=False, has_schedule=False)
+KEEP: Final = Plan("keep", max_memories=10_000)
+SELF_HOSTED: Final = Plan(DEFAULT)
+PLANS: Final[Mapping[str, Plan]] = MappingProxyType({plan.name: plan for plan in (FREE, KEEP, SELF_HOSTED)})
+
+
+def find_plan(name: str) -> Plan | None:
+    """The plan of a name; case does not matter, nor whether it says `self-hosted` or `self_hosted`."""
+    return PLANS.get(name.strip().lower().replace("-", "_"))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"one {noun}" if count == 1 else f"{count} {noun}s"

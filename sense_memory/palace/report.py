@@ -1,0 +1,242 @@
+"""What an introspection leaves for the next: its log, and what changed between two of them.
+
+A log holds keys and counts, never texts, and fits one event whatever the palace: long lists are cut, their
+counts kept. Who stood in which state is listed for as many states as fit, the smallest first; for small
+palaces that is everybody, and the changes are exact. For the rest an earlier state is computed from the
+memory as it is today; what can not be told so is counted in words, never guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from sense_memory.limits import LOG_CHANGE_BYTES, LOG_LIST_BYTES, LOG_PAIRS_BYTES, LOG_STANDING_BYTES
+from sense_memory.models import PalaceChanges, PersonaMemory, State, SuggestedContradiction
+from sense_memory.palace.columns import STATES
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sense_memory.models import IntrospectionReport
+    from sense_memory.palace.columns import Columns
+
+LISTS: Final = (
+    "contradictions",
+    "conflicts",
+    "stale_beliefs",
+    "orphaned",
+    "overloaded_facets",
+    "suggested_connections",
+    "suggested_contradictions",
+    "suggested_revisions",
+    "suggested_compressions",
+)
+_COUNTS: Final = ("total_memories", "active", "fading", "forgotten", "dissolved")
+_MOVES: Final = ("new", "gone", "faded", "forgotten", "dissolved", "revived", "contradicted")
+_LOWERED: Final = {State.FADING: "faded", State.FORGOTTEN: "forgotten", State.DISSOLVED: "dissolved"}
+_LEAST_BYTES: Final = 4  # that a key takes in a list
+_RANKS: Final = {state: rank for rank, state in enumerate(STATES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where every memory stood at one introspection, as far as a log can hold it.
+
+    Attributes:
+        created_at: of the introspection, seconds since 1970.
+        counts: memories in each state.
+        listed: the states of memories by path: everybody in the `complete` states.
+        complete: states whose memories are all listed.
+        pairs: contradicting pairs, each in order of paths; None where there were too many.
+        digest: of everybody's state: equal where nobody came, went or moved.
+    """
+
+    created_at: float
+    counts: Mapping[State, int]
+    listed: Mapping[str, State]
+    complete: frozenset[State]
+    pairs: frozenset[tuple[str, str]] | None
+    digest: str
+
+    @classmethod
+    def of(
+        cls, paths: Sequence[str], states: Sequence[State], now: float, pairs: Iterable[tuple[str, str]]
+    ) -> Standing:
+        """How a palace stands, with everybody listed; `paths` are sorted."""
+        listed = dict(zip(paths, states, strict=True))
+        ordered = frozenset((min(pair), max(pair)) for pair in pairs)
+        return cls(now, Counter(states), listed, frozenset(State), ordered, _digest(listed))
+
+    def compact(self) -> dict[str, Any]:
+        """As plain values for a log: as many states as fit, and the pairs if they fit."""
+        groups: dict[State, dict[str, list[str]]] = {state: {} for state in STATES}
+        for path, state in self.listed.items():
+            if self.counts[state] <= LOG_STANDING_BYTES // _LEAST_BYTES:
+                group, _, key = path.rpartition("/")
+                groups[state].setdefault(group, []).append(key)
+        room, listed = LOG_STANDING_BYTES, {}
+        for state in sorted(STATES, key=lambda state: self.counts.get(state, 0)):
+            size = max(_size(groups[state]), self.counts.get(state, 0) * _LEAST_BYTES)
+            if size > room:
+                break
+            room -= size
+            listed[state.value] = groups[state]
+        pairs = sorted(self.pairs or ())
+        return {
+            "counts": {state.value: self.counts.get(state, 0) for state in STATES},
+            "listed": listed,
+            "contradictions": pairs if _size(pairs) <= LOG_PAIRS_BYTES else None,
+            "digest": self.digest,
+        }
+
+
+def from_log(log: Mapping[str, Any]) -> Standing | None:
+    """How the palace stood when `IntrospectionReport.to_log` gave this; None where it is no such thing."""
+    try:
+        kept = log["standing"]
+        listed = {
+            f"{group}/{key}": State(state)
+            for state, groups in kept["listed"].items()
+            for group, keys in groups.items()
+            for key in keys
+        }
+        pairs = kept["contradictions"]
+        return Standing(
+            created_at=float(log["created_at"]),
+            counts={State(state): int(count) for state, count in kept["counts"].items()},
+            listed=listed,
+            complete=frozenset(State(state) for state in kept["listed"]),
+            pairs=None if pairs is None else frozenset((str(one), str(other)) for one, other in pairs),
+            digest=str(kept["digest"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return None  # another program's, or another version's: there is nothing to compare with
+
+
+def to_log(report: IntrospectionReport, standing: Standing) -> dict[str, Any]:
+    """A report as plain values that fit one event."""
+    log: dict[str, Any] = {"created_at": report.created_at}
+    log |= {name: getattr(report, name) for name in _COUNTS}
+    log |= {name: _cut(getattr(report, name), LOG_LIST_BYTES) for name in LISTS}
+    log["bounded"] = dict(report.bounded)
+    if report.changes is not None:
+        changes = report.changes
+        log["changes"] = {name: _cut(getattr(changes, name), LOG_CHANGE_BYTES) for name in _MOVES}
+        log["changes"] |= {"since": changes.since, "exact": changes.exact, "untold": list(changes.untold)}
+    log["standing"] = standing.compact()
+    return log
+
+
+def changes(
+    before: Standing, after: Standing, memories: Sequence[PersonaMemory], columns: Columns
+) -> PalaceChanges:
+    """What became of a palace between two introspections.
+
+    Args:
+        before: from a log.
+        after: of `memories`.
+        memories: as they are now, in the order of their paths.
+        columns: of the same memories, in the same order.
+    """
+    moved: dict[str, list[Any]] = {name: [] for name in _MOVES}
+    untold: list[str] = []
+    if before.digest != after.digest:
+        untold = _compare(before, after, memories, columns, moved)
+    if before.pairs is None:
+        untold.append("which contradictions are new: there were too many to list")
+    else:
+        moved["contradicted"] = list((after.pairs or frozenset()) - before.pairs)
+    sorted_moves = {name: tuple(sorted(found)) for name, found in moved.items()}
+    counts = {state: before.counts.get(state, 0) for state in STATES}
+    exact = not untold
+    return PalaceChanges(
+        since=before.created_at, before=counts, exact=exact, untold=tuple(untold), **sorted_moves
+    )
+
+
+def _compare(
+    before: Standing,
+    after: Standing,
+    memories: Sequence[PersonaMemory],
+    columns: Columns,
+    moved: dict[str, list[Any]],
+) -> list[str]:
+    """Sort everybody into `moved` by what became of them; gives what can not be told, in words."""
+    unlisted = [state for state in STATES if state not in before.complete and before.counts.get(state, 0)]
+    computed = columns.states(before.created_at).tolist() if unlisted else []
+    unclear = 0
+    for place, ((path, now), memory) in enumerate(zip(after.listed.items(), memories, strict=True)):
+        was = before.listed.get(path)
+        if was is None:
+            if not unlisted or memory.created_at > before.created_at:
+                moved["new"].append(path)
+                continue
+            was = _computed(memory, STATES[computed[place]], unlisted, before.created_at)
+            if was is None:
+                unclear += 1
+                continue
+        if now is not was:
+            moved[_LOWERED[now] if _RANKS[now] < _RANKS[was] else "revived"].append(path)
+    moved["gone"] = [path for path in before.listed if path not in after.listed]
+    if not unlisted:
+        return []
+    count = sum(before.counts[state] for state in unlisted)
+    how = "their states were computed from what they are now, and who is new was told by when it was written"
+    untold = [f"{count:,} memories were not listed: {how}"]
+    if unclear:
+        untold.append(
+            f"what became of {unclear:,} memories that were not listed and were used or changed since"
+        )
+    gone = sum(before.counts.values()) + len(moved["new"]) - len(memories) - len(moved["gone"])
+    if gone > 0:
+        untold.append(f"the names of {gone:,} memories that are gone")
+    return untold
+
+
+def _computed(memory: PersonaMemory, state: State, unlisted: list[State], then: float) -> State | None:
+    """The state that a memory had: one of those unlisted, and by decay alone if it was not touched since."""
+    if len(unlisted) == 1:
+        return unlisted[0]
+    untouched = max(memory.last_accessed, memory.last_reinforced) <= then
+    return state if untouched and state in unlisted else None
+
+
+def _digest(listed: Mapping[str, State]) -> str:
+    lines = "\n".join([f"{path}\t{state}" for path, state in listed.items()])
+    return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _named(item: Any) -> Any:
+    """A listed thing by path, or by paths."""
+    match item:
+        case PersonaMemory():
+            return item.path
+        case SuggestedContradiction():
+            return [item.old.path, item.new.path, round(item.confidence, 3)]
+        case (PersonaMemory() as one, PersonaMemory() as other):
+            return [one.path, other.path]
+    return item
+
+
+def _cut(items: Sequence[Any], limit: int) -> dict[str, Any]:
+    """A list's count, and of its items as many as fit."""
+    listed: list[Any] = []
+    room = limit
+    for item in items:
+        named = _named(item)
+        room -= _size(named) + 1
+        if room < 0:
+            break
+        listed.append(named)
+    return {"count": len(items), "listed": listed}
+
+
+def _size(value: Any) -> int:
+    """Bytes of JSON."""
+    return len(orjson.dumps(value))

@@ -1,0 +1,121 @@
+"""How many tokens a text costs a language model: an estimate that needs no vocabulary and no download.
+
+It errs upward on purpose: a text that fits by it fits by the real tokenizers too. It was calibrated against
+the larger count of cl100k and o200k on English, 29 other languages, code, addresses, digits, emoji and random
+bytes. English shorthand comes out some 18 % too dear; where the two disagree most (Tamil, Georgian), the
+dearer one is followed; of all kinds tried only minified JavaScript came out too cheap, by 2 %. Whoever holds
+the tokenizer of their model can pass it to `compression.compress` instead. This module reads no files.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+
+# What each pair of letters adds to a word, in tenths of a token (base 16): rows by the first letter, a to z,
+# columns by the second. A least-squares fit over the words of those texts; rare pairs cost more.
+_PAIRS: Final = (
+    "82126409476122b39030407026"
+    "2655077642519848401806a757"
+    "4b35079488009b2883404aa947"
+    "6870254a62841c51b70a6779a7"
+    "1600606a9c753333032295504b"
+    "08c85198199589489482278a6a"
+    "a8b947406983411ad304388778"
+    "49a918573c4858189681285a8a"
+    "52112029994200025501817590"
+    "488706c9876c6376782b5ea9d6"
+    "7966368957565699ba57b68c88"
+    "3682008626639a34b502278909"
+    "22b60a8847b32211ca3c66aa65"
+    "3802330a78775544b810648956"
+    "3502601877041001a043140045"
+    "3d650a9569705810822076b97a"
+    "a9877a9bcac298976a782b87ba"
+    "4b131243494820176405556909"
+    "5f2a247269489a625b22480b1b"
+    "493620503896484092046dac05"
+    "6047022738700391b0216b957a"
+    "5ad7077527874b79985ac5b757"
+    "499946701567770a621aec485a"
+    "593758c96aa6777292708a8636"
+    "6b7a8b9a8bc88578b720aa8c39"
+    "7caa49cb6c8f98a8cb6baa8743"
+)
+_COSTS: Final = {
+    chr(97 + row) + chr(97 + column): int(_PAIRS[row * 26 + column], 16) * 10
+    for row in range(26)
+    for column in range(26)
+}
+_FREE: Final = 63  # hundredths that a word between spaces or signs does not pay: common words are one token
+
+# Hundredths of a token for one character, by ranges: the first code point, then the cost from there on.
+_SCRIPTS: Final = (
+    (0x0080, 95), (0x0100, 155), (0x0250, 225), (0x0370, 110), (0x0400, 68), (0x0530, 225), (0x0590, 120),
+    (0x0600, 92), (0x0700, 225), (0x0900, 130), (0x0980, 165), (0x0E00, 100), (0x0E80, 225), (0x1E00, 100),
+    (0x1F00, 225), (0x2010, 100), (0x2028, 225), (0x3000, 140), (0x3040, 95), (0x3100, 225), (0x3400, 140),
+    (0xA000, 225), (0xAC00, 108), (0xD7B0, 225), (0xFF00, 140), (0xFFF0, 225), (0x10000, 300),
+)  # fmt: skip
+_STARTS: Final = [start for start, _ in _SCRIPTS]
+
+_LEADS: Final = "-._/(\"'>"
+
+_PIECES: Final = re.compile(
+    r"(?P<word>[A-Za-z]+)|(?P<number> ?[0-9]+)|(?P<gap>\s*[\n\r]\s*|[ \t\f\v]{2,})"
+    r"|(?P<lead>(?<![!-/:-@\[-`{-~])[!-/:-@\[-`{-~](?=[A-Za-z]))|(?P<signs>[!-/:-@\[-`{-~]+)"
+    r"|(?P<control>[\x00-\x08\x0e-\x1f\x7f])|(?P<other>[^\x00-\x7f])"
+)
+_MARGIN: Final = 103  # percent
+
+
+def estimated_tokens(text: str) -> int:
+    """Tokens that a text costs, rather too many than too few.
+
+    Args:
+        text: any text.
+
+    Returns:
+        0 for the empty text, else at least 1.
+    """
+    hundredths = 0
+    for match in _PIECES.finditer(text):
+        kind, piece = match.lastgroup, match[0]
+        if kind == "word":
+            around = text[max(0, match.start() - 1) : match.start()] + text[match.end() : match.end() + 1]
+            hundredths += _word(piece, any(sign.isdigit() or sign > "\x7f" for sign in around))
+        elif kind == "number":  # three digits at a time, and the space before them apart
+            space = piece[0] == " "
+            hundredths += 100 * ((len(piece) - space + 2) // 3 + space)
+        elif kind == "lead":  # vocabularies hold `.com`, `(the`, `-first`
+            hundredths += 50 if piece in _LEADS else 100
+        elif kind == "signs":
+            count = len(piece)
+            hundredths += 100 if count == 1 else 120 if count < 4 else 90 * len(set(piece)) + 10 * count
+        else:
+            hundredths += _character(piece) if kind == "other" else 100
+    return -(-hundredths * _MARGIN // 10_000)
+
+
+@lru_cache(maxsize=16_384)
+def _word(word: str, glued: bool) -> int:
+    """Hundredths of a token for ASCII letters in a row; `glued` to digits or accents they are no dictionary word."""
+    lower = word.lower()
+    pairs = sum(_COSTS[a + b] for a, b in pairwise(lower))
+    cost = 100 + (pairs if glued else max(0, pairs - _FREE))
+    if len(word) > 4 and lower[-1] in "aiou":  # hardly an English word: vocabularies hold fewer of the others
+        cost += 30
+    if len(word) > 2 and word.isupper():
+        cost = max(cost, 45 * len(word))
+    elif len(word) > 3:
+        cost += 40 * sum(letter.isupper() for letter in word[1:])
+    return min(cost, 100 * len(word))
+
+
+@lru_cache(maxsize=4_096)
+def _character(character: str) -> int:
+    """Hundredths of a token for one character outside of ASCII."""
+    return _SCRIPTS[bisect_right(_STARTS, ord(character)) - 1][1]

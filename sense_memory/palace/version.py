@@ -1,0 +1,165 @@
+"""One version of a persona memory, as its event holds it: fields in, memory out, and back. Pure.
+
+The fields are those of the spec and of the published package 0.3.1, and some of ours: `ts`, `seen`, `said`,
+`dissolved_at`, `dismissed`, `conflict_of`. Whatever another writer put into a field of the wrong type or
+range is brought to the nearest value that makes sense, or left out; fields that we do not know are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from sense_memory.limits import MAX_HALFLIFE_DAYS, MAX_SAFE_INTEGER, MIN_HALFLIFE_DAYS
+from sense_memory.models import PersonaMemory
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OURS: Final = frozenset({*PersonaMemory.model_fields, "ts", "said"})
+_LISTS: Final = frozenset({"connections", "contradicts", "themes", "dismissed"})
+_RANGES: Final = {
+    "relevance": (0.0, 1.0),
+    "confidence": (0.0, 1.0),
+    "halflife_days": (MIN_HALFLIFE_DAYS, MAX_HALFLIFE_DAYS),
+    "access_count": (0, MAX_SAFE_INTEGER),
+}
+_IS_SPARED: Final = ("dissolved_at", "dismissed", "conflict_of")  # left out of the JSON where empty
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The event that said a value first; edits of anything else hand it on.
+
+    Attributes:
+        at: its created_at, seconds since 1970.
+        id: its id, 64 hex digits.
+        device: who said it; empty where the writer kept no version vector.
+        count: that device's count of edits with it.
+    """
+
+    at: int
+    id: str
+    device: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What one event says of a memory.
+
+    Attributes:
+        memory: as written.
+        at: the event's created_at, seconds since 1970.
+        said: which event its value comes from.
+        ts: when it was written, by the writer's clock.
+        rest: fields of newer writers, to be carried over.
+    """
+
+    memory: PersonaMemory
+    at: int
+    said: Said
+    ts: float
+    rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def id(self) -> str:
+        """The event's id, 64 hex digits."""
+        return self.memory.event_id
+
+
+def memory_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> PersonaMemory:
+    """The memory in the fields of a record.
+
+    Args:
+        fields: domain, facet, key and value are texts (the envelope has seen to that); the rest is anything.
+        event_id: the event's, 64 hex digits.
+        created_at: the event's, for what does not say when it was written.
+    """
+    try:
+        return PersonaMemory.model_validate({"created_at": created_at, **fields, "event_id": event_id})
+    except ValidationError as error:
+        names = {str(problem["loc"][0]) for problem in error.errors(include_url=False, include_input=False)}
+    mended = {name: _mended(name, value) if name in names else value for name, value in fields.items()}
+    usable = {name: value for name, value in mended.items() if value is not None}
+    return PersonaMemory.model_validate({"created_at": created_at, **usable, "event_id": event_id})
+
+
+def version_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> Version:
+    """As `memory_of`, with all that an edit or a merge needs to know."""
+    memory = memory_of(fields, event_id, created_at)
+    ts = fields.get("ts")
+    return Version(
+        memory,
+        created_at,
+        _said(fields.get("said"), memory, created_at),
+        float(ts) if isinstance(ts, int | float) and not isinstance(ts, bool) else float(created_at),
+        {name: fields[name] for name in fields.keys() - _OURS},
+    )
+
+
+def fields_of(memory: PersonaMemory, said: Said | str, ts: float, rest: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record, as JSON has them.
+
+    Args:
+        memory: what to write.
+        said: which event its value comes from, or the device that says it with this very event.
+        ts: now, seconds since 1970.
+        rest: fields of newer writers.
+    """
+    fields: dict[str, Any] = {
+        **rest,
+        "domain": memory.domain,
+        "facet": memory.facet,
+        "key": memory.key,
+        "value": memory.value,
+        "relevance": memory.relevance,
+        "halflife_days": memory.halflife_days,
+        "last_accessed": memory.last_accessed,
+        "last_reinforced": memory.last_reinforced,
+        "access_count": memory.access_count,
+        "connections": list(memory.connections),
+        "contradicts": list(memory.contradicts),
+        "superseded_by": memory.superseded_by,
+        "themes": list(memory.themes),
+        "source": memory.source,
+        "confidence": memory.confidence,
+        "state": memory.state.value,
+        "created_at": memory.created_at,
+        "ts": ts,
+        "seen": dict(memory.seen),
+        "said": said if isinstance(said, str) else [said.device, said.count, said.at, said.id],
+    }
+    for name in _IS_SPARED:
+        if value := getattr(memory, name):
+            fields[name] = list(value) if isinstance(value, tuple) else value
+    return fields
+
+
+def _said(claim: Any, memory: PersonaMemory, created_at: int) -> Said:
+    """Where a value comes from; without a claim that makes sense, from this event."""
+    match claim:
+        case str() if claim in memory.seen:
+            return Said(created_at, memory.event_id, claim, memory.seen[claim])
+        case [str() as device, int() as count, int() as at, str() as ident]:
+            return Said(at, ident, device, count)
+    return Said(created_at, memory.event_id)
+
+
+def _mended(name: str, value: Any) -> Any:
+    """What can be made of a value that is of the wrong type or out of range; None: nothing."""
+    if name in _LISTS and isinstance(value, list):
+        return [item for item in value if isinstance(item, str)]
+    if name in _RANGES and isinstance(value, int | float):
+        low, high = _RANGES[name]
+        return type(high)(min(max(value, low), high))
+    if name == "seen" and isinstance(value, dict):
+        return {
+            device: count
+            for device, count in value.items()
+            if type(count) is int and 0 <= count <= MAX_SAFE_INTEGER
+        }
+    return None

@@ -1,0 +1,96 @@
+"""What stands at an address, and a memory to be written there. Values; nothing is read or written here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sense_memory import envelope
+from sense_memory.palace.lifecycle import revived
+from sense_memory.palace.version import fields_of
+from sense_memory.timeline import RESTORED
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sense_memory.envelope import Record
+    from sense_memory.ledger import Basis
+    from sense_memory.models import PersonaMemory
+    from sense_memory.palace.merging import Joined
+    from sense_memory.palace.version import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stands at an address, for an edit.
+
+    Attributes:
+        slot: where.
+        basis: what the ledger holds of it.
+        joined: its versions as one; None where there is no memory.
+        known: seqs of the forks that need no more looking at, once this is settled.
+        stray: where the head is of a memory that was forgotten before it was written, all versions as one.
+        pending: when it was last accessed and how often, as far as not even the ledger knows.
+    """
+
+    slot: str
+    basis: Basis
+    joined: Joined | None = None
+    known: tuple[int, ...] = ()
+    stray: Version | None = None
+    pending: tuple[float, int] = (0.0, 0)
+
+    @property
+    def memory(self) -> PersonaMemory | None:
+        """The memory, its accesses counted; None where there is none."""
+        if self.joined is None:
+            return None
+        at, count = sum_of((self.basis.accessed_at, self.basis.accesses), self.pending)
+        memory = self.joined.version.memory
+        return revived(memory, at, count) if count else memory
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A memory to be written.
+
+    Attributes:
+        standing: what it starts from.
+        memory: how it is to be.
+        says: whether its value is new; otherwise the edit hands on who said it.
+        extra: fields to write beside those of the spec.
+        settles: whether it only says what its versions make together, which is no edit of this device.
+    """
+
+    standing: Standing
+    memory: PersonaMemory
+    says: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    settles: bool = False
+
+    @property
+    def basis(self) -> Basis:
+        """What the ledger is told of it: settling takes no accesses along."""
+        basis = self.standing.basis
+        return replace(basis, accessed_at=0.0, accesses=0) if self.settles else basis
+
+
+def record_of(edit: Edit, device: str, now: float) -> Record:
+    """What is written: the next step of this device's count, in knowledge of all that the edit starts from."""
+    before = edit.standing.joined
+    if edit.settles:
+        version, kept = (edit.standing.stray, {}) if before is None else (before.version, before.version.rest)
+        if version is not None:
+            return envelope.persona(fields_of(edit.memory, version.said, version.ts, kept))
+    seen = {} if before is None else dict(before.version.memory.seen)
+    seen[device] = max(seen.get(device, 0) + 1, int(now))  # so it goes up where a memory is forgotten between
+    rest = {} if before is None else {k: v for k, v in before.version.rest.items() if k != RESTORED}
+    said = device if before is None or edit.says else before.version.said
+    return envelope.persona(fields_of(edit.memory.changed(seen=seen), said, now, {**rest, **edit.extra}))
+
+
+def sum_of(first: tuple[float, int] | None, second: tuple[float, int] | None) -> tuple[float, int]:
+    """Accesses: the later time, and as often as both."""
+    first, second = first or (0.0, 0), second or (0.0, 0)
+    return max(first[0], second[0]), first[1] + second[1]

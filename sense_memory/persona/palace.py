@@ -1,0 +1,290 @@
+"""The palace of a ledger: every persona memory opened, kept up to date, and the way back into the ledger.
+
+Reading looks for what changed since the last look, whoever changed it, and opens nothing else. Writing
+takes what stands at an address, with every version that it knows, and is refused where something came in
+between. Accesses are noted here at once, in the ledger every few seconds, and travel with the next edit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sense_memory import envelope
+from sense_memory.envelope import RecordType
+from sense_memory.errors import LedgerError
+from sense_memory.ledger import Role
+from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT
+from sense_memory.nostr import address
+from sense_memory.palace.catalog import Catalog
+from sense_memory.palace.lifecycle import revived
+from sense_memory.palace.merging import joined, merge, sibling
+from sense_memory.palace.version import fields_of, memory_of, version_of
+from sense_memory.persona.edit import Standing, record_of, sum_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from sense_memory.envelope import Record
+    from sense_memory.ledger import Basis, Ledger
+    from sense_memory.models import PersonaMemory
+    from sense_memory.palace.version import Version
+    from sense_memory.persona.edit import Edit
+    from sense_memory.reader import Reader
+    from sense_memory.writer import Writer
+
+ROOTS: Final = (f"{address.PREFIX}{address.PERSONA}", f"{address.PREFIX}~")  # where persona memories may lie
+
+
+class Follower(Protocol):
+    """A view that is told of every change."""
+
+    def put(self, memory: PersonaMemory) -> None:
+        """A memory is new, or changed."""
+
+    def drop(self, path: str) -> None:
+        """A memory is gone."""
+
+
+class Palace:
+    """The persona memories of one ledger.
+
+    Args:
+        ledger: where they lie.
+        reader: opens them.
+        writer: seals and signs them.
+        clock: seconds since 1970.
+
+    Attributes:
+        catalog: all of them, as of the last `refresh`.
+    """
+
+    def __init__(self, ledger: Ledger, reader: Reader, writer: Writer, clock: Callable[[], float]) -> None:
+        self._ledger, self._reader, self._writer, self._clock = ledger, reader, writer, clock
+        self.catalog = Catalog()
+        self._followers: list[Follower] = []
+        self._paths: dict[str, str] = {}  # by slot
+        self._accesses: dict[str, tuple[float, int]] = {}  # by slot, as the ledger has them
+        self._pending: dict[str, tuple[float, int]] = {}  # by slot, as nobody has them
+        self._version = (-1, -1)
+        self._seq = -1
+        self._turn = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────────
+
+    async def refresh(self) -> Catalog:
+        """The catalog, with whatever this process or another has changed since the last look.
+
+        Raises:
+            LedgerCorrupt: what was stored can not be opened any more.
+        """
+        if self._ledger.edits.version() != self._version:
+            async with self._turn:
+                await self._catch_up()
+        return self.catalog
+
+    def follow(self, follower: Follower) -> None:
+        """Tell a view of every change from now on."""
+        self._followers.append(follower)
+
+    async def _catch_up(self) -> None:
+        edits = self._ledger.edits
+        version, last = edits.version(), edits.last
+        if version == self._version:
+            return
+        new = None if self._seq < 0 else edits.since(self._seq)
+        changed: set[str] | None = None
+        if new is None:
+            self._accesses = edits.accesses()
+        else:
+            changed = {slot for slot in new if address.merges(slot)}
+            changed |= self._look_at_accesses(version, changed)
+            for slot in changed:
+                if new.get(slot):
+                    self._pending.pop(slot, None)  # what was accessed is forgotten, whatever is there now
+        heads = edits.heads(*ROOTS) if changed is None else edits.heads_of(changed)
+        gone = set(self._paths) if changed is None else changed & self._paths.keys()
+        with _collector_resting(len(heads)):
+            await self._open(heads, gone)
+        for slot in gone:
+            self._drop(slot)
+        self._version, self._seq = version, last
+
+    async def _open(self, heads: Sequence[tuple[str, int]], gone: set[str]) -> None:
+        """Put what some heads (slot, seq) hold into the catalog; their slots are not gone."""
+        forked = frozenset(self._ledger.edits.forked())
+        for opened, record in await self._reader.opened(heads):
+            if record.type is RecordType.PERSONA:
+                slot = address.d_tag(record.path)
+                if slot in forked:
+                    memory = (await self.standing(slot)).memory
+                else:
+                    memory = memory_of(record.fields, opened.id.hex(), opened.created_at)
+                    memory = self._accessed(slot, memory)
+                if memory is not None:
+                    gone.discard(slot)
+                    self._put(slot, memory)
+
+    def _look_at_accesses(self, version: tuple[int, int], changed: Iterable[str]) -> set[str]:
+        """Read again what the ledger has of accesses; the slots at which something else is true now."""
+        if version[0] == self._version[0]:  # nobody but us: only edits took some along
+            for slot in changed:
+                self._accesses.pop(slot, None)
+                basis = self._ledger.edits.basis(slot)
+                if basis.accesses:
+                    self._accesses[slot] = basis.accessed_at, basis.accesses
+            return set()
+        before, self._accesses = self._accesses, self._ledger.edits.accesses()
+        return {
+            slot
+            for slot in before.keys() | self._accesses.keys()
+            if before.get(slot) != self._accesses.get(slot)
+        }
+
+    def _accessed(self, slot: str, memory: PersonaMemory) -> PersonaMemory:
+        at, count = sum_of(self._accesses.get(slot), self._pending.get(slot))
+        return revived(memory, at, count) if count else memory
+
+    def _put(self, slot: str, memory: PersonaMemory) -> None:
+        self._paths[slot] = memory.path
+        self.catalog.put(memory)
+        for follower in self._followers:
+            follower.put(memory)
+
+    def _drop(self, slot: str) -> None:
+        path = self._paths.pop(slot)
+        self._pending.pop(slot, None)
+        self.catalog.drop(path)
+        for follower in self._followers:
+            follower.drop(path)
+
+    # ── Accesses ────────────────────────────────────────────────────────────────────────
+
+    def touch(self, path: str) -> PersonaMemory:
+        """A memory that is there was recalled by its exact key: here at once, in the ledger soon.
+
+        Raises:
+            KeyError: it is not there.
+        """
+        memory = self.catalog.get(path)
+        if memory is None:
+            raise KeyError(path)
+        now = self._clock()
+        slot = address.d_tag(address.PERSONA + path)
+        self._pending[slot] = sum_of(self._pending.get(slot), (now, 1))
+        memory = revived(memory, now)
+        self._put(slot, memory)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(ACCESS_SECONDS, self.save_quietly)
+        return memory
+
+    def accessed(self) -> list[str]:
+        """The slots of memories with accesses that no relay knows."""
+        return sorted(self._ledger.edits.accesses().keys() | self._pending.keys())
+
+    def save_accesses(self) -> None:
+        """Note in the ledger what was accessed.
+
+        Raises:
+            LedgerError: it can not be written; it is still noted here.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._pending:
+            self._ledger.edits.touch_all([(slot, *access) for slot, access in self._pending.items()])
+            for slot, access in self._pending.items():
+                self._accesses[slot] = sum_of(self._accesses.get(slot), access)
+            self._pending.clear()
+
+    def save_quietly(self) -> None:
+        """As `save_accesses`; where that fails, they are noted with the next access, or on close."""
+        with suppress(LedgerError):
+            self.save_accesses()
+
+    # ── Writing ─────────────────────────────────────────────────────────────────────────
+
+    async def standing(self, slot: str) -> Standing:
+        """What stands at an address now.
+
+        Raises:
+            NeedsNewerVersion: a newer sense-memory wrote it; it is neither shown nor overwritten.
+            LedgerCorrupt: it can not be opened any more.
+        """
+        basis = self._ledger.edits.basis(slot)
+        versions: dict[int, Version] = {}
+        seqs = [*basis.forks] if basis.head is None else [basis.head, *basis.forks]
+        for stored in self._ledger.read(seqs):
+            if stored.role is Role.MEMORY:
+                record = await self._reader.needed(stored)
+                if record.type is RecordType.PERSONA:
+                    versions[stored.seq] = version_of(record.fields, stored.id.hex(), stored.created_at)
+        # A memory that was forgotten does not come back because a device that did not know linked or read it.
+        said = {seq: version for seq, version in versions.items() if version.said.at > basis.forgotten_at}
+        is_stray = bool(versions) and basis.head not in said
+        left = {version.id for version in merge(said.values(), ())}
+        return Standing(
+            slot,
+            basis,
+            joined(said.values()) if said else None,
+            tuple(
+                seq
+                for seq in basis.forks
+                if (not is_stray if seq == basis.head else seq not in said or said[seq].id not in left)
+            ),
+            joined(versions.values()).version if is_stray else None,
+            self._pending.get(slot, (0.0, 0)),
+        )
+
+    async def write(self, edits: Sequence[Edit], *, drafts: bool = False) -> list[str]:
+        """Write edits, all or none; returns their event ids. What lost against them is kept as siblings.
+
+        Raises:
+            HeadMoved: something came in since they were read; nothing was written, read again.
+            TooLargeError, InvalidInput, ClockSkewError, LedgerError: as `Writer.write`.
+        """
+        now, device = self._clock(), self._ledger.edits.device
+        records = [record_of(edit, device, now) for edit in edits]
+        bases = {edit.standing.slot: edit.basis for edit in edits}
+        losers = [loser for edit in edits if edit.standing.joined for loser in edit.standing.joined.losers]
+        records += self._siblings(losers, bases)
+        ids = await self._writer.write(records, drafts=drafts, bases=bases)
+        for edit in edits:
+            if not edit.settles:
+                self._forget_pending(edit.standing)
+        return ids[: len(edits)]
+
+    def _siblings(self, losers: Iterable[Version], bases: Mapping[str, Basis]) -> list[Record]:
+        """The memories that keep values which lost, where no device has written them yet."""
+        records: dict[str, Record] = {}
+        for loser in losers:
+            record = envelope.persona(fields_of(sibling(loser), loser.said, loser.ts, loser.rest))
+            slot = address.d_tag(record.path)
+            if slot not in bases and self._ledger.mark(slot) is None:
+                records[slot] = record
+        return list(records.values())
+
+    def _forget_pending(self, standing: Standing) -> None:
+        """The accesses that an edit has taken along."""
+        at, count = self._pending.get(standing.slot, (0.0, 0))
+        if count > standing.pending[1]:
+            self._pending[standing.slot] = at, count - standing.pending[1]
+        else:
+            self._pending.pop(standing.slot, None)
+
+
+@contextmanager
+def _collector_resting(count: int) -> Iterator[None]:
+    """Make many objects that stay without the garbage collector going through them again and again."""
+    rests = count >= APPLY_BATCH_COUNT and gc.isenabled()
+    if rests:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if rests:
+            gc.enable()

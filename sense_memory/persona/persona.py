@@ -1,0 +1,288 @@
+"""`Persona`: what `MemoryStore` does with persona memories. Each call is one look at the palace and one write.
+
+Whoever edits starts from what stands there now; where another task, process or device was faster, the call
+begins again with what that one has left. Errors are those that the store's methods name.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from sense_memory.errors import ClockSkewError
+from sense_memory.ledger import Role
+from sense_memory.limits import MAX_BATCH_COUNT
+from sense_memory.models import PersonaMemory, State
+from sense_memory.nostr import address
+from sense_memory.palace.plan import Holdings
+from sense_memory.palace.version import memory_of
+from sense_memory.persona import given
+from sense_memory.persona.batch import Batch, until_done
+from sense_memory.persona.contradictions import Contradictions
+from sense_memory.persona.desk import Desk
+from sense_memory.persona.edit import Edit
+from sense_memory.persona.linking import Linking, leads_to, superseded
+from sense_memory.persona.palace import ROOTS, Palace
+from sense_memory.persona.past import as_of, undone, versions
+from sense_memory.persona.settling import settle
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sense_memory.envelope import Record
+    from sense_memory.ledger import Ledger
+    from sense_memory.palace.catalog import Catalog
+    from sense_memory.palace.contradiction import Verdict
+    from sense_memory.palace.plan import Plan
+    from sense_memory.reader import Reader
+    from sense_memory.writer import Writer
+
+
+class Persona:
+    """The persona memories of an open store.
+
+    Args:
+        ledger: where they lie.
+        reader: opens them.
+        writer: seals and signs them.
+        clock: seconds since 1970.
+        ask: makes sure that a relay was asked before "nothing" is said; whether one was.
+        plan: bounds what is added.
+
+    Attributes:
+        palace: all of them, opened.
+        desk: finds them by name.
+        links: connects them.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        reader: Reader,
+        writer: Writer,
+        *,
+        clock: Callable[[], float],
+        ask: Callable[[str], Awaitable[bool]],
+        plan: Plan,
+    ) -> None:
+        self._ledger, self._reader, self._writer, self._clock = ledger, reader, writer, clock
+        self._plan = plan
+        self.palace = Palace(ledger, reader, writer, clock)
+        self.desk = Desk(self.palace, ask)
+        self.links = Linking(self.palace, self.desk, clock)
+        self._contradictions: Contradictions | None = None
+
+    # ── Remember, recall, forget ────────────────────────────────────────────────────────
+
+    async def remember(
+        self, path: str, fields: dict[str, Any], connections: Sequence[str], *, drafts: bool = True
+    ) -> str:
+        """Keep a memory at a path (`domain/facet/key`), with checked fields; returns the event's id."""
+        if "halflife_days" in fields:
+            self._plan.check_halflife(fields["halflife_days"])
+
+        async def attempt() -> str:
+            catalog = await self.palace.refresh()
+            batch = Batch(self.palace)
+            before = await batch.get(path)
+            if before is None:
+                self._check_plan(catalog, path)
+            memory = self._written(path, before, fields)
+            batch.put(memory, says=True)
+            doubtful = await self._contradict(batch, path)
+            if connections:
+                targets = [given.path_in(catalog, name) or given.path_to(name) for name in connections]
+                await self.links.relink(batch, path, list(dict.fromkeys(targets)))
+            ident = await self._write_first(batch, path, drafts=drafts)
+            self._watched().suspect(doubtful)
+            return ident
+
+        return await until_done(attempt)
+
+    async def recall_one(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
+        """A memory by its exact key, revived; None where there is none."""
+        tags = address.persona_lookup_paths(domain, facet, key)
+        paths = [path.removeprefix(address.PERSONA) for path in tags]
+        catalog = await self.desk.catalog(
+            lambda found: any(path in found for path in paths), "this memory is"
+        )
+        for path in paths:
+            if path in catalog:
+                return self.palace.touch(path)
+        for path in tags:
+            stored = self._ledger.head(address.d_tag(path))
+            if stored is not None and stored.role is Role.MEMORY:
+                await self._reader.needed(stored)  # raises, where a newer version wrote it
+        return None
+
+    async def recall_key(self, key: str, domain: str | None, facet: str | None) -> list[PersonaMemory]:
+        """The memories with a bare key, perhaps of a domain or a facet; a single one is revived."""
+
+        def paths(catalog: Catalog) -> list[str]:
+            named = dict.fromkeys(path for name in address.lookup_paths(key) for path in catalog.named(name))
+            candidates = (catalog.get(path) for path in named)
+            return [
+                memory.path
+                for memory in candidates
+                if memory is not None and domain in {None, memory.domain} and facet in {None, memory.facet}
+            ]
+
+        catalog = await self.desk.catalog(paths, "this memory is")
+        wanted = set(paths(catalog))
+        if len(wanted) == 1:
+            return [self.palace.touch(wanted.pop())]
+        everything = catalog.ranked(self._clock(), domain, facet, include_forgotten=True) if wanted else ()
+        return [memory for memory in everything if memory.path in wanted]
+
+    async def listing(
+        self, domain: str | None, facet: str | None, *, include_forgotten: bool
+    ) -> list[PersonaMemory]:
+        """Memories of a domain or a facet, or all; the most relevant first."""
+
+        def ranked(catalog: Catalog) -> list[PersonaMemory]:
+            return catalog.ranked(self._clock(), domain, facet, include_forgotten=include_forgotten)
+
+        return ranked(await self.palace.refresh()) or ranked(await self.desk.catalog(ranked))
+
+    async def forget(self, domain: str, facet: str, key: str) -> str:
+        """Forget a memory everywhere; returns the id of the deletion request."""
+        paths = address.persona_lookup_paths(domain, facet, key)
+        heads = {path: self._ledger.head(address.d_tag(path)) for path in paths}
+        live = [path for path, head in heads.items() if head is not None and head.role is Role.MEMORY]
+        ids = [await self._writer.forget(path) for path in live or paths[:1]]
+        for path in paths:
+            self._ledger.drafts.forget(address.d_tag(path))
+        self._ledger.checkpoint()
+        return ids[0]
+
+    # ── The past ────────────────────────────────────────────────────────────────────────
+
+    async def publish_draft(self, record: Record) -> str:
+        """Write what a draft holds over what stands there by now; returns the event's id."""
+        memory = memory_of(record.fields, "", 0)
+        names = ("value", "themes", "halflife_days", "source", "confidence")
+        links = [path for path in memory.connections if path != memory.path]
+        return await self.remember(
+            memory.path, {name: getattr(memory, name) for name in names}, links, drafts=False
+        )
+
+    async def undo(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
+        """Take a memory back to what it was before its last change; None where there is nothing to go back to."""
+
+        async def attempt() -> PersonaMemory | None:
+            for path in address.persona_lookup_paths(domain, facet, key):
+                slot = address.d_tag(path)
+                standing = await self.palace.standing(slot)
+                edit = undone(standing, await versions(self._ledger, self._reader, slot), self._clock())
+                if edit is not None:
+                    await self.palace.write([edit])
+                    return (await self.palace.refresh()).get(edit.memory.path)
+            return None
+
+        return await until_done(attempt)
+
+    async def as_of(self, time: float, domain: str | None, facet: str | None) -> list[PersonaMemory]:
+        """Memories as they were at a time, by path."""
+        slots = (slot for slot, _ in self._ledger.edits.heads(*ROOTS))
+        found = await as_of(self._ledger, self._reader, slots, time)
+        wanted = (
+            memory for memory in found if domain in {None, memory.domain} and facet in {None, memory.facet}
+        )
+        return sorted(wanted, key=lambda memory: memory.path)
+
+    # ── Between devices ─────────────────────────────────────────────────────────────────
+
+    async def settle(self) -> int:
+        """Write what versions make together that did not know of each other; returns how many memories."""
+        return await settle(self._ledger, self.palace)
+
+    async def publish_accesses(self) -> int:
+        """Write the memories that were recalled, with their accesses; returns how many."""
+        if not self.palace.accessed():
+            return 0
+        await self.palace.refresh()
+        written = 0
+        slots = self.palace.accessed()
+        for start in range(0, len(slots), MAX_BATCH_COUNT):
+            part = slots[start : start + MAX_BATCH_COUNT]
+
+            async def attempt(part: Sequence[str] = part) -> int:
+                standings = [await self.palace.standing(slot) for slot in part]
+                edits = [Edit(standing, standing.memory) for standing in standings if standing.memory]
+                await self.palace.write(edits)
+                return len(edits)
+
+            written += await until_done(attempt)
+        return written
+
+    def close(self) -> None:
+        """Note in the ledger what was accessed."""
+        self.palace.save_quietly()
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────
+
+    def _check_plan(self, catalog: Catalog, path: str) -> None:
+        """Whether the plan allows one more memory there."""
+        if self._plan.max_memories is not None or self._plan.max_domains is not None:
+            domain, facet, _ = path.split("/")
+            facets = {name: frozenset(facets) for name, facets in catalog.sizes().items()}
+            held = Holdings(len(catalog) + self._ledger.edits.flat_count(), facets)
+            self._plan.check_adding(held)
+            self._plan.check_place(held, domain, facet)
+
+    def _written(self, path: str, before: PersonaMemory | None, fields: dict[str, Any]) -> PersonaMemory:
+        """A memory as it is remembered now: what was not given stays as it was."""
+        now = self._clock()
+        domain, facet, key = path.split("/")
+        if before is None:
+            return PersonaMemory(domain=domain, facet=facet, key=key, created_at=now, **fields)
+        changed = before.changed(
+            **fields,
+            relevance=1.0,
+            last_accessed=max(now, before.last_accessed),
+            last_reinforced=max(now, before.last_reinforced),
+            state=State.ACTIVE,
+            dissolved_at=None,
+        )
+        if before.value == changed.value:
+            return changed
+        return changed.changed(contradicts=(), superseded_by=None)  # that was about another text
+
+    async def _contradict(self, batch: Batch, path: str) -> list[Verdict]:
+        """Mark what a new memory contradicts as superseded by it; returns what is too doubtful for that."""
+        memory = await batch.get(path)
+        if memory is None:
+            return []
+        # Who says again what was superseded means it: it is compared as if it never had been.
+        verdicts = self._watched().check(memory.changed(contradicts=(), superseded_by=None))
+        for verdict in verdicts:
+            old = await batch.get(verdict.old) if verdict.acts else None
+            if old is None:
+                continue
+            memory = memory.changed(
+                contradicts=tuple(other for other in memory.contradicts if other != old.path),
+                superseded_by=None if memory.superseded_by == old.path else memory.superseded_by,
+            )
+            batch.put(memory)
+            above = memory.superseded_by
+            if above is None or not leads_to(self.palace.catalog, above, old.path):
+                batch.put(superseded(old, path))
+        return [verdict for verdict in verdicts if not verdict.acts]
+
+    def _watched(self) -> Contradictions:
+        if self._contradictions is None:
+            self._contradictions = Contradictions(self.palace.catalog)
+            self.palace.follow(self._contradictions)
+        return self._contradictions
+
+    async def _write_first(self, batch: Batch, path: str, *, drafts: bool) -> str:
+        """Write a batch; where the clock forbids that, the text alone, and if need be as a draft."""
+        if len(batch) > 1:
+            with suppress(ClockSkewError):
+                return (await batch.write())[0]
+        return (await batch.only(path).write(drafts=drafts))[0]
+
+    def suspicions(self) -> list[Verdict]:
+        """Contradictions that were suspected since this store was opened."""
+        return [] if self._contradictions is None else self._contradictions.suspicions()

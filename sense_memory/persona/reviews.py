@@ -1,0 +1,266 @@
+"""Views of the whole palace for `MemoryStore`: search, compression, introspection, pruning, counts.
+
+What is found out is a view's business (`palace`, `search`); here it gets the memories of now and time, and
+what it decides is written. Deletions need to know what every relay holds: those that can not be asked are
+named, and nothing is deleted until they answer or are left out by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory import envelope
+from sense_memory.envelope import RecordType
+from sense_memory.errors import ClockSkewError, InvalidInput
+from sense_memory.ledger import HeadMoved
+from sense_memory.limits import (
+    DAY_SECONDS,
+    DISSOLVED_DAYS,
+    MAX_BATCH_COUNT,
+    MAX_DELETED_COUNT,
+    MAX_FOUND_COUNT,
+    SUGGESTED_PAIRS_COUNT,
+)
+from sense_memory.nostr import address
+from sense_memory.palace.compression import compress
+from sense_memory.palace.contradiction import pairs
+from sense_memory.palace.hits import PersonaHit
+from sense_memory.palace.introspection import introspect
+from sense_memory.palace.lifecycle import state_at
+from sense_memory.palace.pruning import Action, PruneReport, plan
+from sense_memory.palace.report import from_log
+from sense_memory.palace.searching import PalaceIndex
+from sense_memory.persona import given
+from sense_memory.persona.batch import Batch, until_done
+from sense_memory.persona.settling import strays
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.models import IntrospectionReport
+    from sense_memory.palace.pruning import PruneStep
+    from sense_memory.palace.report import Standing as LastTime
+    from sense_memory.persona.edit import Standing
+    from sense_memory.persona.persona import Persona
+    from sense_memory.reader import Reader
+    from sense_memory.writer import Writer
+
+LOGS: Final = f"{address.PREFIX}introspection/"
+
+
+class Pruned(int):
+    """How many memories changed their state or were deleted, and what became of each.
+
+    Attributes:
+        report: memory by memory.
+    """
+
+    report: PruneReport
+
+    @classmethod
+    def of(cls, report: PruneReport, count: int) -> Pruned:
+        """A count with its report."""
+        self = cls(count)
+        self.report = report
+        return self
+
+
+class Reviews:
+    """The views of one palace.
+
+    Args:
+        persona: its memories.
+        ledger: where logs are looked up.
+        reader: opens them.
+        writer: seals and signs.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self, persona: Persona, ledger: Ledger, reader: Reader, writer: Writer, clock: Callable[[], float]
+    ) -> None:
+        self._persona, self._ledger, self._reader, self._writer = persona, ledger, reader, writer
+        self._clock = clock
+        self._index: PalaceIndex | None = None
+
+    # ── Looking ─────────────────────────────────────────────────────────────────────────
+
+    async def search(self, query: str, limit: int) -> list[PersonaHit]:
+        """The memories that a query means, the best first."""
+        if not isinstance(query, str):
+            raise InvalidInput("a query must be text")
+        if type(limit) is not int or not 1 <= limit <= MAX_FOUND_COUNT:
+            raise InvalidInput(f"limit must lie between 1 and {MAX_FOUND_COUNT:,}, not {given.quoted(limit)}")
+        catalog = await self._persona.desk.catalog()
+        if self._index is None:
+            self._index = PalaceIndex()
+            self._index.put_many(catalog)
+            self._persona.palace.follow(self._index)
+        hits = []
+        for found in self._index.search(query, now=self._clock(), limit=limit):
+            memory = catalog.get(found.path)
+            if memory is not None:
+                memory = memory.changed(state=state_at(found.why.relevance))
+                hits.append(PersonaHit.of(memory, found.score, found.why))
+        return hits
+
+    async def compress(self, domain: str | None, max_tokens: int) -> str:
+        """The active memories in the spec's compressed format."""
+        domain, _ = given.selection(domain, None)
+        if type(max_tokens) is not int:
+            raise InvalidInput("max_tokens must be a whole number")
+        memories = list(await self._persona.desk.catalog())
+        return compress(memories, self._clock(), domain=domain, max_tokens=max_tokens).text
+
+    async def stats(self) -> dict[str, Any]:
+        """Counts: all, by state, by domain and facet, linked, superseded."""
+        catalog = await self._persona.desk.catalog()
+        sizes = catalog.sizes()
+        return {
+            "total": len(catalog),
+            "states": {state.value: count for state, count in catalog.census(self._clock()).items()},
+            "domains": {domain: sum(facets.values()) for domain, facets in sizes.items()},
+            "facets": sizes,
+            "connections": sum(len(memory.connections) for memory in catalog) // 2,
+            "superseded": sum(memory.superseded_by is not None for memory in catalog),
+            "conflicts": sum(memory.conflict_of is not None for memory in catalog),
+        }
+
+    # ── Introspection ───────────────────────────────────────────────────────────────────
+
+    async def introspect(self) -> IntrospectionReport:
+        """Look over everything, compare with the last time, and leave a log for the next."""
+        catalog = await self._persona.desk.catalog()
+        memories = tuple(catalog)
+        previous = await self._last_log()
+        found = await asyncio.to_thread(pairs, memories, SUGGESTED_PAIRS_COUNT)
+        verdicts = {(verdict.old, verdict.new): verdict for verdict in self._persona.suspicions()}
+        verdicts |= {(verdict.old, verdict.new): verdict for verdict in found.verdicts}
+        now = self._clock()
+        report = introspect(
+            memories, now, previous=previous, verdicts=verdicts.values(), all_verdicts=not found.bounded
+        )
+        await self._writer.write([envelope.introspection(int(now), report.to_log())], drafts=False)
+        return report
+
+    async def _last_log(self) -> LastTime | None:
+        """How the palace stood at the last introspection, on whichever device; None where nobody knows."""
+        slots = [(slot.removeprefix(LOGS), seq) for slot, seq in self._ledger.edits.heads(LOGS)]
+        dated = sorted((float(ts), seq) for ts, seq in slots if ts.replace(".", "", 1).isdecimal())
+        for _, seq in reversed(dated):
+            for stored in self._ledger.read([seq]):
+                record = await self._reader.record(stored)
+                if record is not None and record.type is RecordType.INTROSPECTION:
+                    log = record.fields.get("report")
+                    standing = from_log(log) if isinstance(log, dict) else None
+                    if standing is not None:
+                        return standing
+        return None
+
+    # ── Pruning ─────────────────────────────────────────────────────────────────────────
+
+    async def planned(self) -> Pruned:
+        """What pruning would do now."""
+        made = plan(await self._persona.desk.catalog(), self._clock())
+        return Pruned.of(PruneReport.dry(made), made.count)
+
+    async def prune(self, incomplete: Callable[[], Awaitable[Sequence[str]]]) -> Pruned:
+        """Write what time has done to memories, and delete those that have been dissolved for 30 days.
+
+        Args:
+            incomplete: asks every relay that counts; gives one sentence for each that did not show everything.
+        """
+        await self._persona.publish_accesses()
+        missing: Sequence[str] = ()
+        due = plan(await self._persona.desk.catalog(), self._clock()).deletions
+        if due or await self._strays():
+            missing = await incomplete()
+        made = plan(await self._persona.desk.catalog(), self._clock())
+        refused: dict[str, str] = {}
+        if missing:
+            why = f"not every relay showed what it holds: {'; '.join(missing)}; sync, or leave these relays out by name"
+            refused = {step.path: why for step in made.deletions}
+        for part in _parts(made.rewrites, MAX_BATCH_COUNT):
+            refused |= await self._rewrite(part)
+        for part in _parts([] if missing else made.deletions, MAX_DELETED_COUNT):
+            refused |= await self._delete(part)
+        for stray in [] if missing else await self._strays():
+            await self._forget_again(stray)
+        if not missing:
+            self._ledger.checkpoint()
+        report = PruneReport.of(made, refused)
+        return Pruned.of(report, report.count)
+
+    async def _strays(self) -> list[Standing]:
+        until = self._clock() - DISSOLVED_DAYS * DAY_SECONDS
+        return await strays(self._ledger, self._persona.palace, until)
+
+    async def _forget_again(self, stray: Standing) -> None:
+        """Forget what was forgotten, and then linked or read by a device that did not know."""
+        head = self._ledger.head(stray.slot)
+        if head is not None:
+            record = await self._reader.needed(head)
+            with suppress(HeadMoved, ClockSkewError):
+                await self._writer.forget_all([record.path], {stray.slot: stray.basis})
+
+    async def _rewrite(self, steps: Sequence[PruneStep]) -> dict[str, str]:
+        """Write the states of some memories as they are now; returns what was refused, and why."""
+
+        async def attempt() -> None:
+            batch = Batch(self._persona.palace)
+            for step in steps:
+                memory = await batch.get(step.path)
+                for now in plan([memory] if memory else [], self._clock()).rewrites:
+                    batch.put(now.applied())
+            await batch.write()
+
+        return await self._tried(attempt, steps, self._rewrite)
+
+    async def _delete(self, steps: Sequence[PruneStep]) -> dict[str, str]:
+        """Delete memories that are due, if they still are; returns what was refused, and why."""
+        refused: dict[str, str] = {}
+
+        async def attempt() -> None:
+            refused.clear()
+            paths, bases = [], {}
+            for step in steps:
+                path = address.PERSONA + step.path
+                standing = await self._persona.palace.standing(address.d_tag(path))
+                memory = standing.memory
+                now = plan([memory] if memory else [], self._clock())
+                if any(step.action is Action.DELETE for step in now.steps):
+                    paths.append(path)
+                    bases[standing.slot] = standing.basis
+                else:
+                    refused[step.path] = "it was changed meanwhile"
+            if paths:
+                await self._writer.forget_all(paths, bases)
+
+        refused |= await self._tried(attempt, steps, self._delete)
+        return refused
+
+    async def _tried(
+        self,
+        attempt: Callable[[], Awaitable[None]],
+        steps: Sequence[PruneStep],
+        again: Callable[[Sequence[PruneStep]], Awaitable[dict[str, str]]],
+    ) -> dict[str, str]:
+        """Do it for all at once; where the clock is wrong for one of them, one by one."""
+        try:
+            await until_done(attempt)
+        except ClockSkewError as error:
+            if len(steps) == 1:
+                return {steps[0].path: str(error)}
+            found: dict[str, str] = {}
+            for step in steps:
+                found |= await again([step])
+            return found
+        return {}
+
+
+def _parts(steps: Sequence[PruneStep], size: int) -> list[Sequence[PruneStep]]:
+    return [steps[start : start + size] for start in range(0, len(steps), size)]

@@ -1,0 +1,196 @@
+"""What surrounds a memory tells whether it is meant: its neighbours, its session, who spoke, and when.
+
+Each function is one lever: arrays in, one score per row out, nothing kept. Weights and their origin stand in
+`search.fusion`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from sense_memory.search.lexical import SATURATION
+from sense_memory.search.shelf import NO_DAY
+from sense_memory.search.tokens import words
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from sense_memory.search.calendar import Span
+    from sense_memory.search.lexical import Scored
+
+PIECE_WORDS: Final = 70  # a longer memory is searched in pieces of about so many words
+AFTERMATH_DAYS: Final = 7  # what happened on a day is often told within so many days after
+SESSION_LENGTH_SHARE: Final = 0.75
+
+NOBODY: Final = -1
+BEFORE_SHARE: Final = 0.5  # of the score of the memory before
+AFTER_SHARE: Final = 0.3  # of the score of the memory after
+BEFORE_WORD_SHARE: Final = 0.7  # of a single word that it has and the memory has not
+AFTER_WORD_SHARE: Final = 0.5
+FAR_WORD_SHARE: Final = 0.3  # two memories away
+LEAN_WORDS: Final = 80
+LEAN_FULLY: Final = 1.6
+
+ASKERS: Final = frozenset({"user", "human", "me", "customer"})
+ANSWERERS: Final = frozenset({"assistant", "agent", "ai", "bot", "model", "system"})
+_ABOUT_ME: Final = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|myself|we|our|us)\b")
+_ABOUT_YOU: Final = re.compile(
+    r"\b(?:(?:did|do|have|had|would|could|were) you|you|your) (?:\w+ ){0,2}?(?:suggest|recommend|advise|advice|propose|explain|say"
+    r"|tell|told|said|mention|provide|give|gave|help|list|describe|outline|answer|recommended|suggested|recommendations?|suggestions?)"
+)
+_SENTENCE: Final = re.compile(
+    "(?<=[.!?\u3002\uff01\uff1f])\\s*(?=\\s|[\u3002\uff01\uff1f]?[\u3040-\u9fff])|\\n+"
+)
+
+
+def pieces(text: str) -> list[str]:
+    """A text in pieces of about 70 words, cut between sentences or lines where that is possible."""
+    if _size(text) <= PIECE_WORDS * 1.3:
+        return [text]
+    found: list[str] = []
+    piece: list[str] = []
+    size = 0
+    for sentence in _sentences(text):
+        count = _size(sentence)
+        if piece and size + count > PIECE_WORDS * 1.15:
+            found.append("\n".join(piece))
+            piece, size = [], 0
+        piece.append(sentence)
+        size += count
+    if found and size < PIECE_WORDS // 4:
+        piece.insert(0, found.pop())
+    return [*found, "\n".join(piece)]
+
+
+def _size(text: str) -> int:
+    """About how many words a text has; of scripts without spaces, four characters count as one."""
+    return max(text.count(" ") + 1, len(text.encode("utf-8", "surrogatepass")) // 12)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for sentence in _SENTENCE.split(text):
+        parts = -(-_size(sentence) // PIECE_WORDS)
+        if parts <= 1:
+            yield sentence
+            continue
+        size = -(-len(sentence) // parts)
+        begin = 0
+        while begin < len(sentence):
+            space = sentence.rfind(" ", begin + 1, begin + size)
+            end = len(sentence) if begin + size >= len(sentence) else space if space > 0 else begin + size
+            yield sentence[begin:end]
+            begin = end
+
+
+def pooled(scores: NDArray[np.float32], first_pieces: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The best piece of each row."""
+    return np.maximum.reduceat(scores, first_pieces) if len(first_pieces) else scores[:0]
+
+
+def leaning(lengths: NDArray[np.float32]) -> NDArray[np.float32]:
+    """How much memories of so many words lean on what was said before and after, 0 to 1.
+
+    A short memory is half a conversation; a long one stands on its own.
+    """
+    lean = LEAN_FULLY * LEAN_WORDS / (LEAN_WORDS + lengths.astype(np.float64))
+    return np.minimum(lean, 1).astype(np.float32)
+
+
+def smoothed(
+    scores: NDArray[np.float32], before: NDArray[np.int32], after: NDArray[np.int32]
+) -> NDArray[np.float32]:
+    """What the memories before and after each one lend it of their whole scores."""
+    padded = np.append(scores, np.float32(0))  # -1 is nobody
+    return padded[before] * np.float32(BEFORE_SHARE) + padded[after] * np.float32(AFTER_SHARE)
+
+
+def surroundings(
+    rows: NDArray[np.int64], before: NDArray[np.int32], after: NDArray[np.int32]
+) -> list[tuple[NDArray[np.int32], float]]:
+    """The memories that may lend a single word to some rows, each with the share at which they do."""
+    found = []
+    for side, share in ((before, BEFORE_WORD_SHARE), (after, AFTER_WORD_SHARE)):
+        near = side[rows]
+        found += [(near, share), (np.where(near < 0, NOBODY, side[near]), FAR_WORD_SHARE)]
+    return found
+
+
+def session_scores(
+    scored: Sequence[Scored],
+    sessions: NDArray[np.int32],
+    lengths: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """BM25 of whole sessions.
+
+    Args:
+        scored: what was found in rows or pieces.
+        sessions: the session of each of these rows or pieces; -1 for none.
+        lengths: words in each session.
+    """
+    totals = np.zeros(len(lengths))
+    live = max(1, int(np.count_nonzero(lengths)))
+    mean = max(1.0, float(lengths.sum()) / live)
+    norms = SATURATION * (1 - SESSION_LENGTH_SHARE + SESSION_LENGTH_SHARE * lengths / mean)
+    for item in scored:
+        within = sessions[item.rows]
+        counts = np.bincount(within[within >= 0], item.counts[within >= 0], len(lengths))
+        frequency = int(np.count_nonzero(counts))
+        rarity = np.log1p((live - frequency + 0.5) / (frequency + 0.5))
+        totals += rarity * counts * (SATURATION + 1) / (counts + norms + 1e-9)
+    return totals
+
+
+def speakers_meant(query: str, names: Sequence[str]) -> tuple[set[int], set[str]]:
+    """The speakers that a query means, by number, and the folded words by which it names them.
+
+    A speaker is meant by any word of the name; "I" and "my" mean whoever asks, "you suggested" whoever
+    answers, where speakers are roles ("user", "assistant").
+    """
+    asked = set(words(query))
+    bare = asked | {word.removesuffix("'s") for word in asked}
+    meant, by = set(), set()
+    roles = {}
+    for number, name in enumerate(names):
+        parts = set(words(name))
+        if parts & ASKERS:
+            roles["asker"] = number
+        elif parts & ANSWERERS:
+            roles["answerer"] = number
+        elif hit := parts & bare:
+            meant.add(number)
+            by |= hit
+    if roles:
+        folded = query.lower()
+        if "answerer" in roles and _ABOUT_YOU.search(folded):
+            meant.add(roles["answerer"])
+        elif "asker" in roles and _ABOUT_ME.search(folded):
+            meant.add(roles["asker"])
+    return meant, by
+
+
+def spoken_by(speakers: NDArray[np.int32], meant: Collection[int], count: int) -> NDArray[np.float32]:
+    """1 where a meant speaker spoke, else 0."""
+    table = np.zeros(count + 1, np.float32)  # the last one stands for -1, nobody
+    table[list(meant)] = 1
+    return table[speakers]
+
+
+def dated(days: NDArray[np.int32], spans: Iterable[Span]) -> NDArray[np.float32]:
+    """1 on the days meant, less on the days after, 0 elsewhere and where there is no day."""
+    best = np.zeros(len(days), np.float32)
+    for span in spans:
+        late = days - np.int64(span.last)
+        inside = (days >= span.first) & (late <= 0)
+        after = (late > 0) & (late <= AFTERMATH_DAYS)
+        np.maximum(best, inside, out=best)
+        np.maximum(
+            best, np.where(after, 0.8 - late * (0.6 / AFTERMATH_DAYS), 0), out=best, casting="same_kind"
+        )
+    best[days == NO_DAY] = 0
+    return best

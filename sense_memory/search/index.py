@@ -1,0 +1,273 @@
+"""`MemoryIndex`: everything that was said or kept, searchable by its words and by what surrounds it.
+
+It takes items (text, time, session, speaker) and answers questions with hits that explain themselves. It
+holds no texts, only their words, so it can not print a memory; it lives in RAM, and `dump` gives it as bytes
+for a place that encrypts them. Adding, replacing and removing one item costs a fraction of a millisecond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from sense_memory.search import context, dates
+from sense_memory.search.calendar import DAY_SECONDS, Span
+from sense_memory.search.column import Column
+from sense_memory.search.embedding import Vectors
+from sense_memory.search.fusion import Levers
+from sense_memory.search.lexical import LexicalIndex, pack, unpack
+from sense_memory.search.postings import Postings
+from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve
+from sense_memory.search.ranking import Ground, Question, SearchHit, rank
+from sense_memory.search.shelf import Shelf
+from sense_memory.search.tokens import fold
+from sense_memory.search.vocabulary import Vocabulary
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from sense_memory.search.embedding import Embedder
+    from sense_memory.search.query import Ask
+
+FORMAT: Final = 1  # of a dump; another layout has another number
+SPARE_ROWS: Final = 1_000  # rows left behind by changes, before they are cleared away
+
+
+@dataclass(frozen=True, slots=True)
+class SearchItem:
+    """One memory to search.
+
+    Attributes:
+        id: names it; putting the same id again replaces it.
+        text: any text.
+        timestamp: when it was said, seconds since 1970; None if nobody knows.
+        session: the conversation that it belongs to; without one, its day is one.
+        speaker: who said it: a name, or a role such as "user" and "assistant".
+    """
+
+    id: str
+    text: str = field(repr=False)
+    timestamp: float | None = None
+    session: str = ""
+    speaker: str = ""
+
+
+class MemoryIndex:
+    """An index over items.
+
+    Args:
+        levers: what searches take into account; `pieces` is decided here once and for all.
+        language: of words in Latin letters, for stemming, as Snowball names it.
+        embedder: for meaning besides words; without one, words alone decide.
+
+    Raises:
+        KeyError: no such language.
+    """
+
+    def __init__(
+        self, levers: Levers | None = None, language: str = "english", embedder: Embedder | None = None
+    ) -> None:
+        self.levers = levers or Levers()
+        self._lexical = LexicalIndex(1, language)
+        self._shelf = Shelf()
+        self._owners, self._lengths = Column(np.int32), Column(np.float32)
+        self._session_lengths = Column(np.float64)
+        self._embedder = embedder
+        self._vectors = None if embedder is None else Vectors(embedder.dimensions)
+
+    def __len__(self) -> int:
+        return len(self._shelf.rows)
+
+    def __contains__(self, ident: str) -> bool:
+        return ident in self._shelf.rows
+
+    def put(self, item: SearchItem) -> None:
+        """Add an item, or replace the one with its id."""
+        self.put_many((item,))
+
+    def put_many(self, items: Iterable[SearchItem]) -> None:
+        """Add or replace items, of which the last one with an id stays. Many at once cost less each."""
+        latest = {item.id: item for item in items}
+        first, owned = len(self._lexical), list[int]()
+        texts: list[tuple[str]] = []
+        for item in latest.values():
+            if item.id in self._shelf.rows:
+                self._empty(self._shelf.rows[item.id])
+            parts = context.pieces(item.text) if self.levers.pieces else [item.text]
+            at = first + len(texts)
+            row = self._shelf.put(item.id, at, item.timestamp, item.session, item.speaker)
+            texts += [(part,) for part in parts]
+            owned += [row] * len(parts)
+        self._lexical.extend(texts)
+        if self._embedder is not None and self._vectors is not None:
+            self._vectors.extend(self._embedder.memories([text for (text,) in texts]))
+        self._owners.extend(owned)
+        self._measure(first)
+        if len(self._shelf) > 2 * len(self) + SPARE_ROWS:
+            self._tidy()
+
+    def drop(self, ident: str) -> bool:
+        """Take an item out.
+
+        Returns:
+            Whether it was there.
+        """
+        if ident not in self._shelf.rows:
+            return False
+        self._empty(self._shelf.drop(ident))
+        return True
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        now: float | None = None,
+        levers: Levers | None = None,
+        explain: bool = True,
+    ) -> list[SearchHit]:
+        """The items that answer a question best.
+
+        Args:
+            query: a question or some words; "quoted phrases" weigh in as a whole, "photo*" stands for
+                every word that begins so.
+            k: how many at most.
+            now: from when "last May" counts, seconds since 1970; by default the time of the latest item.
+            levers: instead of those of the index.
+            explain: whether the hits say why.
+
+        Returns:
+            Best first, ties by id; only items that the question has something to do with.
+        """
+        levers, query = levers or self.levers, query[:MAX_QUERY_CHARS]
+        if k <= 0 or not len(self):
+            return []
+        question = self._question(query, now, levers)
+        if not (question.scored or question.spans or question.only_speaker or question.dense is not None):
+            return []
+        return rank(question, self._ground(), levers).hits(self._shelf.ids, k, explain)
+
+    def _question(self, query: str, now: float | None, levers: Levers) -> Question:
+        names: set[str] = set()
+        meant: set[int] = set()
+        if levers.speaker:
+            meant, names = context.speakers_meant(query, self._shelf.speakers.all)
+        ask = parse(query, names)
+        wanted = resolve(ask, self._lexical.vocabulary, levers.spread)
+        only_speaker = bool(names) and not ask.beginnings and ask.words.keys() <= names
+        spans = self._spans(query, now) if levers.dates else []
+        dense = self._similar(ask) if levers.dense else None
+        return Question(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
+
+    def _similar(self, ask: Ask) -> NDArray[np.float32] | None:
+        """How near every memory is to what is asked for; None where that can not be said."""
+        if self._embedder is None or self._vectors is None:
+            return None
+        content = " ".join(word for word, weight in ask.words.items() if weight == 1)
+        similar = self._vectors.similar(self._embedder.query(content), self._shelf.column("first_piece"))
+        return None if similar is None else np.where(self._shelf.column("alive"), similar, np.float32(0))
+
+    def _spans(self, query: str, now: float | None) -> list[Span]:
+        folded = fold(query)
+        if not dates.mentions_date(folded):
+            return []
+        covered = self._shelf.covered()
+        if covered is None:
+            return []
+        today = covered.last if now is None else int(now // DAY_SECONDS)
+        return dates.spans(folded, today, covered)
+
+    def _ground(self) -> Ground:
+        lengths, sessions = self._lengths.view, self._session_lengths.view
+        return Ground(self._lexical, self._shelf, self._owners.view, lengths, sessions)
+
+    def _measure(self, first_piece: int) -> None:
+        """Count the words of what was added from a piece on, by memory and by session."""
+        words = self._lexical.fields[0].lengths.view[first_piece:]
+        owners = self._owners.view[first_piece:]
+        start = len(self._lengths)
+        counts = np.bincount(owners - start, words, len(self._shelf) - start)
+        self._lengths.extend(counts)
+        self._session_lengths.grow(len(self._shelf.sessions.all))
+        sessions = self._shelf.column("sessions")[start:]
+        known = sessions >= 0
+        self._session_lengths.add(sessions[known], counts[known])
+
+    def _empty(self, row: int) -> None:
+        """Take a memory's words out."""
+        starts = self._shelf.column("first_piece")
+        end = int(starts[row + 1]) if row + 1 < len(starts) else len(self._lexical)
+        for piece in range(int(starts[row]), end):
+            self._lexical.drop(piece)
+        session = int(self._shelf.column("sessions")[row])
+        if session >= 0:
+            self._session_lengths[session] -= self._lengths[row]
+        self._lengths[row] = 0
+
+    def _tidy(self) -> None:
+        """Number memories and pieces anew, without those that are gone."""
+        alive = self._shelf.column("alive")
+        rows = np.flatnonzero(alive)
+        if len(rows) == len(alive):
+            return
+        pieces = np.flatnonzero(alive[self._owners.view])
+        renumbered = np.cumsum(alive) - 1
+        owners = renumbered[self._owners.view[pieces]]
+        self._lexical.keep(pieces)
+        if self._vectors is not None:
+            self._vectors.keep(pieces)
+        self._owners = Column(np.int32, owners)
+        self._lengths = Column(np.float32, self._lengths.view[rows])
+        self._shelf.keep(rows, np.searchsorted(owners, np.arange(len(rows))))
+
+    def dump(self) -> bytes:
+        """Everything as bytes. They hold the words of the memories: for encrypted places only."""
+        self._tidy()
+        names, columns = self._shelf.dump()
+        own: dict[str, NDArray[Any]] = {
+            "owners": self._owners.view,
+            "lengths": self._lengths.view,
+            "session_lengths": self._session_lengths.view,
+        }
+        header = {"format": FORMAT, "shelf": names, "pieces": self.levers.pieces}
+        header["vocabulary"] = self._lexical.vocabulary.dump()
+        groups = [own, columns, self._lexical.fields[0].dump()]
+        if self._embedder is not None and self._vectors is not None:
+            header["embedder"] = self._embedder.name
+            groups.append(self._vectors.dump())
+        return pack(header, groups)
+
+    @classmethod
+    def load(
+        cls, dumped: bytes, levers: Levers | None = None, embedder: Embedder | None = None
+    ) -> MemoryIndex:
+        """What `dump` gave.
+
+        Args:
+            dumped: bytes that this version of the package made; kept alive as long as the index.
+            levers: as for a new index; `pieces` stays as it was dumped.
+            embedder: the one that the index was made with, or None where it was made without.
+
+        Raises:
+            ValueError: another format, another embedder, or no dump of an index.
+        """
+        header, groups = unpack(dumped)
+        if header.get("format") != FORMAT:
+            raise ValueError("these bytes are no index of this format; build it anew")
+        if header.get("embedder") != (embedder and embedder.name):
+            raise ValueError("this index was made with another embedder; build it anew")
+        own, columns, postings = groups[:3]
+        self = cls(replace(levers or Levers(), pieces=header["pieces"]), embedder=embedder)
+        if embedder is not None:
+            self._vectors = Vectors(embedder.dimensions, groups[3]["vectors"])
+        self._lexical.vocabulary = Vocabulary.load(header["vocabulary"])
+        self._lexical.fields = (Postings.load(postings),)
+        self._shelf = Shelf.load(header["shelf"], columns)
+        self._owners, self._lengths = Column(np.int32, own["owners"]), Column(np.float32, own["lengths"])
+        self._session_lengths = Column(np.float64, own["session_lengths"])
+        return self

@@ -1,0 +1,202 @@
+"""The lexical index: rows of texts by field, and BM25 over them.
+
+Rows are numbered by whoever owns them (`search.index` for memories and their pieces, `palace.searching` for
+persona memories). Nothing here knows what a row means. Everything can be dumped as bytes for a place that
+encrypts them, and loaded in milliseconds; nothing is ever written to a disk from here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import orjson
+
+from sense_memory.search.postings import Listing, Postings
+from sense_memory.search.vocabulary import Vocabulary
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sense_memory.search.query import Wanted
+
+SATURATION: Final = 1.0  # BM25's k1: how much a second occurrence still adds
+LENGTH_SHARE: Final = 0.4  # BM25's b: how far long rows are taken down
+BULK_ROWS: Final = 500  # from so many on, rows are sorted in at once instead of listed one by one
+_HEADER_BYTES: Final = 8
+
+
+class Scored(NamedTuple):
+    """What one wanted thing adds to rows.
+
+    Attributes:
+        wanted: what was looked for.
+        field: number of the field.
+        rows: where it stands, ascending.
+        scores: what it adds there, above 0.
+        counts: how often it stands there.
+    """
+
+    wanted: Wanted
+    field: int
+    rows: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    counts: NDArray[np.float32]
+
+
+class LexicalIndex:
+    """Postings by field over one vocabulary.
+
+    Args:
+        fields: how many texts a row has.
+        language: of words in Latin letters, for stemming.
+    """
+
+    def __init__(self, fields: int = 1, language: str = "english") -> None:
+        self.vocabulary = Vocabulary(language)
+        self.fields = tuple(Postings() for _ in range(fields))
+
+    def __len__(self) -> int:
+        """How many rows there are, dropped ones included."""
+        return len(self.fields[0])
+
+    def append(self, texts: Sequence[str]) -> int:
+        """Add the next row: one text per field.
+
+        Returns:
+            Its number.
+        """
+        for postings, text in zip(self.fields, texts, strict=True):
+            postings.append(*self.vocabulary.add(text))
+            if postings.needs_folding():
+                postings.fold()
+        return len(self) - 1
+
+    def extend(self, rows: Sequence[Sequence[str]]) -> None:
+        """Add many rows."""
+        if len(rows) < BULK_ROWS:
+            for texts in rows:
+                self.append(texts)
+            return
+        add = self.vocabulary.add
+        for number, postings in enumerate(self.fields):
+            postings.extend([add(texts[number]) for texts in rows])
+
+    def drop(self, row: int) -> None:
+        """Take a row out; its number is not given again."""
+        for postings in self.fields:
+            postings.drop(row)
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Keep only some rows, numbered anew in this order."""
+        for postings in self.fields:
+            postings.keep(rows)
+
+    def listing(self, wanted: Wanted, field: int = 0) -> Listing:
+        """Where a wanted thing stands in a field; counts are weighed by how well the terms fit."""
+        postings = self.fields[field]
+        if wanted.kind == "phrase":
+            return postings.phrase(wanted.terms)
+        if len(wanted.terms) == 1:
+            rows, counts = postings.listing(wanted.terms[0])
+            return Listing(rows, counts * np.float32(wanted.weights[0]))
+        parts = [postings.listing(term) for term in wanted.terms]
+        every = np.concatenate([part.rows for part in parts])
+        weighed = [part.counts * np.float32(w) for part, w in zip(parts, wanted.weights, strict=True)]
+        rows, places = np.unique(every, return_inverse=True)
+        return Listing(rows, np.bincount(places, np.concatenate(weighed), len(rows)).astype(np.float32))
+
+    def scored(self, wanted: Sequence[Wanted], field: int = 0) -> list[Scored]:
+        """BM25 of each wanted thing in one field."""
+        postings = self.fields[field]
+        if not postings.live:
+            return []
+        mean = postings.total / postings.live
+        found = []
+        for item in wanted:
+            rows, counts = self.listing(item, field)
+            if len(rows):
+                rarity = np.log1p((postings.live - len(rows) + 0.5) / (len(rows) + 0.5))
+                norms = postings.lengths.view[rows] * np.float32(SATURATION * LENGTH_SHARE / mean)
+                norms += np.float32(SATURATION * (1 - LENGTH_SHARE))
+                scores = counts * np.float32(rarity * (SATURATION + 1)) / (counts + norms)
+                found.append(Scored(item, field, rows, scores, counts))
+        return found
+
+    def totals(self, scored: Iterable[Scored]) -> NDArray[np.float32]:
+        """The sum for every row, 0 where nothing was found."""
+        sums = np.zeros(len(self), np.float32)
+        for item in scored:
+            sums[item.rows] += item.scores
+        return sums
+
+    def dump(self) -> bytes:
+        """Everything as bytes. They hold the words of the memories: for encrypted places only."""
+        arrays = [postings.dump() for postings in self.fields]
+        return pack(self.vocabulary.dump(), arrays)
+
+    @classmethod
+    def load(cls, dumped: bytes) -> LexicalIndex:
+        """What `dump` gave.
+
+        Raises:
+            ValueError: these bytes are no dump of an index.
+        """
+        header, arrays = unpack(dumped)
+        self = cls(0, header["language"])
+        self.vocabulary = Vocabulary.load(header)
+        self.fields = tuple(map(Postings.load, arrays))
+        return self
+
+
+def pack(header: dict[str, Any], groups: Sequence[dict[str, NDArray[Any]]]) -> bytes:
+    """A header of plain values, and named arrays, as bytes."""
+    layout = [[(name, a.dtype.str, a.shape) for name, a in group.items()] for group in groups]
+    head = _as_json({**header, "arrays": layout})
+    head += b" " * (-(len(head) + _HEADER_BYTES) % 8)
+    bodies = []
+    for group in groups:
+        for values in group.values():
+            body = np.ascontiguousarray(values).tobytes()
+            bodies += [body, bytes(-len(body) % 8)]
+    return b"".join([len(head).to_bytes(_HEADER_BYTES, "little"), head, *bodies])
+
+
+def unpack(packed: bytes) -> tuple[dict[str, Any], list[dict[str, NDArray[Any]]]]:
+    """What `pack` was given; the arrays are read-only views of the bytes.
+
+    Raises:
+        ValueError: these bytes were not packed here.
+    """
+    at = _HEADER_BYTES + int.from_bytes(packed[:_HEADER_BYTES], "little")
+    header = _of_json(packed[_HEADER_BYTES:at])
+    if not isinstance(header, dict) or "arrays" not in header:
+        raise ValueError("these bytes are no index")
+    groups: list[dict[str, NDArray[Any]]] = []
+    for layout in header.pop("arrays"):
+        group = {}
+        for name, dtype, shape in layout:
+            count = int(np.prod(shape, dtype=np.int64))
+            values = np.frombuffer(packed, np.dtype(dtype), count, at)
+            group[name] = values.reshape(shape)
+            at += values.nbytes + -values.nbytes % 8
+        groups.append(group)
+    return header, groups
+
+
+def _as_json(header: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(header)
+    except TypeError:  # a lone surrogate in a name
+        return json.dumps(header).encode()
+
+
+def _of_json(head: bytes) -> Any:
+    try:
+        return orjson.loads(head)
+    except orjson.JSONDecodeError:
+        return json.loads(head)

@@ -1,0 +1,201 @@
+"""One field of all memories: which terms stand in which row, how often, and in what order.
+
+Rows only ever grow: a memory that changes gets a new row and leaves an empty one behind. Most of it lies in
+flat sorted arrays, the latest rows in small lists per term; `fold` joins the two. Scores are sums over the
+lists of the terms asked for, so the cost of a search does not depend on the memories that have none of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from sense_memory.search.column import Column
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+MAX_COUNT: Final = 255  # a term that stands more often in one row counts as so many
+FOLD_ROWS: Final = 2_000  # late rows, and
+FOLD_SHARE: Final = 0.05  # this share of all, before they are folded in
+_GAP: Final = -1  # between a row's words and its asides: no phrase reaches across
+
+
+class Listing(NamedTuple):
+    """Where one term stands.
+
+    Attributes:
+        rows: each once, ascending.
+        counts: how often in each.
+    """
+
+    rows: NDArray[np.int32]
+    counts: NDArray[np.float32]
+
+
+class Postings:
+    """The postings of one field."""
+
+    def __init__(self) -> None:
+        self._tokens = Column(np.int32)
+        self._ends = Column(np.int64)
+        self._offsets: NDArray[np.int64] = np.zeros(1, np.int64)
+        self._rows: NDArray[np.int32] = np.empty(0, np.int32)
+        self._counts: NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._folded = 0
+        self._late: dict[int, tuple[array[int], array[int]]] = {}
+        self.lengths = Column(np.float32)
+        self.total, self.live = 0, 0
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def append(self, terms: Sequence[int], asides: Sequence[int] = ()) -> None:
+        """Add the next row: its terms in order, and those it can be found by besides."""
+        row = len(self._ends)
+        self._tokens.extend([*terms, _GAP, *asides] if asides else terms)
+        self._ends.append(len(self._tokens))
+        self.lengths.append(len(terms))
+        self.total += len(terms)
+        self.live += bool(terms)
+        counts: dict[int, int] = {}
+        for term in (*terms, *asides) if asides else terms:
+            counts[term] = counts.get(term, 0) + 1
+        self._list_late(row, counts)
+
+    def extend(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> None:
+        """Add many rows at once, which costs far less than one by one."""
+        flat: list[int] = []
+        ends, lengths, at = [], [], len(self._tokens)
+        for terms, asides in rows:
+            flat += terms
+            if asides:
+                flat.append(_GAP)
+                flat += asides
+            ends.append(at + len(flat))
+            lengths.append(len(terms))
+        self._tokens.extend(flat)
+        self._ends.extend(ends)
+        self.lengths.extend(lengths)
+        self.total += sum(lengths)
+        self.live += sum(map(bool, lengths))
+        self.fold()
+
+    def drop(self, row: int) -> None:
+        """Empty a row: its terms no longer count."""
+        self.total -= int(self.lengths[row])
+        self.live -= bool(self.lengths[row])
+        self.lengths[row] = 0
+
+    def sequence(self, row: int) -> NDArray[np.int32]:
+        """The terms of a row in order; -1 before its asides."""
+        start = int(self._ends[row - 1]) if row else 0
+        return self._tokens.view[start : int(self._ends[row])]
+
+    def listing(self, term: int) -> Listing:
+        """Where a term stands."""
+        if term + 1 < len(self._offsets):
+            part = slice(int(self._offsets[term]), int(self._offsets[term + 1]))
+            rows, counts = self._rows[part], self._counts[part].astype(np.float32)
+        else:
+            rows, counts = self._rows[:0], np.empty(0, np.float32)
+        late = self._late.get(term)
+        if late is not None:
+            rows = np.concatenate([rows, np.array(late[0], np.int32)])
+            counts = np.concatenate([counts, np.array(late[1], np.float32)])
+        if self.live < len(self):
+            kept = self.lengths.view[rows] > 0
+            rows, counts = rows[kept], counts[kept]
+        return Listing(rows, counts)
+
+    def phrase(self, terms: Sequence[int]) -> Listing:
+        """Where some terms stand one after another."""
+        listings = sorted((self.listing(term).rows for term in set(terms)), key=len)
+        rows = listings[0]
+        for other in listings[1:]:
+            rows = np.intersect1d(rows, other, assume_unique=True)
+        if not len(rows):
+            return Listing(rows, np.empty(0, np.float32))
+        ends = self._ends.view
+        starts = np.where(rows > 0, ends[rows - 1], 0)
+        sizes = ends[rows] - starts
+        before = np.cumsum(sizes) - sizes
+        places = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+        tokens, owners = self._tokens.view[places], np.repeat(rows, sizes)
+        last = len(tokens) - len(terms) + 1
+        if last <= 0:
+            return Listing(rows[:0], np.empty(0, np.float32))
+        found = owners[:last] == owners[len(terms) - 1 :]
+        for number, term in enumerate(terms):
+            found &= tokens[number : number + last] == term
+        rows, counts = np.unique(owners[:last][found], return_counts=True)
+        return Listing(rows, counts.astype(np.float32))
+
+    def needs_folding(self) -> bool:
+        """Whether so many rows are late that searching them costs more than folding them in."""
+        return len(self) - self._folded > FOLD_ROWS + FOLD_SHARE * self._folded
+
+    def fold(self) -> None:
+        """Sort all rows into the flat arrays; dropped rows fall out."""
+        sizes = np.diff(self._ends.view, prepend=0)
+        rows = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+        tokens = self._tokens.view
+        kept = (tokens >= 0) & (self.lengths.view[rows] > 0)
+        height = max(1, len(sizes))
+        keys = np.sort(tokens[kept].astype(np.int64) * height + rows[kept])
+        firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+        counts = np.diff(firsts, append=len(keys))
+        terms = keys[firsts] // height
+        self._rows = (keys[firsts] % height).astype(np.int32)
+        self._counts = np.minimum(counts, MAX_COUNT).astype(np.uint8)
+        self._offsets = np.concatenate([[0], np.cumsum(np.bincount(terms))]).astype(np.int64)
+        self._folded, self._late = len(sizes), {}
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Keep only some rows, numbered anew in this order."""
+        ends = self._ends.view
+        starts = np.where(rows > 0, ends[rows - 1], 0)
+        sizes = ends[rows] - starts
+        before = np.cumsum(sizes) - sizes
+        places = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+        self._tokens = Column(np.int32, self._tokens.view[places])
+        self._ends = Column(np.int64, np.cumsum(sizes))
+        self.lengths = Column(np.float32, self.lengths.view[rows])
+        self.fold()
+
+    def _list_late(self, row: int, counts: Mapping[int, int]) -> None:
+        for term, count in counts.items():
+            late = self._late.get(term)
+            if late is None:
+                late = self._late[term] = (array("i"), array("i"))
+            late[0].append(row)
+            late[1].append(min(count, MAX_COUNT))
+
+    def dump(self) -> dict[str, NDArray[Any]]:
+        """Everything as flat arrays, folded."""
+        self.fold()
+        return {
+            "tokens": self._tokens.view,
+            "ends": self._ends.view,
+            "lengths": self.lengths.view,
+            "offsets": self._offsets,
+            "rows": self._rows,
+            "counts": self._counts,
+        }
+
+    @classmethod
+    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Postings:
+        """What `dump` gave; the arrays may be read-only."""
+        self = cls()
+        self._tokens, self._ends = Column(np.int32, arrays["tokens"]), Column(np.int64, arrays["ends"])
+        self.lengths = Column(np.float32, arrays["lengths"])
+        self._offsets, self._rows, self._counts = arrays["offsets"], arrays["rows"], arrays["counts"]
+        self._folded = len(self._ends)
+        self.total = int(self.lengths.view.sum(dtype=np.float64))
+        self.live = int(np.count_nonzero(self.lengths.view))
+        return self

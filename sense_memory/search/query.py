@@ -1,0 +1,155 @@
+"""What a question asks for: words, phrases in quotes, beginnings ("photo*"), without the words that ask.
+
+Stop words are stripped in the language that the question is in, unless nothing else is left. A capital in
+the middle of a sentence keeps a word ("Will", "May", "US"): it is a name. `resolve` turns words into terms
+of a vocabulary, weighing down what only resembles them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.search.forms import STOP_ELSEWHERE, STOP_WORDS
+from sense_memory.search.tokens import asides, fold, is_unspaced, words
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sense_memory.search.vocabulary import Vocabulary
+
+MAX_QUERY_CHARS: Final = 4_000  # of a longer query only these are read
+MAX_WANTED: Final = 64  # different words and phrases of one query
+PREFIX_WEIGHT: Final = 0.8  # a word that begins as asked, beside the word itself
+LIKE_WEIGHT: Final = 0.5  # a word that only resembles one that nobody wrote
+COMPOUND_WEIGHT: Final = 0.5  # "Geburtstagskuchen" for "Kuchen", "basketball" for "ball"
+ASIDE_WEIGHT: Final = 0.5  # a single Han character out of a longer run
+
+_QUOTED: Final = re.compile(r'"([^"]{2,})"|“([^“”]{2,})”|„([^„“”]{2,})[“”]|«([^«»]{2,})»|「([^「」]+)」')
+_BEGINNING: Final = re.compile(r"(?<!\w)(\w{2,64})\*")
+_CAPITAL: Final = re.compile(r"(?<![.!?:\n]\s)(?<!^)\b([A-Z][a-z]+|[A-Z]{2,})\b(?!')")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The parts of a query, folded.
+
+    Attributes:
+        words: each once, in the order of the query, with its weight (below 1 for asides).
+        phrases: words that have to stand one after another.
+        beginnings: what words have to begin with.
+    """
+
+    words: dict[str, float]
+    phrases: tuple[tuple[str, ...], ...]
+    beginnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One thing to look for in the postings.
+
+    Attributes:
+        label: as the query has it, folded.
+        kind: "word", "prefix" or "phrase".
+        terms: the terms that count as it; of a phrase, in order.
+        weights: what each of them is worth, 0 to 1; of a phrase, all the same.
+    """
+
+    label: str
+    kind: str
+    terms: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
+def parse(query: str, ignored: Collection[str] = ()) -> Ask:
+    """Read a query.
+
+    Args:
+        query: any text.
+        ignored: folded words to strip besides stop words (names that are matched elsewhere).
+    """
+    query = query[:MAX_QUERY_CHARS]
+    quoted = [words(next(filter(None, match.groups()))) for match in _QUOTED.finditer(query)]
+    beginnings = [fold(match[1]) for match in _BEGINNING.finditer(query)]
+    named = _named(query)
+    found = words(_BEGINNING.sub(" ", query))
+    stripped = stop_words(found) - named
+    kept = [word for word in found if word not in stripped and bare(word) not in stripped]
+    wanted = [word for word in kept if word not in ignored and bare(word) not in ignored] or kept
+    if not wanted and not beginnings:
+        wanted = found
+    weights = dict.fromkeys(_without_kana(wanted), 1.0)
+    for word in asides(query):
+        weights.setdefault(word, ASIDE_WEIGHT)
+    return Ask(
+        dict(list(weights.items())[:MAX_WANTED]),
+        tuple(dict.fromkeys(tuple(phrase) for phrase in quoted if len(phrase) > 1))[:MAX_WANTED],
+        tuple(dict.fromkeys(beginnings))[:MAX_WANTED],
+    )
+
+
+def bare(word: str) -> str:
+    """A word without "'s"."""
+    return word.removesuffix("'s")
+
+
+def stop_words(found: Collection[str]) -> frozenset[str]:
+    """The stop words of the language that most of the words are stop words of; English if in doubt."""
+    best = max(STOP_WORDS.values(), key=lambda stops: sum(word in stops for word in found))
+    return best | STOP_ELSEWHERE
+
+
+def _named(query: str) -> set[str]:
+    """Words with a capital where no sentence begins; none in a query of nothing but capitals."""
+    if not any(word[:1].islower() for word in query.split()[1:]):
+        return set()
+    return {fold(match[1]) for match in _CAPITAL.finditer(query)} - {"i"}
+
+
+def _without_kana(found: list[str]) -> list[str]:
+    """Pairs of nothing but hiragana are grammar wherever anything else was asked for."""
+    content = [word for word in found if not all("\u3041" <= char <= "\u309f" for char in word)]
+    return content or found
+
+
+def resolve(ask: Ask, vocabulary: Vocabulary, is_spread: bool = True) -> list[Wanted]:
+    """The terms of a vocabulary that a query asks for.
+
+    Args:
+        ask: the parts of the query.
+        vocabulary: of the memories.
+        is_spread: also take compounds, and for an unknown word those that resemble it.
+    """
+    found: dict[tuple[int, ...], Wanted] = {}
+    for word, weight in ask.words.items():
+        terms = _terms(word, weight, vocabulary, is_spread)
+        if terms and tuple(terms) not in found:
+            found[tuple(terms)] = Wanted(word, "word", tuple(terms), tuple(terms.values()))
+    for beginning in ask.beginnings:
+        own = vocabulary.find(beginning)
+        terms = dict.fromkeys(sorted(vocabulary.starting(beginning)), PREFIX_WEIGHT)
+        terms |= {own: 1.0} if own is not None else {}
+        if terms:
+            label = f"{beginning}*"
+            found[tuple(terms)] = Wanted(label, "prefix", tuple(terms), tuple(terms.values()))
+    for phrase in ask.phrases:
+        ids = [term for word in phrase if (term := vocabulary.find(word)) is not None]
+        if len(ids) == len(phrase):
+            found[(-1, *ids)] = Wanted(" ".join(phrase), "phrase", tuple(ids), (1.0,) * len(ids))
+    return list(found.values())
+
+
+def _terms(word: str, weight: float, vocabulary: Vocabulary, is_spread: bool) -> dict[int, float]:
+    own = vocabulary.find(word)
+    if not is_spread or is_unspaced(word) or not word.isalpha():
+        return {} if own is None else {own: weight}
+    terms = {} if own is None else {own: weight}
+    near = sorted(vocabulary.compounds(word))
+    for term in near:
+        terms[term] = weight * COMPOUND_WEIGHT
+    if not terms:
+        terms = dict.fromkeys(sorted(vocabulary.relatives(word)), weight * LIKE_WEIGHT)
+    return terms

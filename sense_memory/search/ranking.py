@@ -1,0 +1,262 @@
+"""One search over a `MemoryIndex`: words select candidates, context orders them, each keeps its reasons.
+
+Pure arithmetic over the arrays of the index; nothing is kept between searches. Every score is a sum of
+contributions, and the reasons of a hit are those summands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from sense_memory.search import context, fusion
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from sense_memory.search.calendar import Span
+    from sense_memory.search.lexical import LexicalIndex, Scored
+    from sense_memory.search.shelf import Shelf
+
+SUM_SHARE: Final = (
+    0.5  # of what neighbours add counts as a sum; the rest word by word, for words that are missing
+)
+_DIGITS: Final = 5  # scores that agree to so many decimals are a tie
+_DATED_KEY: Final = 0.5  # what being told on a day asked for is worth when candidates are chosen
+_SPOKEN_KEY: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One summand of a hit's score.
+
+    Attributes:
+        kind: "word", "prefix", "phrase", "meaning", "neighbours", "session", "speaker" or "date".
+        detail: the word as asked for, the speaker, the day, the session; empty where there is none.
+        share: what it adds to the score.
+    """
+
+    kind: str
+    detail: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A memory that was found.
+
+    Attributes:
+        id: as it was put into the index.
+        score: higher is better; comparable within one search only.
+        why: what the score is made of, the largest first; empty if not asked for.
+    """
+
+    id: str
+    score: float
+    why: tuple[Reason, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a search looks for, resolved.
+
+    Attributes:
+        scored: what each word adds to each piece of a memory.
+        speakers: numbers of the speakers meant.
+        only_speaker: whether nothing but the speaker was asked for.
+        spans: the days meant.
+        dense: similarity of every memory to the query, where there is an embedder.
+    """
+
+    scored: Sequence[Scored]
+    speakers: frozenset[int] = frozenset()
+    only_speaker: bool = False
+    spans: Sequence[Span] = ()
+    dense: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The index that is searched.
+
+    Attributes:
+        lexical: the words of the pieces.
+        shelf: everything else about the memories.
+        owners: the memory of each piece.
+        lengths: words in each memory.
+        session_lengths: words in each session.
+    """
+
+    lexical: LexicalIndex
+    shelf: Shelf
+    owners: NDArray[np.int32]
+    lengths: NDArray[np.float32]
+    session_lengths: NDArray[np.float64]
+
+
+class Part(NamedTuple):
+    """One summand of the scores of all candidates: its kind, what it says of a row, and its values."""
+
+    kind: str
+    detail: Callable[[int], str]
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The candidates of one search, by row, with the summands of their scores."""
+
+    rows: NDArray[np.int64]
+    parts: Sequence[Part]
+
+    def hits(self, ids: Sequence[str], limit: int, is_explained: bool) -> list[SearchHit]:
+        """The best, best first; ties by id."""
+        total = np.zeros(len(self.rows))
+        for part in self.parts:
+            total += part.values
+        keyed = [
+            (-round(float(total[at]), _DIGITS), ids[self.rows[at]], at) for at in fusion.best(total, limit)
+        ]
+        return [
+            SearchHit(ident, -score, self._why(int(at)) if is_explained else ())
+            for score, ident, at in sorted(keyed)[:limit]
+        ]
+
+    def _why(self, at: int) -> tuple[Reason, ...]:
+        row = int(self.rows[at])
+        shares = [(part, round(float(part.values[at]), _DIGITS)) for part in self.parts]
+        found = [Reason(part.kind, part.detail(row), share) for part, share in shares if share > 0]
+        return tuple(sorted(found, key=lambda reason: (-reason.share, reason.kind, reason.detail)))
+
+
+def rank(question: Question, ground: Ground, levers: fusion.Levers) -> Ranking:
+    """Order the memories that a question may mean."""
+    words = _Words(question.scored, ground)
+    whole, lean = words.own, None
+    if levers.neighbours:
+        sides = ground.shelf.neighbours()
+        lean = context.leaning(ground.lengths)
+        whole = whole + lean * context.smoothed(whole, *sides)
+    dense = question.dense
+    if dense is not None and lean is not None:
+        dense = dense + lean * context.smoothed(dense, *sides)
+    spoken, told = _spoken(question, ground.shelf), _told(question, ground.shelf)
+    rows = _candidates(question, whole, spoken, told)
+    among = min(fusion.CANDIDATES, len(ground.shelf.rows))
+    own = words.of(rows)
+    near = (whole - words.own)[rows] * np.float32(SUM_SHARE)
+    if lean is not None:
+        lent = words.lent(own, lean[rows], context.surroundings(rows, *sides))
+        near += lent * np.float32(1 - SUM_SHARE)
+    unit = fusion.scale(np.sum([near, *own], axis=0), among)
+    parts = [
+        Part(item.wanted.kind, _always(item.wanted.label), values / unit)
+        for item, values in zip(question.scored, own, strict=True)
+    ]
+    parts.append(Part("neighbours", _always(""), near / unit))
+    if levers.session and question.scored:
+        parts.append(_session_part(question, ground, rows))
+    if spoken is not None:
+        parts.append(Part("speaker", ground.shelf.speaker, spoken[rows] * np.float32(fusion.SPEAKER_WEIGHT)))
+    if told is not None:
+        parts.append(Part("date", ground.shelf.date, told[rows] * np.float32(fusion.DATE_WEIGHT)))
+    if dense is not None:
+        unit = fusion.scale(dense, len(dense)) / fusion.DENSE_WEIGHT
+        parts.append(Part("meaning", _always(""), np.maximum(dense[rows], 0) / unit))
+    return Ranking(rows, parts)
+
+
+class _Words:
+    """What each word adds to each memory: in that piece of it where all words together add most."""
+
+    def __init__(self, scored: Sequence[Scored], ground: Ground) -> None:
+        self._scored = scored
+        self._nothing = len(ground.owners)  # the place of -1, nobody
+        in_pieces = ground.lexical.totals(scored)
+        first_pieces = ground.shelf.column("first_piece")
+        self.own = context.pooled(in_pieces, first_pieces)
+        self._best = np.append(first_pieces, self._nothing)
+        if self._nothing > len(first_pieces):
+            found = np.flatnonzero(in_pieces > 0)[::-1]
+            found = found[in_pieces[found] == self.own[ground.owners[found]]]
+            self._best[ground.owners[found]] = found
+
+    def of(self, rows: NDArray[np.int64]) -> list[NDArray[np.float32]]:
+        """Of each word, for some memories."""
+        return [dense[self._best[rows]] for dense in self._dense()]
+
+    def lent(
+        self,
+        own: Sequence[NDArray[np.float32]],
+        lean: NDArray[np.float32],
+        offers: Sequence[tuple[NDArray[np.int32], float]],
+    ) -> NDArray[np.float32]:
+        """What others lend beyond what memories have themselves: of each word the best offer."""
+        total = np.zeros(len(lean), np.float32)
+        places = [(self._best[rows], np.float32(share)) for rows, share in offers]
+        for dense, mine in zip(self._dense(), own, strict=True):
+            best = np.maximum.reduce([dense[place] * share for place, share in places])
+            total += np.maximum(best * lean - mine, 0)
+        return total
+
+    def _dense(self) -> Iterator[NDArray[np.float32]]:
+        dense = np.zeros(self._nothing + 1, np.float32)
+        for item in self._scored:
+            dense[item.rows] = item.scores
+            yield dense
+            dense[item.rows] = 0
+
+
+def _candidates(
+    question: Question,
+    whole: NDArray[np.float32],
+    spoken: NDArray[np.float32] | None,
+    told: NDArray[np.float32] | None,
+) -> NDArray[np.int64]:
+    """The memories worth ordering: those the words favour, and those from the days that were asked for."""
+    key = whole / max(float(whole.max(initial=0)), 1e-9)
+    if told is not None:
+        key = key + told * np.float32(_DATED_KEY)
+    if question.dense is not None:
+        key = key + np.where(question.dense >= fusion.MIN_SIMILAR, question.dense, 0)
+    if spoken is not None:
+        key = key * (1 + spoken * np.float32(_SPOKEN_KEY))
+        if question.only_speaker:
+            key = key + spoken
+    return np.sort(fusion.best(key, fusion.CANDIDATES))
+
+
+def _spoken(question: Question, shelf: Shelf) -> NDArray[np.float32] | None:
+    if not question.speakers:
+        return None
+    spoken = context.spoken_by(shelf.column("speakers"), question.speakers, len(shelf.speakers.all))
+    return np.where(shelf.column("alive"), spoken, np.float32(0))
+
+
+def _told(question: Question, shelf: Shelf) -> NDArray[np.float32] | None:
+    if not question.spans:
+        return None
+    told = context.dated(shelf.column("days"), question.spans)
+    return np.where(shelf.column("alive"), told, np.float32(0))
+
+
+def _session_part(question: Question, ground: Ground, rows: NDArray[np.int64]) -> Part:
+    """How well the sessions of the candidates fit; less where sessions are long."""
+    sessions = ground.shelf.column("sessions")
+    totals = context.session_scores(question.scored, sessions[ground.owners], ground.session_lengths)
+    of_rows = np.append(totals, 0)[sessions[rows]]
+    sizes = np.append(np.bincount(sessions[sessions >= 0], minlength=len(totals)), 1)[sessions[rows]]
+    values = of_rows - of_rows.min(initial=np.inf)
+    values *= np.minimum(1, fusion.SESSION_MEMORIES / np.maximum(1, sizes))
+    return Part(
+        "session", ground.shelf.session, values * fusion.SESSION_WEIGHT / fusion.scale(of_rows, len(rows))
+    )
+
+
+def _always(text: str) -> Callable[[int], str]:
+    return lambda row: text  # noqa: ARG005

@@ -1,0 +1,216 @@
+"""What the index knows of each memory besides its words: time, session, speaker, neighbours, pieces.
+
+Rows only ever grow, as in `search.postings`; a memory that changes moves to a new row and keeps its place
+among its neighbours. Appending to the end of a session links in constant time; what comes out of order is
+sorted in at the next search.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from sense_memory.search.calendar import DAY_SECONDS, Span, date
+from sense_memory.search.column import Column
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+NO_DAY: Final = -(2**31)  # of a memory without a time
+NONE: Final = -1
+_MAX_DAY: Final = 2**30
+
+
+class Names:
+    """Names by number, in the order in which they came."""
+
+    def __init__(self, names: list[str] | None = None) -> None:
+        self.all = names or []
+        self._numbers = {name: number for number, name in enumerate(self.all)}
+
+    def number(self, name: str) -> int:
+        """The number of a name, a new one if need be; -1 for the empty name."""
+        if not name:
+            return NONE
+        if name not in self._numbers:
+            self._numbers[name] = len(self.all)
+            self.all.append(name)
+        return self._numbers[name]
+
+
+_COLUMNS: Final[dict[str, Any]] = {
+    "first_piece": np.int64,
+    "times": np.float64,
+    "days": np.int32,
+    "sessions": np.int32,
+    "speakers": np.int32,
+    "places": np.int64,
+    "before": np.int32,
+    "after": np.int32,
+    "alive": np.bool_,
+}
+
+
+class Shelf:
+    """One row per memory, in columns.
+
+    Attributes:
+        ids: of each row.
+        rows: the row of each memory that is there.
+        sessions, speakers: their names, numbered as in the columns.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.rows: dict[str, int] = {}
+        self.sessions, self.speakers = Names(), Names()
+        self._columns = {name: Column(dtype) for name, dtype in _COLUMNS.items()}
+        self._last: dict[int, int] = {}
+        self._is_sorted = True
+        self._next_place = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """One column by its name; not for keeping."""
+        return self._columns[name].view
+
+    def put(self, ident: str, first_piece: int, time: float | None, session: str, speaker: str) -> int:
+        """Add a row; the one that the memory had before, if any, must have been dropped with `replace`.
+
+        Returns:
+            Its number.
+        """
+        row, day = len(self.ids), _day_of(time)
+        name = session or (f"\0{day}" if day != NO_DAY else "")  # without a session, the day is one
+        number, place = self.sessions.number(name), self._next_place
+        self._next_place += 1
+        self.ids.append(ident)
+        values = (first_piece, np.nan if time is None else time, day, number)
+        more = (self.speakers.number(speaker), place, NONE, NONE, True)
+        for column, value in zip(self._columns.values(), (*values, *more), strict=True):
+            column.append(value)
+        self._take_place(ident, row)
+        self.rows[ident] = row
+        return row
+
+    def drop(self, ident: str) -> int:
+        """Take a memory out, and its neighbours together.
+
+        Returns:
+            The row that it had.
+        """
+        row = self.rows.pop(ident)
+        self._columns["alive"][row] = False
+        before, after = self._columns["before"], self._columns["after"]
+        earlier, later = int(before[row]), int(after[row])
+        if earlier >= 0:
+            after[earlier] = later
+        if later >= 0:
+            before[later] = earlier
+        before[row] = after[row] = NONE
+        session = int(self._columns["sessions"][row])
+        if self._last.get(session) == row:
+            if earlier >= 0:
+                self._last[session] = earlier
+            else:
+                del self._last[session]
+        return row
+
+    def _take_place(self, ident: str, row: int) -> None:
+        """Link a new row behind its session's last; keep the place of the row that it replaces."""
+        columns = self._columns
+        session, time = int(columns["sessions"][row]), columns["times"][row]
+        if (old := self.rows.get(ident)) is not None:
+            columns["places"][row] = columns["places"][old]
+            self.drop(ident)
+            self._is_sorted = False
+        if session < 0 or not self._is_sorted:
+            return
+        last = self._last.get(session)
+        if last is not None:
+            if time < columns["times"][last] or np.isnan(time) != np.isnan(columns["times"][last]):
+                self._is_sorted = False
+                return
+            columns["after"][last], columns["before"][row] = row, last
+        self._last[session] = row
+
+    def neighbours(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The rows before and after each in its session; -1 where there is none."""
+        if not self._is_sorted:
+            self._sort()
+        return self.column("before"), self.column("after")
+
+    def _sort(self) -> None:
+        sessions, alive = self.column("sessions"), self.column("alive")
+        rows = np.flatnonzero(alive & (sessions >= 0))
+        keys = (self.column("places")[rows], self.column("times")[rows], sessions[rows])
+        rows = rows[np.lexsort(keys)]
+        same = sessions[rows[1:]] == sessions[rows[:-1]]
+        before, after = np.full(len(self), NONE, np.int32), np.full(len(self), NONE, np.int32)
+        before[rows[1:][same]] = rows[:-1][same]
+        after[rows[:-1][same]] = rows[1:][same]
+        self._columns["before"], self._columns["after"] = Column(np.int32, before), Column(np.int32, after)
+        self._last = dict(zip(sessions[rows].tolist(), rows.tolist(), strict=True))
+        self._is_sorted = True
+
+    def covered(self) -> Span | None:
+        """The days from the first memory to the last; None if none has a time."""
+        days = self.column("days")[self.column("alive")]
+        days = days[days != NO_DAY]
+        return Span(int(days.min()), int(days.max())) if len(days) else None
+
+    def session(self, row: int) -> str:
+        """The name of a row's session; empty where it is only a day, or nothing."""
+        number = int(self._columns["sessions"][row])
+        name = self.sessions.all[number] if number >= 0 else ""
+        return "" if name.startswith("\0") else name
+
+    def speaker(self, row: int) -> str:
+        """Who said a row."""
+        number = int(self._columns["speakers"][row])
+        return self.speakers.all[number] if number >= 0 else ""
+
+    def date(self, row: int) -> str:
+        """The day of a row, as in 2023-05-08; empty if it has none."""
+        day = int(self._columns["days"][row])
+        return "" if day == NO_DAY else "{:04}-{:02}-{:02}".format(*date(day))
+
+    def keep(self, rows: NDArray[np.int64], first_pieces: NDArray[np.int64]) -> None:
+        """Keep only some rows, numbered anew in this order."""
+        self._columns = {name: Column(c.view.dtype, c.view[rows]) for name, c in self._columns.items()}
+        self._columns["first_piece"] = Column(np.int64, first_pieces)
+        self.ids = [self.ids[row] for row in rows.tolist()]
+        self.rows = {ident: row for row, ident in enumerate(self.ids)}
+        self._sort()
+
+    def dump(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Names as plain values, and the columns. Every row has to be alive."""
+        self.neighbours()
+        names = {"ids": self.ids, "sessions": self.sessions.all, "speakers": self.speakers.all}
+        return names, {name: column.view for name, column in self._columns.items()}
+
+    @classmethod
+    def load(cls, names: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> Shelf:
+        """What `dump` gave."""
+        self = cls()
+        self.ids = names["ids"]
+        self.rows = {ident: row for row, ident in enumerate(self.ids)}
+        self.sessions, self.speakers = Names(names["sessions"]), Names(names["speakers"])
+        self._columns = {name: Column(dtype, columns[name]) for name, dtype in _COLUMNS.items()}
+        ends = np.flatnonzero((self.column("after") < 0) & (self.column("sessions") >= 0))
+        self._last = dict(zip(self.column("sessions")[ends].tolist(), ends.tolist(), strict=True))
+        self._next_place = int(self.column("places").max(initial=-1)) + 1
+        return self
+
+
+def _day_of(time: float | None) -> int:
+    """The day of a time; none for what no calendar reaches."""
+    if time is None or not abs(time) < _MAX_DAY * DAY_SECONDS:
+        return NO_DAY
+    return int(time // DAY_SECONDS)

@@ -1,0 +1,171 @@
+"""The words of all memories: each points to its term, the stem that unites its forms.
+
+A word that nobody wrote may still be the beginning of one, part of a compound, or another form that the
+stemmer did not unite with it; `like` finds those by searching the vocabulary itself, never the memories.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.search.tokens import asides, is_unspaced, stemmer, words
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+COMPOUND_CHARS: Final = 10  # a shorter word is no compound worth taking apart
+PART_CHARS: Final = 4  # the shortest part of a compound
+MAX_LIKE: Final = 64  # words that one beginning may stand for
+_LINKS: Final = ("", "s", "n", "es", "en", "er", "e")  # what German puts between the parts of a compound
+
+
+class Vocabulary:
+    """Words, and the terms they belong to.
+
+    Args:
+        language: of words in Latin letters.
+    """
+
+    def __init__(self, language: str = "english") -> None:
+        self.language = language
+        self._stem = stemmer(language)
+        self._words: dict[str, int] = {}
+        self._terms: dict[str, int] = {}
+        self._all = _Haystack(1)
+        self._long = _Haystack(COMPOUND_CHARS)
+
+    @property
+    def count(self) -> int:
+        """How many terms there are; they are numbered from 0."""
+        return len(self._terms)
+
+    def add(self, text: str) -> tuple[list[int], list[int]]:
+        """The terms of a text, in order, and those it can be found by besides; new ones are learned."""
+        known, learn = self._words, self._learn
+        terms = [known[word] if word in known else learn(word) for word in words(text)]
+        return terms, [known[word] if word in known else learn(word) for word in asides(text)]
+
+    def stems(self, text: str) -> list[str]:
+        """The stems of a text's words, in order, known or not; nothing is learned."""
+        return [self._stem(word) for word in words(text)]
+
+    def find(self, word: str) -> int | None:
+        """The term of a folded word; None if no memory has it in any form."""
+        term = self._words.get(word)
+        return self._terms.get(self._stem(word)) if term is None else term
+
+    def starting(self, beginning: str) -> set[int]:
+        """The terms of the words that begin so, at most `MAX_LIKE` words of them."""
+        return {self._words[word] for word in self._all.starting(beginning)}
+
+    def compounds(self, word: str) -> set[int]:
+        """The terms of compounds that begin or end with a word, and of its own parts if it is one."""
+        if len(word) < PART_CHARS or not word.isalpha() or is_unspaced(word):
+            return set()
+        own = self.find(word)
+        found = {self._words[other] for other in self._long.edged(word)}
+        if own is None and len(word) >= COMPOUND_CHARS - 2:
+            found |= self._parts(word)
+        return found - {own}
+
+    def relatives(self, word: str) -> set[int]:
+        """For a word that is unknown: its completions, else words that differ in the last letters only."""
+        if len(word) < PART_CHARS or is_unspaced(word):
+            return set()
+        for cut in range(4):
+            beginning = word[: len(word) - cut]
+            if len(beginning) < max(PART_CHARS, len(word) // 2 + 1):
+                break
+            longest = len(word) + (4 if cut else 8)
+            found = {self._words[w] for w in self._all.starting(beginning) if len(w) <= longest}
+            if found:
+                return found
+        return set()
+
+    def _parts(self, word: str) -> set[int]:
+        for at in range(len(word) - PART_CHARS, PART_CHARS - 1, -1):
+            tail = self._words.get(word[at:])
+            if tail is None:
+                continue
+            for link in _LINKS:
+                head = self._words.get(word[:at].removesuffix(link)) if word[:at].endswith(link) else None
+                if head is not None:
+                    return {head, tail}
+        return set()
+
+    def _learn(self, word: str) -> int:
+        stem = self._stem(word)
+        term = self._terms.setdefault(stem, len(self._terms))
+        self._words[word] = term
+        self._all.add(word)
+        self._long.add(word)
+        return term
+
+    def dump(self) -> dict[str, object]:
+        """Everything as plain values."""
+        return {
+            "language": self.language,
+            "words": "\n".join(self._words),
+            "of": list(self._words.values()),
+            "terms": "\n".join(self._terms),
+        }
+
+    @classmethod
+    def load(cls, dumped: dict[str, object]) -> Vocabulary:
+        """What `dump` gave."""
+        self = cls(str(dumped["language"]))
+        found, terms = _lines(dumped["words"]), _lines(dumped["terms"])
+        self._words = dict(zip(found, dumped["of"], strict=True))  # type: ignore[call-overload]
+        self._terms = {term: number for number, term in enumerate(terms)}
+        self._all.extend(found)
+        self._long.extend(found)
+        return self
+
+
+def _lines(text: object) -> list[str]:
+    return str(text).split("\n") if text else []
+
+
+class _Haystack:
+    """Many words as one text, so that a search through them all is one search by the C library."""
+
+    def __init__(self, shortest: int) -> None:
+        self._shortest, self._text = shortest, "\n"
+        self._new: list[str] = []
+
+    def add(self, word: str) -> None:
+        if len(word) >= self._shortest:
+            self._new.append(word)
+
+    def extend(self, many: Iterable[str]) -> None:
+        self._new += [word for word in many if len(word) >= self._shortest]
+
+    def starting(self, beginning: str) -> Iterator[str]:
+        text, at = self._whole(), 0
+        for _ in range(MAX_LIKE):
+            at = text.find("\n" + beginning, at)
+            if at < 0:
+                return
+            end = text.index("\n", at + 1)
+            yield text[at + 1 : end]
+            at = end
+
+    def edged(self, part: str) -> Iterator[str]:
+        """The words that begin or end with a part and are longer by another part."""
+        text, at = self._whole(), 0
+        for _ in range(MAX_LIKE):
+            at = text.find(part, at)
+            if at < 0:
+                return
+            begin, end = text.rindex("\n", 0, at) + 1, text.index("\n", at)
+            is_edge = at == begin or at + len(part) == end
+            if is_edge and end - begin >= len(part) + PART_CHARS:
+                yield text[begin:end]
+            at = end
+
+    def _whole(self) -> str:
+        if self._new:
+            self._text += "\n".join(self._new) + "\n"
+            self._new = []
+        return self._text

@@ -1,0 +1,145 @@
+"""Watching in virtual time: how often a flapping relay is dialled, and an hour in which nothing happens."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from relays.faults import CloseEvery, FaultyRelay, NoEose, Record
+from sense_memory import watching as watching_module
+from sense_memory.relay import pool
+from sense_memory.relay.connection import RelayConnection
+
+
+@pytest.fixture(autouse=True)
+def _seldom_looks(monkeypatch):
+    monkeypatch.setattr(watching_module, "POLL_SECONDS", 30.0)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("watches", [False, True], ids=["unwatched", "watched"])
+@pytest.mark.parametrize("works", [False, True], ids=["idle", "busy"])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
+async def test_r18_a_relay_that_keeps_hanging_up_is_not_stormed(stage, n, works, watches, monkeypatch):
+    """An hour of a relay that hangs up after every n messages: 80 dials at most, whoever watches and writes.
+
+    With nothing to do, no minute is a hurried one; with much to fetch and to send, work is done all the same.
+    """
+    dials = []
+    dial = RelayConnection.open
+
+    async def noted(connection):
+        dials.append(asyncio.get_running_loop().time())
+        return await dial(connection)
+
+    monkeypatch.setattr(RelayConnection, "open", noted)
+    async with stage.relay() as behind, FaultyRelay(behind.url, CloseEvery(n)) as relay:
+        stage.honest.clear()
+        if works:
+            await stage.put(
+                behind.url, *[await stage.event(f"t{number}", at=-number) for number in range(30)]
+            )
+        async with stage.store(relay, background=True) as store:
+            watch = asyncio.create_task(anext(store.watch())) if watches else None
+            for minute in range(60):
+                if works and minute < 30:
+                    await store.remember(f"k{minute}", stage.plaintext)
+                await stage.passes(60)
+            if watch is not None:
+                watch.cancel()
+                await asyncio.wait([watch])
+            held = len(list(store._ledger.bodies()))
+        delivered = len(await stage.stored(behind.url))
+    minutes = [sum(start <= one < start + 60 for one in dials) for start in range(0, 3_600, 60)]
+    assert len(dials) <= 80
+    assert max(later - sooner for sooner, later in pairwise([*dials, 3_600])) <= 600 * 1.2 + 1
+    if works:
+        assert (held, delivered) == (60, 60) or n == 1
+    else:
+        assert max(minutes) <= 10
+
+
+@pytest.mark.virtual_time
+async def test_a_quiet_hour_of_watching_asks_for_a_subscription_once(stage):
+    record = Record()
+    async with stage.relay() as behind, FaultyRelay(behind.url, record) as relay, stage.store(relay) as store:
+        watch = asyncio.create_task(anext(store.watch()))
+        await stage.passes(3_600)
+        live = [frame for frame in record.said("REQ") if all(one.get("limit") == 1 for one in frame[2:])]
+        async with stage.store(behind) as other:
+            await other.remember("k", stage.plaintext)
+            await other.sync()
+        assert (await watch).value == stage.plaintext
+    assert (len(live), len(relay.upgrades)) == (1, 1)
+
+
+BURST = 300
+
+
+@pytest.mark.virtual_time
+async def test_a_quiet_hour_after_a_burst_compares_it_and_fetches_nothing_of_it(stage):
+    """What is dated within the overlap is fetched with every pull, unless the relay compares (NIP-77)."""
+    async with (
+        stage.relay() as behind,
+        FaultyRelay(behind.url, record := Record(), negentropy=True) as relay,
+        stage.store(relay, background=True) as store,
+        stage.store(behind) as other,
+    ):
+        await store.remember_many((f"k{number}", stage.plaintext) for number in range(BURST))
+        await stage.passes(60)
+        record.frames.clear()
+        await stage.passes(3_600)
+        cursor = store._ledger.outbox.state(relay.url).cursor
+        asked = record.said("NEG-OPEN")
+        assert 100 <= len(asked) <= 121
+        assert {frame[2]["since"] for frame in asked} == {cursor}
+        assert record.said("REQ") == []
+        assert record.heard("EVENT") == []
+
+        theirs = await other.remember("theirs", stage.plaintext)
+        await other.sync()
+        await stage.passes(31)
+        assert (await store.recall("theirs")).event_id == theirs
+        assert [frame[2]["ids"] for frame in record.said("REQ")] == [[theirs]]
+        await stage.passes(31)
+        assert store._ledger.outbox.state(relay.url).cursor > cursor
+
+
+@pytest.mark.virtual_time
+async def test_a_quiet_hour_after_a_burst_fetches_it_seldom_where_the_relay_does_not_compare(
+    stage, monkeypatch
+):
+    """Each pass in vain puts off the next one; one that somebody asks for, and what is written, comes at once."""
+    monkeypatch.setattr(pool, "VAIN_EVENT_SECONDS", 1.0)
+    async with (
+        stage.relay() as behind,
+        FaultyRelay(behind.url, record := Record()) as relay,
+        stage.store(relay, background=True) as store,
+    ):
+        await store.remember_many((f"k{number}", stage.plaintext) for number in range(BURST))
+        await stage.passes(60)
+        record.frames.clear()
+        await stage.passes(3_600)
+        assert 11 * BURST <= len(record.heard("EVENT")) <= 13 * BURST * 2
+        ident = await store.remember("another", stage.plaintext)
+        await stage.passes(3)
+        assert record.published == [ident]
+
+
+@pytest.mark.virtual_time
+async def test_r03_a_relay_that_never_ends_its_answer_is_asked_again_with_each_round_only(stage):
+    states = []
+    async with stage.relay() as behind, FaultyRelay(behind.url, NoEose(), record := Record()) as relay:
+        stage.honest.clear()
+        async with stage.store(relay) as store:
+            watch = asyncio.create_task(
+                anext(store.watch(on_relay=lambda _, problem: states.append(problem)))
+            )
+            await stage.passes(3_600)
+            watch.cancel()
+            await asyncio.wait([watch])
+    live = [frame for frame in record.said("REQ") if all(one.get("limit") == 1 for one in frame[2:])]
+    assert len(live) <= 60
+    assert states == ["went silent; asked every 30 s"]

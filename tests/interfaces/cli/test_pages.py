@@ -1,0 +1,233 @@
+"""Help pages: complete, readable at 80 columns, and every example on them runs as it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from sense_memory.interfaces.cli import app
+from sense_memory.interfaces.cli.invocation import Invocation
+from sense_memory.interfaces.cli.pages import ends, examples_of, first_sentence, page, usage
+
+
+PROGRAM = typer.main.get_command(app)
+ENDLESS = {"relay", "watch", "--schedule"}  # they run until somebody ends them, and have tests of their own
+SHELL = re.compile(r"[|<>$]").search  # what only a shell understands
+ENDS_WITH = {  # where no 0 can be expected: nobody to ask, no such thing
+    "init": 1,  # the agent has a key already
+    "--agent bob init": 1,
+    "init --import < usb/default.ncryptsec": 1,
+    "backup usb": 2,
+    'as-of "1 min ago" user_timezone': 4,
+    "journal --remove 3f2a90c1": 4,
+    "drafts --publish 1": 4,
+    "drafts --discard 1": 4,
+}
+
+
+def walk(command=PROGRAM, path=()):
+    """Every command and group, by its words."""
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from walk(child, (*path, name))
+
+
+COMMANDS = dict(walk())
+EXAMPLES = [(path, example) for path, command in COMMANDS.items() for example in examples_of(command)]
+CALLS = re.compile(r"(?<![\w/])sense-memory( [^|<>;)]*)?").findall
+
+
+# ── Shape ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_page_is_complete_and_fits(cli, path, columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    command = COMMANDS[path]
+
+    shown = cli(*path, "--help").stdout
+
+    assert max(map(len, shown.splitlines())) <= min(columns, 100)
+    assert shown.startswith(f"Usage: sense-memory{''.join(f' {word}' for word in path)} [OPTIONS]")
+    assert "\n\nOptions:\n" in shown
+    assert "\n\nExit codes:\n  0  " in shown
+    assert "\n\nExamples:\n  " in shown
+    for param in command.params:
+        assert param.help, f"{param.name} has no help"
+        assert (param.metavar or param.is_flag) or param.param_type_name == "argument", param.name
+    assert not re.search(r"<\w+>|\[required\]|list\[", shown)
+    assert not re.search(r"[\x1b─│╭]", shown)
+
+
+def test_a_heading_is_bold_on_a_terminal_and_plain_with_no_color(terminal, monkeypatch):
+    assert "\x1b" not in terminal("recall", "--help")
+    monkeypatch.delenv("NO_COLOR")
+    assert "\x1b[1mExamples:\x1b[0m" in terminal("recall", "--help")
+
+
+def test_the_main_page_tells_exit_codes_environment_and_files(cli):
+    shown = " ".join(cli("--help").stdout.split())
+
+    for code in ("0 done", "1 an error", "2 wrong usage", "3 not replicated", "4 not found"):
+        assert code in shown
+    for name in ("HOME", "AGENT", "KEY_FILE", "RELAYS"):
+        assert f"SENSE_MEMORY_{name} " in shown
+    assert "NOSTR_NSEC " in shown
+    assert "config.toml Which relays" in shown
+
+
+def test_the_main_page_lists_every_command_with_one_sentence(cli):
+    lines = cli("--help").stdout.splitlines()
+
+    for name, command in PROGRAM.commands.items():
+        assert any(line.split()[:1] == [name] and len(line.split()) > 2 for line in lines), name
+        assert len(first_sentence(command.help)) <= 100, name
+
+
+def test_units_and_defaults_are_on_the_page(cli):
+    shown = " ".join(cli("remember", "--help").stdout.split())
+
+    assert "--wait SECONDS How long relays may take, in seconds" in shown
+    assert "Default: 5." in shown
+    assert "--port PORT TCP port" in " ".join(cli("relay", "--help").stdout.split())
+
+
+# ── Examples ────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_command_has_an_example_of_itself():
+    for path, command in COMMANDS.items():
+        assert any(" ".join(path) in example for example in examples_of(command)), path
+
+
+@pytest.mark.parametrize(("path", "example"), EXAMPLES, ids=str)
+def test_every_example_is_a_right_command_line(path, example):
+    """Parsed as the program would, without doing it: those that run for ever too."""
+    calls = CALLS(example)
+    assert calls
+    for call in calls:
+        words = shlex.split(call, comments=True)
+        context = PROGRAM.make_context("sense-memory", list(words), obj=Invocation())
+        command, rest = PROGRAM, [*context._protected_args, *context.args]
+        while hasattr(command, "commands") and rest:
+            name, command, rest = command.resolve_command(context, rest)
+            context = command.make_context(name, list(rest), parent=context)
+            rest = (
+                [*getattr(context, "_protected_args", ()), *context.args]
+                if hasattr(command, "commands")
+                else []
+            )
+
+
+@pytest.fixture
+def stage(agent, start_relay, home, tmp_path, monkeypatch):
+    """An agent with memories, two relays, and the files that the examples name."""
+    relays = [start_relay(), start_relay()]
+    monkeypatch.setenv("SENSE_MEMORY_RELAYS", " ".join(relays))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / ".config/fish/completions").mkdir(parents=True)
+    (tmp_path / "notes.md").write_text("# Notes\n")
+    (tmp_path / "memories.json").write_text('{"a": "1", "b": "2"}')
+    (tmp_path / "usb").mkdir()
+    (tmp_path / "usb/default.ncryptsec").write_text("not read: the agent has a key already")
+    agent("--agent", "bob", "init")
+    for value in ("x", "y"):
+        agent("remember", "user_timezone", value)
+    for key in ("facts/lisa", "facts/lisa-home", "facts/lisa-moved", "facts/workshop"):
+        agent("palace", "remember", f"people/{key}", f"about {key}", "--wait", "0")
+    agent("palace", "remember", "projects/facts/workshop", "on Fridays", "--wait", "0")
+    agent("remember", "notes", "n")
+    agent("export", "memories.jsonl")
+    subprocess.run(["gzip", "--keep", "memories.jsonl"], check=True, timeout=10)
+    return relays[0]
+
+
+def test_every_example_runs(agent, stage, tmp_path):
+    for path, example in EXAMPLES:
+        if (path and path[0] in ENDLESS) or "zsh" in example or "--password-stdin" in example:
+            continue  # the last one is in the README too, which is run as it stands
+        here = example.replace("wss://relay.example", stage).replace("/media/usb/sense-memory", "usb")
+        short = here.removeprefix("sense-memory ")
+        if SHELL(here):
+            done = subprocess.run(
+                ["bash", "-c", here], capture_output=True, text=True, timeout=30, check=False
+            )
+            assert done.returncode == ENDS_WITH.get(short, 0), f"{here}\n{done.stderr}"
+        else:
+            agent(*shlex.split(short), code=ENDS_WITH.get(short, 0))
+        for value in ("v", "w") if path == ("forget",) else ():  # for the commands after it
+            agent("remember", "user_timezone", value)
+
+
+# ── The writer of pages ─────────────────────────────────────────────────────────────────
+
+
+def demo(**options):
+    program = typer.Typer(rich_markup_mode=None)
+
+    @program.command(**options)
+    def one(
+        name: str = typer.Argument(metavar="NAME", help="Whom."),
+        loud: bool = typer.Option(False, "--loud", help="Shout."),
+        a_very_long_option_name: int = typer.Option(3, metavar="NUMBER", help="How often."),
+    ) -> None:
+        """Greet: once.
+
+        More
+        of it.
+        """
+
+    command = typer.main.get_command(program)
+    return command, page(command, typer.Context(command, info_name="greet"))
+
+
+def test_a_page_from_its_parts(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    command, shown = demo(
+        epilog=ends("greet Lisa", "# Loudly:", "greet Lisa --loud", codes={4: "nobody there"})
+    )
+
+    assert usage(command) == ["[OPTIONS]", "NAME"]
+    assert examples_of(command) == ["greet Lisa", "greet Lisa --loud"]
+    body = shown.partition("\n\n")[2]
+    assert body.startswith("Greet: once.\n\nMore of it.\n\nArguments:\n  NAME  Whom.\n\nOptions:\n")
+    assert "  --loud  " in body
+    assert (
+        "  --a-very-long-option-name NUMBER\n                              How often. Default: 3.\n" in body
+    )
+    assert body.endswith(
+        "\nExit codes:\n  0  done\n  1  an error, which is explained\n"
+        "  2  wrong usage or input; nothing was changed\n  4  nobody there\n"
+        "\nExamples:\n  greet Lisa\n  # Loudly:\n  greet Lisa --loud\n"
+    )
+
+
+def test_an_example_in_one_line_is_an_example_too():
+    command, shown = demo(epilog="Example: greet Lisa")
+
+    assert examples_of(command) == ["greet Lisa"]
+    assert shown.endswith("Examples:\n  greet Lisa\n") or "Examples:" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("Do it.", "Do it"),
+        ("Do it: now.", "Do it"),
+        ("Do\nit. And more.\n\nMuch more.", "Do it"),
+        ("No full stop\n\nhere.", "No full stop"),
+        ("See config.toml first. Then go.", "See config.toml first"),
+    ],
+)
+def test_the_first_sentence_is_what_lists_show(text, sentence):
+    assert first_sentence(text) == sentence

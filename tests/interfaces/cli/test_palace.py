@@ -1,0 +1,578 @@
+"""`palace`: memories that fade, connect and contradict, through the real program."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+
+HOSTILE = "red \x1b[31m, bidi \u202e, bell \x07 [bold]no[/bold] :smile:"
+ESCAPED = "red \\u001b[31m, bidi \\u202e, bell \\u0007 [bold]no[/bold] :smile:"
+
+
+def lines(result):
+    return [line.split("\t") for line in result.stdout.splitlines()]
+
+
+# ── remember, recall ────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_remembered_is_recalled_byte_for_byte_and_by_its_bare_key(agent, process):
+    value = "Zürich 東京\r\n\x1b[31m\u202e\n"
+    assert agent("palace", "remember", "people/facts/lisa", "-", stdin=value).stdout.startswith("kept · ")
+
+    assert process("palace", "recall", "people/facts/lisa").stdout == value.encode()
+    assert process("palace", "recall", "lisa").stdout == value.encode()
+
+
+def test_options_are_kept_and_stay_where_they_are_not_given(agent):
+    agent("palace", "remember", "people/facts/bob", "friend")
+    agent("palace", "remember", "people/facts/lisa", "artist", "--theme", "art", "--theme", "print",
+          "--connect", "bob", "--halflife", "10", "--source", "user", "--confidence", "0.7")  # fmt: skip
+    agent("palace", "remember", "people/facts/lisa", "sculptor")
+
+    found = agent.json("palace", "recall", "lisa")
+
+    assert found["path"] == "people/facts/lisa"
+    assert found["value"] == "sculptor"
+    assert found["themes"] == ["art", "print"]
+    assert found["connections"] == ["people/facts/bob"]
+    assert (found["halflife_days"], found["source"], found["confidence"]) == (10, "user", 0.7)
+    assert found["state"] == "active"
+    assert found["current_relevance"] > 1
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", found["last_accessed"])
+    assert "seen" not in found
+
+
+@pytest.mark.parametrize("path", ["lisa", "people/lisa", "a/b/c/d", "people//lisa", "flat/facts/x"])
+def test_what_is_no_path_is_not_remembered(agent, path):
+    assert agent("palace", "remember", path, "x", code=2).stderr.startswith("error: ")
+    assert agent.json("palace")["total"] == 0
+
+
+def test_a_memory_that_contradicts_another_says_what_it_superseded_and_how_to_take_that_back(palace):
+    shown = palace("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon.").stdout
+
+    assert re.search(
+        r"^It contradicts people/facts/lisa-home \(lives in: berlin → lisbon; \d\d% sure\), which is superseded",
+        shown,
+        flags=re.MULTILINE,
+    )
+    command = re.search(r"^If both are right: sense-memory (.*)$", shown, flags=re.MULTILINE)[1]
+    assert palace.json("palace", "recall", "lisa-home")["superseded_by"] == "people/facts/lisa-moved"
+    palace(*command.split())
+    assert palace.json("palace", "recall", "lisa-home")["superseded_by"] is None
+
+
+def test_what_was_superseded_before_is_not_told_again(palace):
+    first = palace.json("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon.")
+    again = palace.json("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon now.")
+
+    (told,) = first["superseded"]
+    assert (told["path"], told["kind"]) == ("people/facts/lisa-home", "value")
+    assert 0.75 <= told["confidence"] <= 1
+    assert again["superseded"] == []
+
+
+def test_relays_get_the_memory_and_what_it_superseded(palace, relay, dead_relay):
+    result = palace.json(
+        "--relay", relay, "palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon."
+    )
+
+    assert result["acks"] == 1
+    assert [shown["held"] for shown in result["relays"]] == [2]
+    late = palace(
+        "--relay",
+        dead_relay,
+        "palace",
+        "remember",
+        "a/b/c",
+        "x",
+        "--require-acks",
+        "1",
+        "--wait",
+        "0.5",
+        code=3,
+    )
+    assert "0 relays acknowledged this, 1 were asked for; it is kept here" in late.stderr
+    palace("palace", "remember", "a/b/c", "x", "--wait", "0", "--require-acks", "1", code=2)
+
+
+def test_recall_counts_as_an_access_and_says_what_has_superseded_it(palace):
+    palace("palace", "contradict", "lisa-home", "lisa")
+
+    result = palace("palace", "recall", "lisa-home")
+
+    assert result.stdout == "Lisa lives in Berlin."
+    assert result.stderr == "superseded by people/facts/lisa\n"
+    assert palace.json("palace", "show", "lisa-home")["access_count"] == 1
+
+
+def test_a_key_that_several_have_and_one_that_nobody_has(agent):
+    agent("palace", "remember", "people/facts/x", "1")
+    agent("palace", "remember", "world/facts/x", "2")
+
+    several = agent("palace", "recall", "x", code=2).stderr
+    assert "several memories have the key 'x': 'people/facts/x', 'world/facts/x'" in several
+    assert (
+        "no memory under 'none' (no relays are configured)"
+        in agent("palace", "recall", "none", code=4).stderr
+    )
+    agent("palace", "recall", "people/facts/none", code=4)
+    agent("palace", "show", "x", code=2)
+
+
+# ── The tree, list, search ──────────────────────────────────────────────────────────────
+
+
+def test_in_a_pipe_the_palace_is_a_line_for_each_memory(palace):
+    found = lines(palace("palace"))
+
+    assert [line[0] for line in found[:2]] == ["people/emotions/studio", "people/facts/lisa"]
+    assert {line[1] for line in found} == {"active", "fading", "forgotten", "dissolved"}
+    assert found[1][3] == "artist, teaches workshops"
+    assert float(found[0][2]) > float(found[-1][2])
+
+
+def test_domains_and_states_can_be_chosen(palace):
+    assert {line[0].split("/")[0] for line in lines(palace("palace", "--domain", "world"))} == {"world"}
+    fading = palace("palace", "--state", "fading", "--state", "dissolved")
+    assert [line[0] for line in lines(fading)] == ["people/facts/lisa-home", "world/facts/old-news"]
+    nothing = palace("palace", "--domain", "none")
+    assert (nothing.stdout, nothing.stderr) == ("", "There is no such memory.\n")
+    palace("palace", "--state", "asleep", code=2)
+    assert "without a COMMAND" in palace("palace", "--domain", "people", "list", code=2).stderr
+
+
+def test_an_empty_palace_says_how_to_begin(agent):
+    result = agent("palace")
+
+    assert result.stdout == ""
+    assert "`sense-memory palace remember --help`" in result.stderr
+    assert agent.json("palace") == {
+        "total": 0,
+        "states": {"active": 0, "fading": 0, "forgotten": 0, "dissolved": 0},
+        "domains": [],
+    }
+
+
+def test_the_palace_as_json_is_its_tree(palace):
+    found = palace.json("palace", "--domain", "people")
+
+    assert found["total"] == 3
+    (people,) = found["domains"]
+    assert [(facet["facet"], facet["count"]) for facet in people["facets"]] == [("emotions", 1), ("facts", 2)]
+    assert people["facets"][1]["memories"][0]["path"] == "people/facts/lisa"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_terminal_gets_a_tree_that_fits(palace, terminal, columns):
+    shown = re.sub(r"\x1b\[[\d;]*m", "", terminal("palace", columns=columns)).splitlines()
+
+    assert shown[0] == "7 memories: 4 active, 1 fading, 1 forgotten, 1 dissolved"
+    assert shown[1:4] == ["people  3", "├── emotions  1", shown[3]]
+    assert re.match(r"│   └── studio +████████ 1\.0\d +The studio", shown[3])
+    assert any(re.search(r"lisa-home +██░░░░░░ 0\.25 fading +Lisa lives", line) for line in shown)
+    assert max(map(len, shown)) <= columns
+
+
+def test_a_big_facet_is_bounded_and_all_of_it_can_be_had(agent, long_ago, remembers, terminal):
+    long_ago(*((1, remembers(f"world/facts/fact-{number:02}", "x")) for number in range(42)))
+
+    shown = terminal("palace")
+    assert shown.count("fact-") == 5
+    assert "… and 37 more" in shown
+    assert terminal("palace", "--limit", "2").count("fact-") == 2
+    whole = terminal("palace", "--all")
+    assert whole.count("fact-") == 42
+    assert "more" not in whole
+
+
+def test_colours_mean_states(palace, terminal, monkeypatch):
+    monkeypatch.delenv("NO_COLOR")
+
+    shown = terminal("palace", columns=120)
+
+    assert re.search(r"\x1b\[32mlisa +\x1b\[0m", shown)
+    assert re.search(r"\x1b\[33mlisa-home\x1b\[0m", shown)
+    assert re.search(r"\x1b\[31mold-news +\x1b\[0m", shown)
+
+
+def test_what_can_show_ascii_only_gets_ascii(palace, terminal, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    monkeypatch.setattr(subprocess, "Popen", popen_in_main(subprocess.Popen))
+    palace("palace", "remember", "world/facts/tokyo", "東京")
+
+    tree, life = terminal("palace"), terminal("palace", "show", "lisa")
+
+    assert (tree + life).isascii()
+    plain = re.sub(r"\x1b\[[\d;]*m", "", tree)
+    assert re.search(r"\+-- tokyo +######## 1\.00 +\\u6771\\u4eac", plain)
+    assert "####" in life
+    assert "^ now" in life
+
+
+def popen_in_main(popen):
+    """Starts the program through `main`, as the installed command does."""
+    code = "import sys; from sense_memory.interfaces.cli import main; sys.argv[0] = 'sense-memory'; main()"
+
+    def start(command, **options):
+        return popen([sys.executable, "-c", code, *command[3:]], **options)
+
+    return start
+
+
+def test_lists_leave_out_what_is_forgotten_unless_it_is_asked_for(palace, terminal):
+    usual = lines(palace("palace", "list"))
+    assert [line[1] for line in usual] == ["active"] * 4 + ["fading"]
+    assert len(palace.json("palace", "list", "--include-forgotten")) == 7
+    assert [line[0] for line in lines(palace("palace", "list", "people/facts"))] == [
+        "people/facts/lisa",
+        "people/facts/lisa-home",
+    ]
+    assert "no active or fading memory in world." in palace("palace", "list", "world").stderr
+    palace("palace", "list", "a/b/c", code=2)
+    shown = re.sub(r"\x1b\[[\d;]*m", "", terminal("palace", "list"))
+    assert re.search(
+        r"^people/facts/lisa +████ 1\.\d\d +active +artist, teaches w", shown, flags=re.MULTILINE
+    )
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_search_finds_and_explains(palace, terminal):
+    found = lines(palace("palace", "search", "lisa", "--explain"))
+    assert [line[0] for line in found] == ["people/facts/lisa", "people/facts/lisa-home"]
+    assert re.fullmatch(r"lisa in key; relevance 1\.\d\d", found[0][3])
+    assert len(lines(palace("palace", "search", "voice", "-n", "1"))) == 1
+    (first, _) = palace.json("palace", "search", "voice")
+    assert (first["path"], first["why"]["matches"][0]["field"]) == ("projects/decisions/voice", "key")
+    shown = terminal("palace", "search", "lisa", "--explain", columns=120)
+    assert re.search(r"lisa in key \d\.\d\d; relevance 1\.\d\d", shown)
+    assert "lisa in key 0.75 + lisa in themes 0.50 + lisa in value 0.25" in shown
+
+
+def test_a_search_that_finds_nothing_says_so(palace):
+    result = palace("palace", "search", "zeppelin")
+
+    assert result.stdout == ""
+    assert result.stderr.startswith("Nothing was found.")
+    assert palace.json("palace", "search", "zeppelin") == []
+
+
+def test_looking_revives_nothing(palace):
+    before = palace.json("palace")
+    for command in (
+        ["list"],
+        ["search", "lisa"],
+        ["show", "lisa"],
+        ["compress"],
+        ["stats"],
+        ["introspect"],
+        [],
+    ):
+        palace("palace", *command)
+
+    after = palace.json("palace")
+    assert accesses(after) == accesses(before)
+
+
+def accesses(found):
+    return [
+        (memory["path"], memory["access_count"], memory["last_accessed"])
+        for domain in found["domains"]
+        for facet in domain["facets"]
+        for memory in facet["memories"]
+    ]
+
+
+def test_hostile_texts_are_escaped_and_never_markup(agent, terminal):
+    agent("palace", "remember", "people/facts/h", "--theme", "a[red]b", "--", HOSTILE)
+    agent("palace", "remember", "people/facts/i", "[/bold] x", "--connect", "h")
+
+    for command in (["list"], ["search", "h", "--explain"], ["show", "h"], ["show", "i"], []):
+        shown = terminal("palace", *command, columns=200)
+        assert "\x1b[31m" not in shown, command
+        assert "\u202e" not in shown, command
+        assert ESCAPED in re.sub(r"\x1b\[[\d;]*m", "", shown), command
+
+
+# ── show ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_show_tells_the_life_of_a_memory(palace, terminal, relay):
+    palace("--relay", relay, "sync")
+    palace("palace", "contradict", "lisa-home", "lisa", "--wait", "0")
+
+    shown = re.sub(r"\x1b\[[\d;]*m", "", terminal("--relay", relay, "palace", "show", "lisa"))
+
+    assert shown.startswith("people/facts/lisa\nartist, teaches workshops\n\n")
+    for fact in (r"state +active, relevance 1\.", r"half-life +30 days", r"recalled +never", r"source +user"):
+        assert re.search(rf"^{fact}", shown, flags=re.MULTILINE), fact
+    assert re.search(r"^themes +art, teaching", shown, flags=re.MULTILINE)
+    assert re.search(rf"^relay +{re.escape(relay)} has it", shown, flags=re.MULTILINE)
+    assert re.search(r"^ +0\.3 +0\.1 +0\.01$", shown, flags=re.MULTILINE)
+    assert re.search(r"^ +▲ now$", shown, flags=re.MULTILINE)
+    assert re.search(r"^fading from +20\d\d-.*\(in \d+ days\)", shown, flags=re.MULTILINE)
+    assert "\n  connected with people/emotions/studio  The studio felt" in shown
+    assert "\n  supersedes people/facts/lisa-home  Lisa lives in Berlin." in shown
+    assert "\n  - artist\n  + artist, teaches workshops\n" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_show_as_json_has_everything(palace, relay):
+    palace("palace", "contradict", "lisa-home", "lisa")
+
+    found = palace.json("--relay", relay, "palace", "show", "lisa-home")
+
+    assert found["links"] == [{"kind": "superseded by", "path": "people/facts/lisa", "is_here": True}]
+    assert list(found["begins"]) == ["fading", "forgotten", "dissolved"]
+    assert sorted(found["begins"].values()) == list(found["begins"].values())
+    assert found["versions"][0]["is_head"]
+    assert found["relays"] == [{"url": relay, "held": False, "state": "queued"}]
+
+
+def test_show_knows_links_that_lead_nowhere_and_those_that_were_declined(palace):
+    palace("palace", "dismiss", "lisa", "voice")
+    palace("palace", "forget", "people/emotions/studio")
+
+    found = palace.json("palace", "show", "lisa")["links"]
+
+    assert {"kind": "connected with", "path": "people/emotions/studio", "is_here": False} in found
+    assert {"kind": "not to be connected with", "path": "projects/decisions/voice", "is_here": True} in found
+    palace("palace", "show", "none", code=4)
+
+
+def test_versions_that_say_the_same_are_one(palace):
+    palace("palace", "connect", "lisa", "voice")
+
+    shown = palace("palace", "show", "lisa").stdout
+    assert "the same text" not in shown
+    assert shown.count("\n  + artist") == 2
+    one = palace("palace", "show", "lisa", "--versions", "1").stdout
+    assert "… and 1 older one: `history`" in one
+    assert "versions" not in palace("palace", "show", "lisa", "--versions", "0").stdout
+
+
+# ── Links ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_memories_are_connected_and_disconnected(palace, relay):
+    shown = palace("--relay", relay, "palace", "connect", "voice", "projects/facts/voxrelay").stdout
+    assert shown == "connected: projects/decisions/voice and projects/facts/voxrelay · 1 relay has it\n"
+    assert palace.json("palace", "show", "voice")["connections"] == ["projects/facts/voxrelay"]
+
+    gone = palace.json("palace", "disconnect", "voxrelay", "voice")
+    assert gone["disconnected"] == ["projects/facts/voxrelay", "projects/decisions/voice"]
+    assert palace.json("palace", "show", "voice")["connections"] == []
+
+
+@pytest.mark.parametrize("command", ["connect", "disconnect", "dismiss", "contradict"])
+def test_links_need_two_memories_that_are_there(palace, command):
+    assert "no memory 'none'" in palace("palace", command, "lisa", "none", code=2).stderr
+    palace("palace", command, "lisa", "lisa", code=2)
+
+
+def test_a_contradiction_says_how_to_take_it_back(palace):
+    result = palace("palace", "contradict", "lisa-home", "lisa")
+
+    assert result.stdout == (
+        "superseded by people/facts/lisa: people/facts/lisa-home · on this machine only: no relays are configured\n"
+        "To take that back: sense-memory undo people/facts/lisa-home\n"
+    )
+    assert palace.json("undo", "people/facts/lisa-home")["superseded_by"] is None
+    assert palace.json("palace", "contradict", "lisa-home", "lisa")["by"] == "people/facts/lisa"
+
+
+def test_forgetting_is_for_good(palace, relay):
+    palace("--relay", relay, "sync")
+
+    assert palace("--relay", relay, "palace", "forget", "people/facts/lisa").stdout == (
+        "forgotten here, deletion requested · 1 relay has it\n"
+    )
+    palace("palace", "recall", "lisa", code=4)
+    assert "nothing was kept here" in palace("palace", "forget", "people/facts/lisa").stdout
+    palace("palace", "forget", "lisa", code=2)
+
+
+# ── Reviews ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_palace_in_shorthand(palace):
+    shown = palace("palace", "compress").stdout
+    assert shown.startswith("[domain:people/facet:emotions]\nstudio: ")
+    assert "Berlin" not in shown  # it is fading
+    only = palace.json("palace", "compress", "projects", "--max-tokens", "64")
+    assert only["text"].startswith("[domain:projects/")
+    assert 0 < only["tokens"] <= 64
+    assert "no active memories in none." in palace("palace", "compress", "none").stderr
+    palace("palace", "compress", "--max-tokens", "3", code=2)
+
+
+def test_counts(palace, terminal):
+    assert palace("palace", "domains").stdout == "people\t3\nprojects\t2\nworld\t2\n"
+    assert palace("palace", "facets", "people").stdout == "emotions\t1\nfacts\t2\n"
+    assert palace.json("palace", "domains")[0] == {
+        "domain": "people", "memories": 3, "facets": ["emotions", "facts"],
+    }  # fmt: skip
+    assert palace.json("palace", "facets", "people")[1] == {"facet": "facts", "memories": 2}
+    assert "there is no domain 'none'; there are: people" in palace("palace", "facets", "none", code=4).stderr
+    shown = palace("palace", "stats").stdout
+    assert shown.startswith("memories     7: 4 active, 1 fading, 1 forgotten, 1 dissolved\nconnections  1\n")
+    assert "\npeople       3: emotions 1, facts 2\n" in shown
+    assert palace.json("palace", "stats")["states"]["fading"] == 1
+    assert re.search(r"people +3\n", terminal("palace", "domains"))
+
+
+def test_the_palace_as_it_was(palace):
+    then = lines(palace("palace", "as-of", "4 days ago", "people"))
+
+    assert [line[0] for line in then] == ["people/facts/lisa", "people/facts/lisa-home"]
+    assert then[0][3] == "artist"
+    found = palace.json("palace", "as-of", "100 days ago")
+    assert [(memory["path"], memory["state"]) for memory in found] == [
+        ("world/facts/old-news", "dissolved"),
+        ("world/facts/tram", "active"),
+    ]
+    assert "There were no memories here at" in palace("palace", "as-of", "2020-01-01").stderr
+
+
+def test_an_introspection_gives_reasons_and_commands_that_work(palace):
+    shown = palace("palace", "introspect").stdout
+
+    assert shown.startswith("7 memories: 4 active, 1 fading, 1 forgotten, 1 dissolved\n")
+    assert "projects/decisions/voice and projects/facts/voxrelay: share" in shown
+    command = re.search(r"^    sense-memory (palace connect .*)$", shown, flags=re.MULTILINE)[1]
+    palace(*command.split())
+    again = palace("palace", "introspect").stdout
+    assert "Could be connected" not in again
+    assert "Nothing has changed since the last introspection, just now" in again or "s ago" in again
+
+
+def test_an_introspection_tells_what_has_changed(palace):
+    palace("palace", "introspect")
+    palace("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon.")
+
+    shown = palace("palace", "introspect").stdout
+    assert "  new 1: people/facts/lisa-moved\n" in shown
+    assert "  contradicted 1: people/facts/lisa-home by people/facts/lisa-moved\n" in shown
+    assert "people/facts/lisa-home is superseded by people/facts/lisa-moved\n" in shown
+    data = palace.json("palace", "introspect")
+    (pair,) = data["contradictions"]
+    assert pair["paths"] == ["people/facts/lisa-home", "people/facts/lisa-moved"]
+    assert data["changes"]["new"] == []
+    assert data["total_memories"] == 8
+
+
+def test_introspection_on_a_schedule_ends_after_the_count(palace, relay):
+    result = palace("--relay", relay, "palace", "introspect", "--schedule", "6h", "--count", "1", "--json")
+
+    (line,) = result.stdout.splitlines()
+    assert json.loads(line)["total_memories"] == 7
+    assert "── 20" in palace("palace", "introspect", "--schedule", "1 day", "--count", "1").stdout
+    palace("palace", "introspect", "--schedule", "soon", code=2)
+    palace("palace", "introspect", "--schedule", "6h ago", code=2)
+    palace("palace", "introspect", "--count", "1", code=2)
+
+
+def test_ctrl_c_ends_introspection_on_a_schedule(palace):
+    running = subprocess.Popen(
+        [sys.executable, "-m", "sense_memory", "palace", "introspect", "--schedule", "6h"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with running:
+        assert running.stdout.readline().startswith("── ")
+        running.send_signal(2)
+        running.stdout.read()
+        assert running.wait(10) == 0
+
+
+def test_a_plan_without_a_schedule_says_so(palace, monkeypatch):
+    monkeypatch.setenv("SENSE_MEMORY_PLAN", "free")
+
+    error = palace.json("palace", "introspect", "--schedule", "6h", code=1)["error"]
+    assert error["type"] == "PlanLimitError"
+
+
+# ── prune ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def due(palace, long_ago):
+    """A palace in which one memory was seen dissolved 31 days ago."""
+    long_ago((31, lambda store: store.persona_prune()))
+    return palace
+
+
+def test_a_plan_shows_everything_and_changes_nothing(due, terminal):
+    plan = lines(due("palace", "prune", "--dry-run"))
+    assert ["world/facts/old-news", "delete"] in [line[:2] for line in plan]
+    shown = re.sub(r"\x1b\[[\d;]*m", "", terminal("palace", "prune", "--dry-run"))
+    assert re.search(r"^delete for good +1 +world/facts/old-news *$", shown, flags=re.MULTILINE)
+    assert re.search(r"^active → fading +\d", shown, flags=re.MULTILINE)
+    data = due.json("palace", "prune", "--dry-run")
+    assert data["dry_run"]
+    assert {line["outcome"] for line in data["lines"]} == {"planned"}
+    assert due.json("palace")["total"] == 7
+
+
+def test_pruning_writes_and_deletes(due, relay):
+    shown = due("--relay", relay, "palace", "prune").stdout
+
+    assert re.search(r"^\d memories pruned · 1 relay has it$", shown, flags=re.MULTILINE)
+    assert due.json("palace")["total"] == 6
+    nothing = due.json("palace", "prune")
+    assert (nothing["count"], nothing["lines"]) == (0, [])
+
+
+def test_a_relay_that_can_not_be_asked_holds_deletions_back(due, dead_relay):
+    result = due("--relay", dead_relay, "palace", "prune", "--yes", "--wait", "0", code=3)
+
+    assert "held back: 1 memory, because not every relay showed what it holds" in result.stderr
+    assert due.json("palace")["total"] == 7
+    due("--relay", dead_relay, "palace", "prune", "--without", dead_relay, "--wait", "0")
+    assert due.json("palace")["total"] == 6
+    due("palace", "prune", "--without", "wss://unknown.example", code=2)
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n", 7), ("y", 6)])
+def test_on_a_terminal_deletion_is_asked_for(due, terminal_with_keys, answer, left):
+    code, shown = terminal_with_keys(f"{answer}\n", "palace", "prune")
+
+    assert "Delete 1 memory for good? [y/N]" in shown
+    assert code == (0 if answer == "y" else 1)
+    assert ("nothing was pruned" in shown) == (answer == "n")
+    assert due.json("palace")["total"] == left
+
+
+def test_yes_asks_nothing(due, terminal_with_keys):
+    code, shown = terminal_with_keys("", "palace", "prune", "--yes")
+
+    assert (code, "for good?" in shown) == (0, False)
+
+
+# ── Cheap ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "command", [["palace", "recall", "lisa"], ["palace", "list"], ["palace", "search", "lisa"]]
+)
+def test_reading_the_palace_loads_neither_websockets_nor_rich(palace, monkeypatch, command):
+    monkeypatch.setenv("SENSE_MEMORY_RELAYS", "wss://relay.example")
+    program = (
+        "import sys, atexit\n"
+        "atexit.register(lambda: print([m for m in ('websockets', 'rich') if m in sys.modules]))\n"
+        f"sys.argv = ['sense-memory', *{command}, '--json']\n"
+        "from sense_memory.interfaces.cli import main\n"
+        "main()\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+    )
+
+    assert done.stdout.endswith("\n[]\n")

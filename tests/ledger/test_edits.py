@@ -1,0 +1,123 @@
+"""What edits start from: taken only if nothing came in between, and what they may not know is listed."""
+
+from __future__ import annotations
+
+import pytest
+
+from sense_memory.ledger import Basis, HeadMoved, Ledger
+
+
+SLOT = "sense-memory/persona/people/facts/a"
+KEY = "persona/people/facts/a"
+NOW = 100.0
+
+
+@pytest.fixture
+def append(ledger):
+    def write(filed, basis):
+        return ledger.append([filed], [], NOW, bases={filed.slot: basis})
+
+    return write
+
+
+def test_an_edit_is_taken_where_nothing_came_in_between(me, ledger, append):
+    assert ledger.edits.basis(SLOT) == Basis()
+    assert append(me.memory(KEY, at=1), Basis()) == []
+    basis = ledger.edits.basis(SLOT)
+    assert append(me.memory(KEY, at=2), basis) == []
+
+    assert ledger.edits.forked() == []
+
+
+def test_an_edit_that_starts_from_an_older_head_is_refused_whole(me, ledger, append):
+    append(me.memory(KEY, at=1), Basis())
+    old = ledger.edits.basis(SLOT)
+    append(me.memory(KEY, at=2), old)
+    with pytest.raises(HeadMoved):
+        ledger.append([me.memory("persona/x/y/b", at=3), me.memory(KEY, at=3)], [], NOW, bases={SLOT: old})
+
+    assert ledger.head("sense-memory/persona/x/y/b") is None
+    assert len(ledger.versions(SLOT)) == 2
+
+
+@pytest.mark.parametrize("times", [(1, 2), (2, 1)])
+def test_what_comes_from_elsewhere_may_be_unknown_to_the_head(me, ledger, take, times):
+    first, second = (me.memory(KEY, at=at) for at in times)
+    take(first)
+    assert ledger.edits.forked() == []
+    take(second)
+    head = ledger.head(SLOT)
+
+    assert ledger.edits.forked() == [SLOT]
+    (fork,) = ledger.edits.basis(SLOT).forks
+    assert {head.seq, fork} == {1, 2}
+    ledger.edits.drop(SLOT, [fork])
+    assert ledger.edits.forked() == []
+
+
+def test_flat_memories_do_not_fork(me, ledger, take):
+    take(me.memory("a", at=1), me.memory("a", at=2))
+
+    assert ledger.edits.forked() == []
+
+
+def test_an_edit_that_knows_the_forks_settles_them(me, ledger, take, append):
+    take(me.memory(KEY, at=1), me.memory(KEY, at=2))
+    append(me.memory(KEY, at=3), ledger.edits.basis(SLOT))
+
+    assert ledger.edits.forked() == []
+
+
+def test_a_fork_that_comes_while_an_edit_is_signed_stops_it(me, ledger, take, append):
+    take(me.memory(KEY, at=5))
+    basis = ledger.edits.basis(SLOT)
+    take(me.memory(KEY, at=1))
+    with pytest.raises(HeadMoved):
+        append(me.memory(KEY, at=6), basis)
+
+
+def test_forgetting_takes_forks_and_accesses_along(me, ledger, take):
+    take(me.memory(KEY, at=1), me.memory(KEY, at=2))
+    ledger.edits.touch(SLOT, NOW)
+    take(me.tombstone(KEY, at=3))
+
+    assert (ledger.edits.forked(), ledger.edits.accesses()) == ([], {})
+
+
+def test_an_edit_takes_only_the_accesses_along_that_it_knew(me, ledger, append):
+    append(me.memory(KEY, at=1), Basis())
+    ledger.edits.touch(SLOT, NOW)
+    basis = ledger.edits.basis(SLOT)
+    ledger.edits.touch(SLOT, NOW + 1, 2)
+    append(me.memory(KEY, at=2), basis)
+
+    assert ledger.edits.accesses() == {SLOT: (NOW + 1, 2)}
+
+
+def test_a_device_keeps_its_name(me, tmp_path):
+    names = []
+    for _ in range(2):
+        ledger = Ledger(tmp_path / "a.db", me.public_key)
+        names.append(ledger.edits.device)
+        ledger.close()
+
+    assert names[0] == names[1]
+    assert len(names[0]) == 8
+
+
+def test_what_changed_since_a_number(me, ledger, take):
+    take(me.memory(KEY, at=1))
+    last = ledger.edits.last
+    assert ledger.edits.since(last) == {}
+    take(me.memory("b", at=1), me.tombstone(KEY, at=2))
+
+    assert ledger.edits.since(last) == {"sense-memory/b": False, SLOT: True}
+
+
+def test_a_deletion_by_id_alone_says_that_anything_may_have_changed(me, ledger, take):
+    filed = me.memory(KEY, at=1)
+    take(filed)
+    last = ledger.edits.last
+    take(me.deletion(2, (), [filed.event.id]))
+
+    assert ledger.edits.since(last) is None

@@ -1,0 +1,193 @@
+"""Whatever is passed to a persona method: an error of its own that says what is wrong, and nothing is written.
+
+Beside the faults with a sentence each, every argument of every method is given everything that does not
+belong there. A call may take it or refuse it with an `InvalidInput`; it never fails with anything else.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sense_memory import InvalidAddress, InvalidInput, TooLargeError
+
+
+LISA = ("people", "facts", "lisa")
+NESTED = "[" * 20_000 + "]" * 20_000
+
+
+async def state_of(store):
+    """Everything that is held: events, drafts, what waits for relays, and accesses."""
+    await store._persona().palace.refresh()
+    store._persona().palace.save_accesses()
+    ledger = store._ledger
+    return (
+        sorted(ledger.bodies()),
+        [draft.content for draft in ledger.drafts.all()],
+        ledger.edits.accesses(),
+        sorted(memory.path for memory in store._persona().palace.catalog),
+    )
+
+
+def remember(**fields):
+    """A call with one thing wrong in it."""
+    good = {"domain": "people", "facet": "facts", "key": "new", "value": "text"}
+    return lambda store: store.persona_remember(**{**good, **fields})
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (remember(domain=None), InvalidAddress, "a domain must be a non-empty string"),
+        (remember(facet="f\\g"), InvalidAddress, r"a facet must not hold '/', '\\', control characters"),
+        (remember(key="k\x00"), InvalidAddress, "a memory key must not hold"),
+        (remember(key="a..b"), InvalidAddress, r"a memory key must not hold '\.\.'"),
+        (remember(key="~k"), InvalidAddress, "must not start with '~'"),
+        (remember(domain="d" * 65), InvalidAddress, "a domain has at most 64 characters, this one has 65"),
+        (remember(key="ﬀ" * 257), InvalidAddress, "at most 256 characters, this one has 257"),
+        (remember(value=None), InvalidInput, "a memory's value must be text, not NoneType"),
+        (remember(value=b"bytes"), InvalidInput, "not bytes"),
+        (remember(value="v" * 41 * 1024), TooLargeError, "at most 40,960 fit"),
+        (remember(value="\u0001" * 10_000), TooLargeError, "at most 40,960 fit"),  # as JSON six times as long
+        (remember(value="half \ud83d of it"), InvalidInput, "not valid Unicode"),
+        (remember(themes="art"), InvalidInput, "themes must be a list of texts"),
+        (remember(themes={"art": 1}), InvalidInput, "themes must be a list of texts"),
+        (remember(themes=0), InvalidInput, "themes must be a list of texts"),
+        (remember(themes=["art", ""]), InvalidInput, "themes must be non-empty texts"),
+        (remember(themes=["art", 7]), InvalidInput, "themes must be non-empty texts"),
+        (remember(themes=["\ud800"]), InvalidInput, "not valid Unicode"),
+        (remember(themes=[f"theme {number}" for number in range(65)]), InvalidInput, "64 at most, these are 65"),
+        (remember(connections="lisa"), InvalidInput, "connections must be a list of texts"),
+        (remember(connections=["x/y"]), InvalidInput, "no memory 'x/y' to connect with"),
+        (remember(connections=["x/y/"]), InvalidAddress, "a memory key must be a non-empty string"),
+        (remember(connections=[f"a/b/{n}" for n in range(257)]), InvalidInput, "256 at most, these are 257"),
+        (remember(connections=["new"]), InvalidInput, "there is no memory 'new' to connect with"),
+        (remember(connections=["people/facts/new"]), InvalidInput, "can not be connected with itself"),
+        (remember(connections=["twin"]), InvalidInput, "several memories have the key 'twin'"),
+        (remember(halflife_days=float("nan")), InvalidInput, "halflife_days must lie between 1e-05 and 36500"),
+        (remember(halflife_days=float("inf")), InvalidInput, "halflife_days must lie"),
+        (remember(halflife_days=-30), InvalidInput, "halflife_days must lie"),
+        (remember(halflife_days=True), InvalidInput, "halflife_days must lie"),
+        (remember(halflife_days="30"), InvalidInput, "halflife_days must lie"),
+        (remember(confidence=-0.1), InvalidInput, "confidence must lie between 0 and 1"),
+        (remember(source="hearsay"), InvalidInput, "a source must be user, agent, import, tool:<name>"),
+        (remember(source="tool:"), InvalidInput, "a source must be"),
+        (remember(source="tool:a b"), InvalidInput, "a source must be"),
+        (remember(source="user\n"), InvalidInput, "a source must be"),
+        (remember(source=7), InvalidInput, "a source must be"),
+        (lambda s: s.persona_connect("lisa", "people/facts/lisa"), InvalidInput, "connected with itself"),
+        (lambda s: s.persona_connect("lisa", 7), InvalidAddress, "a memory is named by domain/facet/key"),
+        (lambda s: s.persona_connect("lisa", "k" * 50_000), InvalidInput, "there is no memory 'kkk"),
+        (lambda s: s.persona_disconnect("nobody", "lisa"), InvalidInput, "there is no memory 'nobody'"),
+        (lambda s: s.persona_contradict("old", "old"), InvalidInput, "contradicted by itself"),
+        (lambda s: s.persona_contradict("newer", "old"), InvalidInput, "is superseded by"),
+        (lambda s: s.persona_contradict("newest", "old"), InvalidInput, "directly or through others"),
+        (lambda s: s.persona_compress([]), InvalidAddress, "a domain must be"),
+        (lambda s: s.persona_compress(max_tokens="500"), InvalidInput, "max_tokens must be a whole number"),
+        (lambda s: s.persona_facets(""), InvalidAddress, "a domain must be"),
+        (lambda s: s.persona_prune(without=7), InvalidInput, "relays are named by their URLs"),
+        (lambda s: s.persona_as_of("yesterday"), InvalidInput, "seconds since 1970"),
+        (lambda s: s.persona_as_of(float("nan")), InvalidInput, "seconds since 1970"),
+        (lambda s: s.persona_search("lisa", "\ud800" * 5_000), InvalidInput, "limit must lie between 1 and 1,000"),
+        (lambda s: s.undo(7), InvalidAddress, "a memory key must be"),
+    ],
+)  # fmt: skip
+async def test_each_mistake_is_named_and_leaves_everything_as_it_was(open_store, call, error, words):
+    async with open_store() as store:
+        await store.persona_remember(*LISA, "artist")
+        for domain in ("people", "world"):
+            await store.persona_remember(domain, "facts", "twin", f"of {domain}")
+        for key in ("old", "newer", "newest"):
+            await store.persona_remember("self", "beliefs", key, f"thought {key}")
+        await store.persona_contradict("old", "newer")
+        await store.persona_contradict("newer", "newest")
+        before = await state_of(store)
+        with pytest.raises(error, match=words) as caught:
+            await call(store)
+
+        assert type(caught.value) is error
+        assert len(str(caught.value)) < 600
+        assert str(caught.value).isprintable()
+        assert await state_of(store) == before
+
+
+STRANGE = [
+    *(None, True, 7, -1, 10**30, 7.5, float("nan"), float("inf"), b"x", object(), range(3)),
+    *(
+        [],
+        {},
+        ["x"],
+        [None],
+        [["x"]],
+        [b"x"],
+        ["\ud800"],
+        {"a": 1},
+        {"x"},
+        ("a", "b"),
+        ["k" * 5_000],
+        ["a"] * 300,
+    ),
+    *(
+        "",
+        " ",
+        "a/b",
+        "a/b/c",
+        "\\",
+        "\x00",
+        "\ud800",
+        "..",
+        "~x",
+        "\u202e",
+        "k" * 65,
+        "k" * 257,
+        "v" * 41_000,
+    ),
+    *("flat", "people/facts/lisa", "persona/people/facts/lisa", "é" * 100, NESTED, '"', "*", '"*"'),
+]
+ARGUMENTS = {
+    "domain": lambda s, x: s.persona_remember(x, "facts", "new", "text"),
+    "facet": lambda s, x: s.persona_remember("people", x, "new", "text"),
+    "key": lambda s, x: s.persona_remember("people", "facts", x, "text"),
+    "value": lambda s, x: s.persona_remember("people", "facts", "new", x),
+    "themes": lambda s, x: s.persona_remember("people", "facts", "new", "text", x),
+    "connections": lambda s, x: s.persona_remember("people", "facts", "new", "text", (), x),
+    "halflife": lambda s, x: s.persona_remember("people", "facts", "new", "text", halflife_days=x),
+    "source": lambda s, x: s.persona_remember("people", "facts", "new", "text", source=x),
+    "confidence": lambda s, x: s.persona_remember("people", "facts", "new", "text", confidence=x),
+    "recall domain": lambda s, x: s.persona_recall(x),
+    "recall facet": lambda s, x: s.persona_recall("people", x),
+    "recall key": lambda s, x: s.persona_recall("people", "facts", x),
+    "recall a key alone": lambda s, x: s.persona_recall(key=x),
+    "forget": lambda s, x: s.persona_forget("people", "facts", x),
+    "connect": lambda s, x: s.persona_connect("lisa", x),
+    "disconnect": lambda s, x: s.persona_disconnect(x, "lisa"),
+    "dismiss": lambda s, x: s.persona_dismiss("lisa", x),
+    "contradict": lambda s, x: s.persona_contradict(x, "lisa"),
+    "search": lambda s, x: s.persona_search(x),
+    "search limit": lambda s, x: s.persona_search("lisa", x),
+    "compress": lambda s, x: s.persona_compress(x),
+    "compress tokens": lambda s, x: s.persona_compress(max_tokens=x),
+    "facets": lambda s, x: s.persona_facets(x),
+    "prune": lambda s, x: s.persona_prune(without=x),
+    "as of": lambda s, x: s.persona_as_of(x),
+    "as of domain": lambda s, x: s.persona_as_of(0.0, x),
+    "undo": lambda s, x: s.undo(x),
+    "history": lambda s, x: s.history(x),
+}
+
+
+@pytest.mark.parametrize("call", ARGUMENTS.values(), ids=ARGUMENTS)
+async def test_whatever_is_passed_is_taken_or_refused_as_invalid(open_store, call):
+    async with open_store(ledger=":memory:") as store:
+        await store.persona_remember(*LISA, "artist")
+        for strange in STRANGE:
+            before, refused = await state_of(store), None
+            try:
+                await call(store, strange)
+            except InvalidInput as error:
+                refused = str(error)
+            if refused is not None:
+                assert refused.isprintable()
+                assert len(refused) < 600
+                assert await state_of(store) == before
+        await store.persona_remember(*LISA, "still an artist")
+        assert store.integrity() == []

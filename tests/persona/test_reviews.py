@@ -1,0 +1,211 @@
+"""Search, compression, introspection and pruning through the store."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sense_memory import EmbeddedRelay, State
+
+
+DAY = 86_400
+LISA = ("people", "facts", "lisa")
+
+
+# ── Search and compression ──────────────────────────────────────────────────────────────
+
+
+async def test_search_follows_edits_links_and_forgetting(open_store):
+    async with open_store() as store:
+        await store.persona_remember(*LISA, "artist", ["painting"])
+        (hit,) = await store.persona_search("artist")
+        assert (hit.path, hit.state, hit.score > 0) == ("people/facts/lisa", State.ACTIVE, True)
+        assert "artist in value" in hit.why.text
+        await store.persona_remember(*LISA, "sculptor")
+        assert await store.persona_search("artist") == []
+        assert [hit.value for hit in await store.persona_search("painting")] == ["sculptor"]
+        await store.persona_forget(*LISA)
+        assert await store.persona_search("painting") == []
+
+
+async def test_search_sees_what_another_process_wrote(open_store):
+    async with open_store() as store, open_store() as other:
+        await store.persona_remember(*LISA, "artist")
+        await store.persona_search("artist")
+        await other.persona_remember("people", "facts", "bob", "another artist")
+
+        assert {hit.key for hit in await store.persona_search("artist")} == {"lisa", "bob"}
+
+
+async def test_compression_has_the_specs_shape(open_store):
+    async with open_store() as store:
+        await store.persona_remember(*LISA, "artist, teaches workshops")
+        await store.persona_remember("self", "beliefs", "keys", "every process needs its own key")
+        text = await store.persona_compress()
+
+        assert text.startswith("[domain:people/facet:facts]\nlisa: ")
+        assert "[domain:self/facet:beliefs]" in text
+        assert await store.persona_compress("people") == text.split("\n\n")[0]
+
+
+# ── Introspection ───────────────────────────────────────────────────────────────────────
+
+
+async def test_introspection_reports_and_leaves_a_log_for_any_device(devices, clock):
+    async with devices() as (one, other):
+        await one.persona_remember(*LISA, "artist", ["art", "berlin"])
+        await one.persona_remember("people", "facts", "bob", "painter", ["art", "berlin"])
+        report = await one.persona_introspect()
+        assert (report.total_memories, report.active, report.changes) == (2, 2, None)
+        assert [{a.key, b.key} for a, b in report.suggested_connections] == [{"lisa", "bob"}]
+        await one.sync()
+        await other.sync()
+        clock.advance(60 * DAY)
+        await other.persona_remember("people", "facts", "eve", "plumber")
+        later = await other.persona_introspect()
+
+        assert later.changes.new == ("people/facts/eve",)
+        assert later.changes.faded == ("people/facts/bob", "people/facts/lisa")
+
+
+async def test_a_declined_connection_is_not_suggested_again(open_store):
+    async with open_store() as store:
+        for key in ("lisa", "bob"):
+            await store.persona_remember("people", "facts", key, "x", ["art", "berlin"])
+        assert (await store.persona_introspect()).suggested_connections
+        await store.persona_dismiss("lisa", "bob")
+        assert not (await store.persona_introspect()).suggested_connections
+
+
+async def test_the_log_holds_no_texts(open_store):
+    async with open_store() as store:
+        await store.persona_remember(*LISA, "a text that is nobody's business", ["art"])
+        await store.persona_introspect()
+        (head,) = store._ledger.edits.heads("sense-memory/introspection/")
+        (stored,) = store._ledger.read([head[1]])
+        record = await store._reader.needed(stored)
+
+        assert record.fields["report"]["total_memories"] == 1
+        assert "business" not in str(record.fields)
+
+
+# ── Pruning ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_pruning_writes_states_and_deletes_after_thirty_days(open_store, clock):
+    async with open_store() as store:
+        await store.persona_remember(*LISA, "artist")
+        await store.persona_remember("people", "facts", "old", "x", halflife_days=1)
+        clock.advance(60 * DAY)
+        planned = await store.persona_prune(dry_run=True)
+        assert (planned, len(planned.report.lines)) == (2, 2)
+        assert (await _stored(store, "lisa"))["state"] == "active"
+        assert await store.persona_prune() == 2
+        assert (await _stored(store, "lisa"))["state"] == "fading"
+        assert (await _stored(store, "old"))["dissolved_at"] == clock()
+        assert await store.persona_prune() == 0
+        clock.advance(29 * DAY)
+        await store.persona_recall(*LISA)
+        await store.persona_prune()
+        assert await _stored(store, "old") is not None
+        clock.advance(2 * DAY)
+        done = await store.persona_prune()
+        assert done == 1
+        assert done.report.totals == {"delete done": 1}
+
+        assert [memory.key for memory in await store.persona_recall(include_forgotten=True)] == ["lisa"]
+        assert store.status().counts["tombstones"] == 1
+
+
+async def test_a_dissolved_memory_that_is_recalled_lives_on(open_store, clock):
+    async with open_store() as store:
+        await store.persona_remember(*LISA, "artist", halflife_days=1)
+        clock.advance(60 * DAY)
+        await store.persona_prune()
+        clock.advance(31 * DAY)
+        (memory,) = await store.persona_recall(*LISA)
+        assert memory.state is State.ACTIVE
+        assert await store.persona_prune() == 0
+        assert (await _stored(store, "lisa"))["state"] == "active"
+        assert "dissolved_at" not in await _stored(store, "lisa")
+
+
+async def test_hundreds_are_deleted_with_few_requests(open_store, clock):
+    async with open_store() as store:
+        for number in range(120):
+            await store.persona_remember("people", "facts", f"key {number}", "x", halflife_days=1)
+        clock.advance(60 * DAY)
+        await store.persona_prune()
+        clock.advance(31 * DAY)
+        assert await store.persona_prune() == 120
+        assert store.status().counts["deletions"] == 3
+        assert await store.persona_recall(include_forgotten=True) == []
+        assert store.integrity() == []
+
+
+async def test_destructive_steps_need_complete_pulls(open_store, clock):
+    """P-08: a relay that can not be asked may hold a newer access; it is named, and can be left out by name."""
+    gone = "ws://127.0.0.1:9/"
+    async with EmbeddedRelay(clock=clock) as relay, open_store(relays=[relay.url, gone]) as store:
+        await store.persona_remember(*LISA, "artist", halflife_days=1)
+        await store.persona_remember("people", "facts", "bob", "painter", halflife_days=60)
+        clock.advance(60 * DAY)
+        await store.persona_prune()
+        clock.advance(31 * DAY)
+        refused = await store.persona_prune()
+        (line,) = refused.report.refused
+        assert (refused, line.path, gone.rstrip("/") in line.reason) == (0, "people/facts/lisa", True)
+        assert await _stored(store, "lisa") is not None
+        assert await store.persona_prune(without=[gone]) == 1
+
+        assert [memory.key for memory in await store.persona_recall(include_forgotten=True)] == ["bob"]
+
+
+async def test_what_was_used_on_another_device_is_not_deleted(devices, clock):
+    async with devices() as (one, other):
+        await one.persona_remember(*LISA, "artist", halflife_days=1)
+        clock.advance(60 * DAY)
+        await one.persona_prune()
+        await one.sync()
+        await other.sync()
+        clock.advance(31 * DAY)
+        await other.persona_recall(*LISA)
+        await other.flush()
+
+        assert await one.persona_prune() == 0
+        assert [memory.state for memory in await one.persona_recall()] == [State.ACTIVE]
+
+
+async def test_deletions_of_pruning_reach_the_other_devices(devices, clock):
+    async with devices() as (one, other):
+        await one.persona_remember(*LISA, "artist", halflife_days=1)
+        clock.advance(60 * DAY)
+        await one.persona_prune()
+        await one.sync()
+        await other.sync()
+        clock.advance(31 * DAY)
+        assert await one.persona_prune() == 1
+        await one.sync()
+        await other.sync()
+
+        assert await other.persona_recall(include_forgotten=True) == []
+
+
+async def _stored(store, key):
+    head = store._ledger.head(f"sense-memory/persona/people/facts/{key}")
+    return None if head is None or head.role else (await store._reader.needed(head)).fields
+
+
+# ── Settling in the background ──────────────────────────────────────────────────────────
+
+
+async def test_the_background_settles_too(open_store, clock):
+    async with EmbeddedRelay(clock=clock) as relay:
+        async with open_store("one", [relay.url]) as one:
+            await one.persona_remember(*LISA, "artist")
+            await one.sync()
+        async with open_store("two", [relay.url], background=True, offline_first=True) as two:
+            await two.persona_remember(*LISA, "sculptor")
+            async with asyncio.timeout(5):
+                while len(await two.persona_recall()) < 2:  # noqa: ASYNC110 - settling makes no noise
+                    await asyncio.sleep(0)
+            assert {memory.value for memory in await two.persona_recall()} == {"artist", "sculptor"}

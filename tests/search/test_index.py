@@ -1,0 +1,383 @@
+"""Search over everything that was said: words in any language, context, changes, and what is hostile."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sense_memory.search.fusion import Levers
+from sense_memory.search.index import MemoryIndex, SearchItem
+
+
+ALONE = Levers(neighbours=False, speaker=False, dates=False, session=False)
+
+
+# ── Words ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("She adopted two dogs from a shelter.", "When did she adopt a dog?"),
+        ("We went to Lisbon.", "where did you go in lisbon"),
+        ("Das Café in der Straße hat guten Kuchen", "CAFE strasse"),
+        ("Der Geburtstagskuchen war gut", "Kuchen"),
+        ("Wir mögen Müllers Brötchen", "muller brotchen"),
+        ("O meu coração está em São Paulo", "coracao sao paulo"),
+        ("Os corações partidos", "coração"),
+        ("猫の名前はタマです", "猫の名前は何ですか"),
+        ("猫が好きです", "猫"),
+        ("我喜欢北京烤鸭", "北京"),
+        ("제 고양이 이름은 나비입니다", "고양이"),
+        ("اسم قطتي مِشْمِش", "ما اسم قطتي؟"),
+        ("Мою кошку зовут Мурка", "кошка"),
+        ("\u0397 γάτα μου λέγεται Λούνα", "γατα"),
+        ("मेरी बिल्ली का नाम", "बिल्ली"),
+        ("แมวของฉันชื่อส้ม", "แมว"),
+        ("paid $1,200 on 3/5/2024", "1200"),
+        ("Flask 2.3.1 runs on port 5000", "flask 2.3.1"),
+        ("the e-mail arrived", "email"),
+        ("user_timezone America/Vancouver", "timezone vancouver"),
+        ("party 🎉 tonight", "🎉"),
+    ],
+)
+def test_a_memory_is_found_in_its_language(index_of, found, text, query):
+    assert found(index_of("nothing to see", text, "something else"), query) == ["1"]
+
+
+def test_what_nobody_wrote_finds_nothing(index_of, found):
+    index = index_of("a cat", "a dog")
+    assert found(index, "zebra") == []
+    assert found(index, "") == []
+    assert found(index, " ?!. ") == []
+    assert found(index, "cat", k=0) == []
+    assert found(MemoryIndex(), "cat") == []
+
+
+def test_a_rare_word_counts_for_more_than_a_common_one(index_of, found):
+    index = index_of(*["a meeting"] * 5, "a walk", "some otters")
+    assert found(index, "meeting with otters") == ["6", "0", "1", "2", "3", "4"]
+
+
+def test_words_of_a_quoted_phrase_count_for_more_side_by_side(index_of, found):
+    index = index_of("the plan is old, a fine one", "the old plan", "plan")
+    assert found(index, '"old plan"')[0] == "1"
+    assert any(reason.kind == "phrase" for reason in index.search('"old plan"')[0].why)
+
+
+def test_a_star_stands_for_the_rest_of_a_word(index_of, found):
+    index = index_of("photography", "photosynthesis", "phonetics")
+    assert found(index, "photo*") == ["0", "1"]
+    assert found(index, "ph*") == ["0", "1", "2"]
+
+
+def test_long_memories_are_found_by_the_passage_that_answers(index_of, found):
+    filler = "Nothing of note was said here about anything at all, again and again. " * 40
+    index = index_of(filler + "Otters like rivers. " + filler, "Otters. " + "Rivers flow. " * 3)
+    long, short = (hit.score for hit in sorted(index.search("otters rivers"), key=lambda hit: hit.id))
+    whole = MemoryIndex(Levers(pieces=False))
+    whole.put_many(
+        [SearchItem("0", filler + "Otters like rivers. " + filler), SearchItem("1", "Otters. Rivers")]
+    )
+    assert long / short > 0.5
+    assert found(index, "otters rivers")
+
+
+# ── Context ─────────────────────────────────────────────────────────────────────────────
+
+
+def said(*lines, session="s", start=0):
+    """Lines "Name: text" of one session, named by session and place."""
+    return [
+        SearchItem(
+            f"{session}{place}", text.partition(": ")[2], start + place, session, text.partition(": ")[0]
+        )
+        for place, text in enumerate(lines)
+    ]
+
+
+def test_an_answer_is_found_by_the_question_before_it(found):
+    index = MemoryIndex()
+    index.put_many(said("Ann: What is the name of your otter?", "Bob: Pebbles!", "Ann: Nice."))
+    index.put_many(said("Ann: Hello", "Bob: Hi", session="t"))
+    assert found(index, "otter") == ["s0", "s1"]
+    assert found(index, "otter", levers=replace(index.levers, neighbours=False)) == ["s0"]
+
+
+def test_neighbours_are_of_the_same_session_only(found):
+    index = MemoryIndex()
+    index.put_many(said("Ann: otter", session="s") + said("Bob: yes", session="t"))
+    assert found(index, "otter") == ["s0"]
+
+
+def test_without_sessions_the_day_is_one(found, at):
+    index = MemoryIndex()
+    index.put(SearchItem("a", "otter", at(2024, 5, 1)))
+    index.put(SearchItem("b", "yes", at(2024, 5, 1) + 60))
+    index.put(SearchItem("c", "no", at(2024, 5, 2)))
+    assert found(index, "otter") == ["a", "b"]
+
+
+def test_who_said_it_counts_where_the_question_names_somebody(found):
+    lines = said("Ann: My dog is called Rex", "Cid: Ok", "Cid: Ok", "Bob: My dog is called Max", "Cid: Ok")
+    index = MemoryIndex()
+    index.put_many(lines)
+    assert found(index, "What is Bob's dog called?")[0] == "s3"
+    assert found(index, "What is Ann's dog called?")[0] == "s0"
+    why = index.search("What is Bob's dog called?")[0].why
+    assert [reason.detail for reason in why if reason.kind == "speaker"] == ["Bob"]
+
+
+def test_i_and_you_mean_the_roles_of_a_chat(found):
+    index = MemoryIndex(replace(ALONE, speaker=True))
+    index.put_many(said("user: the budget is 400", "assistant: the budget is 400"))
+    assert found(index, "What is my budget?") == ["s0", "s1"]
+    assert found(index, "What budget did you suggest?") == ["s1", "s0"]
+
+
+def test_a_name_alone_finds_what_that_person_said(found):
+    index = MemoryIndex()
+    index.put_many(said("Ann: hello", "Bob: hi there"))
+    assert found(index, "Bob")[0] == "s1"
+
+
+def test_a_date_in_the_question_prefers_that_day(found, at):
+    index = MemoryIndex()
+    for ident, day in (("april", (2023, 4, 20)), ("may", (2023, 5, 8)), ("june", (2023, 6, 20))):
+        index.put(SearchItem(ident, "we went hiking", at(*day)))
+    assert found(index, "hiking in May")[0] == "may"
+    assert found(index, "hiking on May 7, 2023")[0] == "may"  # told the day after
+    assert found(index, "hiking last April", now=at(2023, 8, 1))[0] == "april"
+    assert found(index, "what happened in June 2023?")[0] == "june"
+    assert found(index, "on the 20th") == ["april", "june"]
+    off = replace(index.levers, dates=False)
+    assert found(index, "hiking in May", levers=off) == ["april", "june", "may"]
+
+
+def test_a_session_that_fits_lifts_all_its_memories(found):
+    index = MemoryIndex(replace(ALONE, session=True))
+    fits = said("Ann: otters", "Ann: otters swim", "Ann: x", "Ann: a river bank", session="s")
+    other = said("Ann: cars", "Ann: trucks", "Ann: x", "Ann: a river bank", session="a")
+    index.put_many(other + fits)
+    assert found(index, "otters river")[0].startswith("s")
+    ranks = found(index, "otters river")
+    assert ranks.index("s3") < ranks.index("a3")
+    off = found(index, "otters river", levers=ALONE)
+    assert off.index("a3") < off.index("s3")
+
+
+def test_every_lever_can_be_switched_off_and_all_together(found):
+    items = said("Ann: otters", "Bob: swim", "Ann: in May")
+    for off in [*({field.name: False} for field in fields(Levers)), {f.name: False for f in fields(Levers)}]:
+        index = MemoryIndex(replace(Levers(), **off))
+        index.put_many(items)
+        assert found(index, "Ann otters in May 1970")[0] == "s0", off
+
+
+def test_what_a_hit_says_adds_up_to_its_score(at):
+    index = MemoryIndex()
+    for place, text in enumerate(["otters swim", "Bob likes otters", "yes", "a river in May"]):
+        index.put(SearchItem(str(place), text, at(2024, 5, 1) + place, "s", "Bob" if place % 2 else "Ann"))
+    for hit in index.search("Did Bob see otters by the river in May?"):
+        assert sum(reason.share for reason in hit.why) == pytest.approx(hit.score, abs=1e-3)
+        assert [reason.share for reason in hit.why] == sorted((r.share for r in hit.why), reverse=True)
+    assert index.search("otters", explain=False)[0].why == ()
+
+
+# ── Changes ─────────────────────────────────────────────────────────────────────────────
+
+SPOKEN = [
+    "otters swim",
+    "the river is cold",
+    "she adopted a dog",
+    "hello",
+    "dogs and otters in May",
+    "",
+    "猫が好き",
+]
+items = st.lists(
+    st.builds(
+        SearchItem,
+        st.sampled_from("abcdefgh"),
+        st.sampled_from(SPOKEN),
+        st.sampled_from([None, 0.0, 5.0, 86_400.0, 1e9]),
+        st.sampled_from(["", "s", "t"]),
+        st.sampled_from(["", "Ann", "Bob"]),
+    ),
+    max_size=20,
+)
+QUERIES = ["otters", "Ann adopted dogs", "river May", '"dogs and"', "猫", "Bob", "in September 2001"]
+
+
+def answers(index):
+    return [
+        [(hit.id, pytest.approx(hit.score, abs=1e-3)) for hit in index.search(query)] for query in QUERIES
+    ]
+
+
+def last_of_each(many):
+    """Each id where it first came, with what it last was."""
+    latest = {}
+    for item in many:
+        latest[item.id] = item
+    return list(latest.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(items, st.sets(st.sampled_from("abcdefgh")))
+def test_an_index_that_changed_bit_by_bit_answers_as_one_built_anew(many, dropped):
+    changed = MemoryIndex()
+    for place, item in enumerate(many):
+        changed.put(item)
+        if place % 3 == 0:
+            changed.search("otters")
+    for ident in dropped:
+        assert changed.drop(ident) == any(item.id == ident for item in many)
+
+    built = MemoryIndex()
+    built.put_many(item for item in last_of_each(many) if item.id not in dropped)
+    assert len(changed) == len(built)
+    assert answers(changed) == answers(built)
+
+
+@settings(max_examples=60, deadline=None)
+@given(items, items)
+def test_a_loaded_index_answers_the_same_and_goes_on(many, more):
+    index = MemoryIndex()
+    index.put_many(many)
+    loaded = MemoryIndex.load(index.dump())
+    assert answers(loaded) == answers(index)
+
+    for item in more:
+        index.put(item)
+        loaded.put(item)
+    for ident in "ab":
+        assert loaded.drop(ident) == index.drop(ident)
+    assert answers(loaded) == answers(index)
+    assert answers(MemoryIndex.load(loaded.dump())) == answers(index)
+
+
+def test_growing_on_does_not_write_into_the_bytes_it_was_loaded_from():
+    index = MemoryIndex()
+    index.put_many(said("Ann: otters", "Bob: dogs"))
+    dumped = index.dump()
+    before = bytes(bytearray(dumped))
+    loaded = MemoryIndex.load(dumped)
+    loaded.put_many(said("Ann: otters swim", session="s", start=9))
+    loaded.drop("s1")
+    loaded.search("otters")
+    assert dumped == before
+
+
+def test_names_that_are_no_valid_unicode_can_be_dumped(found):
+    index = MemoryIndex()
+    index.put(SearchItem("\ud800", "otters", 1.0, "\udfff", "Ann\ud800"))
+    assert found(MemoryIndex.load(index.dump()), "otters") == ["\ud800"]
+
+
+def test_rows_left_behind_by_changes_are_cleared_away(found, monkeypatch):
+    monkeypatch.setattr("sense_memory.search.index.SPARE_ROWS", 10)
+    index = MemoryIndex()
+    index.put(SearchItem("kept", "otters", 1.0, "s"))
+    for number in range(100):
+        index.put(SearchItem("changing", f"version{number} of the dog", 2.0, "s"))
+    assert found(index, "version99")[0] == "changing"
+    assert found(index, "version98", levers=replace(index.levers, spread=False)) == []
+    assert len(index._shelf) < 20
+    assert len(index) == 2
+
+
+@pytest.mark.parametrize("junk", [b"", b"junk", b"\x02\0\0\0\0\0\0\0{}"])
+def test_bytes_that_are_no_dump_are_refused(junk):
+    with pytest.raises(ValueError):
+        MemoryIndex.load(junk)
+
+
+def test_a_dump_of_another_format_is_refused(monkeypatch, index_of):
+    monkeypatch.setattr("sense_memory.search.index.FORMAT", 0)
+    dumped = index_of("otters").dump()
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="build it anew"):
+        MemoryIndex.load(dumped)
+
+
+# ── Order ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_ties_go_by_id_whatever_came_first(found):
+    items = [SearchItem(ident, "otters swim") for ident in "dbca"]
+    for seed in range(5):
+        random.Random(seed).shuffle(items)
+        index = MemoryIndex()
+        index.put_many(items)
+        assert found(index, "otters") == list("abcd")
+        assert found(index, "otters", k=2) == list("ab")
+
+
+def test_more_candidates_than_are_weighed_still_give_the_best(found, monkeypatch):
+    monkeypatch.setattr("sense_memory.search.fusion.CANDIDATES", 20)
+    index = MemoryIndex(ALONE)
+    index.put_many(SearchItem(f"{n:03}", "otters " + "x " * (n % 50)) for n in range(200))
+    assert found(index, "otters", k=4) == ["000", "050", "100", "150"]
+
+
+# ── Hostile ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "(.*)+$ [a-z]{1,9999} \\ ^? |",
+        "\x00\x1b[31m\n\t\x7f",
+        "\ud800 otters \udfff",
+        '"' * 1_000 + " otters",
+        "*" * 1_000 + " otters*",
+        "a" * 100_000,
+        "猫" * 50_000,
+        "1" * 50_000,
+        "e\u0301" * 20_000,
+        "last " * 20_000,
+        "may 3 " * 20_000,
+        "-" * 50_000,
+    ],
+    ids=lambda query: repr(query[:12]),
+)
+def test_a_hostile_query_is_answered_in_a_moment(index_of, query):
+    index = index_of("otters swim", "\ud800 lone \x00", "a" * 5_000, "(.*)+")
+    begun = time.process_time()
+    assert len(index.search(query)) <= 4
+    assert time.process_time() - begun < 1
+
+
+def test_a_query_of_a_hundred_thousand_words_is_answered_in_a_moment(index_of, found):
+    index = index_of("otters swim", "dogs run")
+    begun = time.process_time()
+    assert found(index, "otters " + " ".join(f"word{n}" for n in range(100_000)))[0] == "0"
+    assert time.process_time() - begun < 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(alphabet=st.characters(exclude_categories=())), max_size=4), st.text(max_size=80))
+def test_any_text_can_be_kept_and_asked(texts, query):
+    index = MemoryIndex()
+    index.put_many(SearchItem(str(place), text, place * 1e5) for place, text in enumerate(texts))
+    hits = index.search(query)
+    assert len({hit.id for hit in hits}) == len(hits)
+    assert answers(MemoryIndex.load(index.dump())) == answers(index)
+
+
+@pytest.mark.parametrize("time_", [float("nan"), float("inf"), -1e300, 1e300, -5.0])
+def test_a_time_that_no_calendar_reaches_is_no_time(found, time_):
+    index = MemoryIndex()
+    index.put(SearchItem("a", "otters", time_))
+    assert found(index, "otters in May") == ["a"]
+
+
+def test_neither_items_nor_hits_print_what_was_said(index_of):
+    assert "otters" not in repr(SearchItem("a", "otters"))
+    assert "otters" not in repr(index_of("otters").search("otters"))

@@ -1,0 +1,71 @@
+"""The retrieval benchmark's side of this repository: retrievers as the benchmark asks for them, and their table."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.bench import recall
+from sense_memory import MissingExtra
+
+
+TURNS = [
+    ("1", "Ann: I adopted an otter.", "2024-05-01T10:00:00", "s"),
+    ("2", "Bob: What is it called?", "2024-05-01T10:00:00", "s"),
+    ("3", "Ann: Pebbles!", "2024-05-01T10:00:00", "s"),
+    ("4", "Bob: I like trains.", "", "t"),
+    ("5", "a note of nobody", "yesterday", "t"),
+]
+
+BENCH = '''
+"""A benchmark of one question, with the names that the real one has."""
+def load(dataset, root):
+    return [dataset, root]
+
+def evaluate(factory, conversations):
+    retriever = factory()
+    retriever.index([("1", "Ann: an otter", "", "s"), ("2", "Bob: a train", "", "s")])
+    recall = float(retriever.search("the otter", 10)[:1] == ["1"])
+    main = {"turn_recall@10": recall, "ndcg@10": recall, "mrr": recall}
+    return {"main": main, "q_p50_ms": 1.0, "q_p95_ms": 2.0, "index_s": 0.1}
+
+def paired_diff(one, other):
+    return 0.0, -0.1, 0.1
+'''
+
+
+@pytest.mark.parametrize("variant", ["spec", "lexical"])
+def test_a_variant_retrieves(variant):
+    retriever = recall.factory(variant)
+    retriever.index(TURNS)
+    assert retriever.search("the otter that was adopted", 10)[0] == "1"
+    assert retriever.search("zebra", 10) == []
+
+
+def test_the_speaker_is_taken_from_the_line():
+    retriever = recall.factory()
+    retriever.index(TURNS)
+    assert retriever.search("What did Bob like?", 1) == ["4"]
+
+
+def test_a_variant_that_is_missing_says_so():
+    with pytest.raises(MissingExtra, match="minilm"):
+        recall.factory("minilm")
+    with pytest.raises(ValueError, match="no variant 'magic'"):
+        recall.factory("magic")
+
+
+def test_the_table_has_a_row_for_each_variant_and_each_lever(tmp_path, capsys):
+    program = tmp_path / "memory_bench.py"
+    program.write_text(BENCH)
+    options = ["--bench", str(program), "--data", str(tmp_path), "--dataset", "beam"]
+    recall.main([*options, "--variant", "spec", "--variant", "lexical", "--levers"])
+    rows = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    names = [row.partition("  ")[0] for row in rows if "1.000" in row]
+    levers = ["neighbours", "speaker", "dates", "session", "spread", "pieces"]
+    assert names == ["spec", "lexical", *(f"lexical without {lever}" for lever in levers)]
+
+
+def test_a_path_that_is_not_there_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        recall.main(["--bench", "nowhere.py", "--data", "."])
+    assert "nowhere.py does not exist" in capsys.readouterr().err
