@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         NotSynced,
         PlanLimitError,
         RelayError,
+        RelayLimitWarning,
         SealVerificationError,
         SenseMemoryError,
         StorageFullError,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.session import Timeouts
     from sense_memory.search.embedders import Embedder, open_embedder
     from sense_memory.search.fusion import Levers
+    from sense_memory.search.hits import Evidence, Explanation, Hit
     from sense_memory.search.index import MemoryIndex, SearchItem
     from sense_memory.search.ranking import SearchHit
     from sense_memory.search.static import StaticEmbedder
@@ -83,6 +85,9 @@ _HOMES = {
     "Draft": "models",
     "EmbeddedRelay": "relay.embedded",
     "Embedder": "search.embedders",
+    "Evidence": "search.hits",
+    "Explanation": "search.hits",
+    "Hit": "search.hits",
     "Holding": "relay.holdings",
     "ImportReport": "portable",
     "IntrospectionReport": "models",
@@ -124,6 +129,9 @@ __all__ = [
     "Embedder",
     "EmbedderError",
     "EnvelopeError",
+    "Evidence",
+    "Explanation",
+    "Hit",
     "Holding",
     "ImportReport",
     "IntrospectionReport",
@@ -154,6 +162,7 @@ __all__ = [
     "PlanLimitError",
     "Pruned",
     "RelayError",
+    "RelayLimitWarning",
     "RelayReport",
     "RelayStatus",
     "SealVerificationError",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sense_memory.portable import ImportReport
     from sense_memory.relay.holdings import Holding
     from sense_memory.relay.report import SyncReport
+    from sense_memory.search.hits import Hit
     from sense_memory.status import Status
     from sense_memory.timeline import Version
 
@@ -204,6 +205,20 @@ class SyncMemoryStore(BlockingPersona):
     def forget_entry(self, event_id: str) -> str:
         """As `MemoryStore.forget_entry`."""
         return self._wait(self._store.forget_entry(event_id))
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        within: Iterable[str] = ("palace", "journal", "flat"),
+        since: float | None = None,
+        source: str | None = None,
+        relevance_floor: float = 0.9,
+    ) -> list[Hit]:
+        """As `MemoryStore.search`."""
+        options: dict[str, Any] = {"within": within, "since": since, "source": source}
+        return self._wait(self._store.search(query, limit, relevance_floor=relevance_floor, **options))
 
     def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """As `MemoryStore.sync`."""

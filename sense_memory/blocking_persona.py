@@ -124,9 +124,11 @@ class BlockingPersona:
         """As `MemoryStore.persona_as_of`."""
         return self._wait(self._store.persona_as_of(time, domain, facet))
 
-    def persona_search(self, query: str, limit: int = 10) -> list[PersonaHit]:
+    def persona_search(
+        self, query: str, limit: int = 10, *, relevance_floor: float = 0.0
+    ) -> list[PersonaHit]:
         """As `MemoryStore.persona_search`."""
-        return self._wait(self._store.persona_search(query, limit))
+        return self._wait(self._store.persona_search(query, limit, relevance_floor=relevance_floor))
 
     def persona_compress(self, domain: str | None = None, *, max_tokens: int = 500) -> str:
         """As `MemoryStore.persona_compress`."""

@@ -82,6 +82,11 @@ class Sealed:
         """What to sign, at a second since 1970."""
         return Unsigned(created_at, self.kind, self.tags, self.content)
 
+    def event_bytes(self) -> int:
+        """How long the signed event will be, as canonical JSON."""
+        bare = {"id": "0" * 64, "pubkey": "0" * 64, "created_at": 10**9, "kind": self.kind, "tags": self.tags}
+        return len(orjson.dumps({**bare, "content": "", "sig": "0" * 128})) + len(self.content)
+
 
 def flat(key: str, value: str, ts: float, extra: Mapping[str, Any] | None = None) -> Record:
     """A v1 memory; `extra` carries the unknown fields of an earlier version over.

@@ -329,6 +329,10 @@ class ChangesMissed(SenseMemoryError):
         )
 
 
+class RelayLimitWarning(UserWarning):
+    """A relay says (NIP-11) that it takes no event as long as one that is about to be signed. Nothing is lost."""
+
+
 class StoreClosed(SenseMemoryError):
     """The store is not open."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 # ── Memories ────────────────────────────────────────────────────────────────────────────
 MAX_PLAINTEXT_BYTES = 40_960  # largest envelope whose event fits strfry's default 65,536 bytes
+SMALL_EVENT_BYTES = 4_096  # no relay is asked whether it takes an event that is shorter
 MAX_READ_PLAINTEXT_BYTES = 163_840  # what we still read when another writer was more generous
 MAX_KEY_CHARS = 256  # the published 0.3.1 package's limit; longer keys would not be readable there
 MAX_NAME_CHARS = 64  # domains and facets, as 0.3.1

@@ -113,7 +113,7 @@ class Reader:
         if is_due or _is_worth_saving(self._unsaved(), len(self._open)):
             await self._snapshot.write(self._open, self.extras)
 
-    async def extra(self, name: str, made_of: str) -> bytes | None:
+    async def saved_extra(self, name: str, made_of: str) -> bytes | None:
         """What the snapshot holds beside the records under a name, to be asked for once.
 
         Args:

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.agentkey import NSEC_VARIABLE, agent_key, default_home, open_key
 from sense_memory.configfile import NAME as _CONFIG
 from sense_memory.configfile import read_config, read_text, save_list
-from sense_memory.errors import InvalidRelayUrl, InvalidSetting, KeyMissing
+from sense_memory.errors import InvalidInput, InvalidRelayUrl, InvalidSetting, KeyMissing
 from sense_memory.nostr.keys import npub, parse_public
 from sense_memory.nostr.verdict import printable
 from sense_memory.palace.plan import DEFAULT as _DEFAULT_PLAN
 from sense_memory.palace.plan import PLANS, Plan, find_plan
+from sense_memory.search.embedders import KEY_VARIABLE, Choice
 from sense_memory.sources import ARGUMENT, DEFAULT, ENV_FILE, ENVIRONMENT, RANK, Sources, invalid, refuse_key
 
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from sense_memory.agentkey import AskPassword
     from sense_memory.nostr.keys import Secret
+    from sense_memory.search.embedders import Embedder
 
 _CONFIG_KEYS: Final = ("relays",)
 
@@ -59,9 +61,10 @@ class Settings:
         ledger: a ledger file given explicitly; None means one per public key, see `ledger_path`.
         env_file: the `.env` that is read where it exists.
         plan: what the relays' operator agreed to; `self_hosted`, without limits, where nobody named one.
-        origins: for `home`, `agent`, `relays`, `key_file`, `ledger` and `plan` one of "argument",
-            "environment", ".env", "config.toml", "default". A key file by "default" is the one of
-            `agent`'s name.
+        embedder: what finds by meaning besides words; none where nobody named one. See `open_embedder`.
+        origins: for `home`, `agent`, `relays`, `key_file`, `ledger`, `plan` and `embedder` one of
+            "argument", "environment", ".env", "config.toml", "default". A key file by "default" is the one
+            of `agent`'s name.
     """
 
     home: Path
@@ -71,6 +74,7 @@ class Settings:
     ledger: Path | None
     env_file: Path
     plan: Plan
+    embedder: Choice
     origins: Mapping[str, str] = field(hash=False)
 
     @classmethod
@@ -84,6 +88,7 @@ class Settings:
         ledger: str | os.PathLike[str] | None = None,
         env_file: str | os.PathLike[str] | None = None,
         plan: str | None = None,
+        embedder: str | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
@@ -99,6 +104,8 @@ class Settings:
             ledger: a ledger file, instead of one per public key in the home folder.
             env_file: read instead of the home folder's `.env`; it has to exist.
             plan: free, keep or self_hosted; see `palace.plan`.
+            embedder: none, static, minilm, openai:MODEL@URL, ollama:MODEL or sentence-transformers:PATH; see
+                `search.embedders`.
             environ: the environment's variables.
 
         Raises:
@@ -124,6 +131,7 @@ class Settings:
         if key_path is None or RANK[agent_origin] < RANK[key_origin]:
             key_path, key_origin = folder / "keys" / f"{name}.key", DEFAULT
         chosen, plan_origin = _find_plan(plan, sources)
+        meaning, embedder_origin = _find_embedder(embedder, sources)
         origins = {
             "home": home_origin,
             "agent": agent_origin,
@@ -131,12 +139,12 @@ class Settings:
             "key_file": key_origin,
             "ledger": DEFAULT if ledger is None else ARGUMENT,
             "plan": plan_origin,
+            "embedder": embedder_origin,
         }
         ledger_file = None if ledger is None else Path(ledger).expanduser()
         env_path = given or folder / ".env"
-        return cls(
-            folder, name, urls, key_path, ledger_file, env_path, chosen, origins=MappingProxyType(origins)
-        )
+        shown = MappingProxyType(origins)
+        return cls(folder, name, urls, key_path, ledger_file, env_path, chosen, meaning, origins=shown)
 
 
 def ledger_path(home: Path, public_key: str) -> Path:
@@ -198,6 +206,22 @@ def find_secret(
         return agent_key(settings.key_file, agent, ask_password, home=settings.home)
     except KeyMissing as missing:
         raise KeyMissing((*looked, *missing.looked), missing.locked, agent) from None
+
+
+def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> Embedder | None:
+    """The embedder of the settings; None where none was named. Loads a model, asks no endpoint.
+
+    An endpoint's key is SENSE_MEMORY_EMBEDDER_KEY of the environment, else of `.env`.
+
+    Raises:
+        MissingExtra: what it needs is not installed.
+        EmbedderError: its files are not those that were checked.
+        InvalidInput: the key can not be one.
+    """
+    places = (environ, _read_env_file(settings.env_file))
+    return settings.embedder.open(
+        next((key for p in places if (key := p.get(KEY_VARIABLE, "").strip())), None)
+    )
 
 
 def _nsec_comes_first(settings: Settings, origin: str) -> bool:
@@ -266,6 +290,15 @@ def _find_plan(argument: str | None, sources: Sources) -> tuple[Plan, str]:
     if found is None:
         raise invalid("plan", origin, f"known are {', '.join(PLANS)}")
     return found, origin
+
+
+def _find_embedder(argument: str | None, sources: Sources) -> tuple[Choice, str]:
+    text, origin = sources.text("embedder", argument)
+    base = sources.env_file.parent if origin == ENV_FILE and sources.env_file is not None else None
+    try:
+        return Choice.parse("none" if text is None else text, base), origin
+    except InvalidInput as error:
+        raise invalid("embedder", origin, str(error)) from None
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:

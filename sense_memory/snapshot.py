@@ -83,7 +83,9 @@ class Snapshot:
 
     def __init__(self, signer: Signer, ledger: Ledger) -> None:
         self._signer, self._ledger, self._file = signer, ledger, ledger.snapshot
-        self._extras: dict[str, tuple[str, bytes]] = {}  # by name, as read: what it was made of, and all of it
+        self._extras: dict[
+            str, tuple[str, bytes]
+        ] = {}  # by name, as read: what it was made of, and all of it
         self._era = ""
 
     def is_worth(self, events: int) -> bool:
@@ -96,9 +98,10 @@ class Snapshot:
 
     async def read(self) -> Mapping[str, Opened]:
         """Its records by slot; none where there is no snapshot, or anything is wrong with it."""
-        sealed, era = self._file.key, self._file.era()
+        sealed = self._file.key
         if sealed is None:
             return {}
+        era = self._file.era()
         try:
             cipher = _cipher_in(await self._signer.decrypt(sealed, self._signer.public_key))
             # Nothing waits from here on: what is forgotten meanwhile would be read nevertheless.
@@ -106,11 +109,11 @@ class Snapshot:
                 if file.read(len(_MAGIC)) != _MAGIC:
                     return {}
                 records: dict[str, Opened] = {}
-                extras: dict[str, tuple[str, list[bytes]]] = {}
+                extras: dict[str, tuple[str, list[memoryview]]] = {}
                 for message in _unsealed(file, cipher, self._bound()):
                     if message.startswith(_EXTRA):
-                        name, made_of, part = message.removeprefix(_EXTRA).split(b"\0", 2)
-                        extras.setdefault(name.decode(), (made_of.decode(), []))[1].append(part)
+                        name, made_of, part = _part(message)
+                        extras.setdefault(name, (made_of, []))[1].append(part)
                     else:
                         records.update(_opened(message))
         except Exception:  # a cache: whatever is wrong with it, the ledger is there
@@ -159,7 +162,7 @@ class Snapshot:
                     dumped = await extra.dump()
                     kept |= {} if dumped is None else {name: (extra.made_of, dumped)}
                 rows = _rows(opened, self._file.heads())
-                messages = chain(_messages(rows), _parts(kept))
+                messages = chain(_messages(rows), _extra_messages(kept))
                 for message in _sealed(messages, ChaCha20Poly1305(key), self._bound()):
                     file.write(message)
                     await asyncio.sleep(0)
@@ -217,13 +220,21 @@ def _opened(message: bytes) -> Iterator[tuple[str, Opened]]:
         yield slot, Opened(bytes.fromhex(ident), Record(_TYPES[kind], path, fields), created_at, seq, True)
 
 
-def _parts(extras: Mapping[str, tuple[str, bytes]]) -> Iterator[bytes]:
+def _extra_messages(extras: Mapping[str, tuple[str, bytes]]) -> Iterator[bytes]:
     """Extras in pieces that fit into messages, each with the extra's name and what it is made of."""
     for name, (made_of, body) in extras.items():
         head = b"%s%s\0%s\0" % (_EXTRA, name.encode(), made_of.encode())
         size = SNAPSHOT_MESSAGE_BYTES - len(head)
         for start in range(0, len(body), size):
             yield head + body[start : start + size]
+
+
+def _part(message: bytes) -> tuple[str, str, memoryview]:
+    """The name of an extra, what it is made of, and a piece of it."""
+    middle = message.index(b"\0")
+    end = message.index(b"\0", middle + 1)
+    name, made_of = message[len(_EXTRA) : middle], message[middle + 1 : end]
+    return name.decode(), made_of.decode(), memoryview(message)[end + 1 :]
 
 
 # ── Messages in a file ──────────────────────────────────────────────────────────────────

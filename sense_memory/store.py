@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import math
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -21,10 +22,16 @@ from sense_memory.errors import (
     InvalidSetting,
     LedgerCorrupt,
     NotSynced,
+    RelayLimitWarning,
     StoreClosed,
 )
 from sense_memory.ledger import Ledger, Role
-from sense_memory.limits import APPLY_BATCH_COUNT, ENTRY_AHEAD_SECONDS, MAX_RECENT_COUNT
+from sense_memory.limits import (
+    APPLY_BATCH_COUNT,
+    ENTRY_AHEAD_SECONDS,
+    MAX_RECENT_COUNT,
+    SMALL_EVENT_BYTES,
+)
 from sense_memory.models import Draft, JournalEntry, Memory
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
@@ -45,7 +52,8 @@ if TYPE_CHECKING:
 
     from pynostr.key import PrivateKey
 
-    from sense_memory.envelope import Record
+    from sense_memory.envelope import Record, Sealed
+    from sense_memory.finding import Finding
     from sense_memory.ledger import Stored
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.models import IntrospectionReport, PersonaMemory
@@ -53,6 +61,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.signer import Signer
     from sense_memory.palace.hits import PersonaHit
     from sense_memory.palace.plan import Plan
+    from sense_memory.persona.finding import PalaceSearch
     from sense_memory.persona.persona import Persona
     from sense_memory.persona.reviews import Pruned, Reviews
     from sense_memory.persona.schedule import Introspections
@@ -61,6 +70,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.pool import Pool
     from sense_memory.relay.report import SyncReport
     from sense_memory.relay.session import Timeouts
+    from sense_memory.search.hits import Hit
     from sense_memory.snapshot import Opened
     from sense_memory.timeline import Version
     from sense_memory.watching import Watch, Watchers
@@ -124,6 +134,8 @@ class MemoryStore:
         self._watchers: Watchers | None = None
         self._palace: Persona | None = None
         self._views: Reviews | None = None
+        self._finds: PalaceSearch | None = None
+        self._everything: Finding | None = None
         self._last_entry = 0.0
 
     @classmethod
@@ -145,7 +157,12 @@ class MemoryStore:
         self._ledger = Ledger(self._ledger_path or _default_ledger(self.public_key), self.public_key)
         snapshot = Snapshot(self._signer, self._ledger) if self._snapshot else None
         self._reader = Reader(self._signer, self._ledger, self._clock, snapshot)
-        self._writer = Writer(self._signer, self._ledger, self._reader, relays=self._urls, clock=self._clock)
+        self._writer = Writer(
+            *(self._signer, self._ledger, self._reader),
+            relays=self._urls,
+            clock=self._clock,
+            look=self._foresee,
+        )
         try:
             if snapshot is None:
                 self._ledger.snapshot.discard()
@@ -180,6 +197,7 @@ class MemoryStore:
                 await pool.close()
         finally:
             palace, self._palace, self._views = self._palace, None, None
+            self._finds = self._everything = None
             if ledger is not None:
                 try:
                     if palace is not None:
@@ -477,7 +495,9 @@ class MemoryStore:
         """
         return await self._reviews().stats()
 
-    async def persona_search(self, query: str, limit: int = 10) -> list[PersonaHit]:
+    async def persona_search(
+        self, query: str, limit: int = 10, *, relevance_floor: float = 0.0
+    ) -> list[PersonaHit]:
         """Find memories by meaning: key, themes and text of active ones, and fading ones that are directly meant.
 
         Searching is no access: nothing is revived by being found.
@@ -485,15 +505,17 @@ class MemoryStore:
         Args:
             query: some words; `"in quotes"` they weigh in as a phrase too, `photo*` is every word that begins so.
             limit: how many at most, 1 to 1,000.
+            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. 0 is the
+                specification's; above 0, age moves memories less.
 
         Returns:
             Memories with their `score` and `why`, the best first.
 
         Raises:
-            InvalidInput: the query is no text, or the limit is out of range.
+            InvalidInput: the query is no text, or a number is out of range.
             NotSynced: there is no memory here, and no relay ever answered completely.
         """
-        return await self._reviews().search(query, limit)
+        return await self._palace_search().search(query, limit, relevance_floor)
 
     async def persona_compress(self, domain: str | None = None, *, max_tokens: int = 500) -> str:
         """The active memories in the compressed format for a prompt, the most relevant as far as they fit.
@@ -773,6 +795,46 @@ class MemoryStore:
         self._wake()
         return ident
 
+    # ── Search ──────────────────────────────────────────────────────────────────────────
+
+    async def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        within: Iterable[str] = ("palace", "journal", "flat"),
+        since: float | None = None,
+        source: str | None = None,
+        relevance_floor: float = 0.9,
+    ) -> list[Hit]:
+        """Find what a question or some words mean: among persona memories, flat ones and the journal, in one ranking.
+
+        Besides its words counts what surrounds an entry of the journal, and the date where the query names one.
+        Forgotten persona memories are left out, fading ones too unless they are directly meant. Searching is no
+        access.
+
+        Args:
+            query: any text; `"in quotes"` words weigh in as a phrase too, `photo*` is every word that begins so.
+            limit: how many at most, 1 to 1,000.
+            within: where to look: some of palace, journal and flat.
+            since: only what was first written then or later, seconds since 1970.
+            source: only persona memories from there: user, agent, import, `tool:<name>`, or `tool` for any of them.
+            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Entries of the
+                journal age with a half-life of 30 days, flat memories do not. Below 0.9, much that was said long
+                ago is not found any more.
+
+        Returns:
+            Hits with their `score` and `why`, the best first.
+
+        Raises:
+            InvalidInput: something given can not be used.
+            NotSynced: there is no memory here at all, and no relay ever answered completely.
+        """
+        from sense_memory.search.scope import scope
+
+        wanted = scope(within, since, source)
+        return await self._finding().search(query, limit, wanted, relevance_floor)
+
     # ── Relays ──────────────────────────────────────────────────────────────────────────
 
     async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
@@ -1045,6 +1107,22 @@ class MemoryStore:
             self._views = Reviews(persona, ledger, self._reader, self._writer, self._clock)
         return self._views
 
+    def _palace_search(self) -> PalaceSearch:
+        persona, ledger = self._persona(), self._opened()
+        if self._finds is None:
+            from sense_memory.persona.finding import PalaceSearch
+
+            self._finds = PalaceSearch(persona, ledger, self._reader, self._clock)
+        return self._finds
+
+    def _finding(self) -> Finding:
+        palace, ledger = self._persona().palace, self._opened()
+        if self._everything is None:
+            from sense_memory.finding import Finding
+
+            self._everything = Finding(palace, ledger, self._reader, self._clock, self._ask_relays)
+        return self._everything
+
     def _relay_pool(self) -> Pool:
         """The pool, made when a relay is first needed: a read of the ledger does not pay for sockets."""
         if self._pool is None:
@@ -1071,6 +1149,19 @@ class MemoryStore:
     async def _settle(self) -> None:
         if self._opened().edits.forked():
             await self._persona().settle()
+
+    def _foresee(self, record: Record, sealed: Sealed) -> None:
+        """Warn of relays that will not take what is about to be signed, as far as they have said so (NIP-11)."""
+        size = sealed.event_bytes()
+        if self._pool is None or size < SMALL_EVENT_BYTES:
+            return
+        for url, words in self._pool.broken_limits(size, len(sealed.content)).items():
+            what = record.path.removeprefix(address.PERSONA) or "a journal entry"
+            message = (
+                f"{url} takes {words} ({printable(what)}): it will refuse this. "
+                "It is kept here all the same, and goes to the other relays."
+            )
+            warnings.warn(message, RelayLimitWarning, stacklevel=2)
 
     def _wake(self) -> None:
         if self._pool is not None:

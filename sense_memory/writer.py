@@ -40,6 +40,7 @@ class Writer:
         relays: whom to queue them for.
         clock: seconds since 1970.
         sleep: how to wait when a burst runs too far ahead.
+        look: is shown what was sealed, before it is signed.
     """
 
     def __init__(
@@ -51,9 +52,10 @@ class Writer:
         relays: Sequence[str],
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        look: Callable[[Record, Sealed], None] | None = None,
     ) -> None:
         self._signer, self._ledger, self._reader = signer, ledger, reader
-        self._relays, self._clock, self._sleep = relays, clock, sleep
+        self._relays, self._clock, self._sleep, self._look = relays, clock, sleep, look
 
     async def write(
         self, records: Sequence[Record], *, drafts: bool = True, bases: Mapping[str, Basis] | None = None
@@ -72,6 +74,9 @@ class Writer:
             HeadMoved: something came in since an edit's basis was read; nothing of this attempt was written.
         """
         sealed = [await envelope.seal(self._signer, record) for record in records]
+        if self._look is not None:
+            for record, item in zip(records, sealed, strict=True):
+                self._look(record, item)
         ids: dict[int, str] = {}
         waiting = list(range(len(records)))
         while waiting:

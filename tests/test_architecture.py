@@ -27,6 +27,9 @@ TIERS = (
     {
         "reader",
         "writer",
+        "keeping",
+        "finding",
+        "weighing",
         "envelope",
         "timeline",
         "watching",
@@ -55,6 +58,9 @@ BLIND_TO = {
     "watching": {"relay", "store", "writer"},
     "snapshot": {"relay", "store", "models", "reader", "writer"},
     "persona": {"relay", "store"},
+    "keeping": {"relay", "store", "writer"},
+    "finding": {"relay", "store", "writer"},
+    "weighing": {"relay", "ledger", "envelope", "reader", "writer", "store"},
 }
 
 
@@ -202,10 +208,11 @@ def test_only_the_ledger_and_the_embedded_relays_shelf_open_databases():
     }
 
 
-def test_only_relay_drivers_open_sockets():
+def test_only_relay_drivers_and_the_endpoint_of_embeddings_open_sockets():
+    """The endpoint is asked only where a setting names it."""
     speakers = importers_of("websockets", "socket", "ssl", "http", "urllib", "httpx", "requests", "aiohttp")
 
-    assert {part_of(module) for module in speakers} <= {"relay"}
+    assert {part_of(module) for module in speakers - {"sense_memory.search.endpoint"}} <= {"relay"}
 
 
 def test_the_protocol_has_no_io_and_no_clock():

@@ -16,7 +16,7 @@ from sense_memory import ChangesMissed, EmbeddedRelay, LocalSigner, MemoryStore,
 from sense_memory import watching as watching_module
 from sense_memory.models import Change
 from sense_memory.nostr.event import KIND_DELETION, Unsigned
-from sense_memory.relay import dialling, listening, pool
+from sense_memory.relay import dialling, link, listening
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +29,8 @@ def _impatient(monkeypatch):
 @pytest.fixture
 def hurried(monkeypatch):
     """Rounds of pulling follow each other at once."""
-    monkeypatch.setattr(pool, "BACKGROUND_SECONDS", 0.05)
-    monkeypatch.setattr(pool, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(link, "BACKGROUND_SECONDS", 0.05)
+    monkeypatch.setattr(link, "POLL_SECONDS", 0.02)
 
 
 @pytest.fixture

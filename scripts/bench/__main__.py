@@ -24,6 +24,7 @@ from . import (
     palace,
     reading,
     replicating,
+    searching,
     starting,
     writing,
 )
@@ -48,6 +49,7 @@ _GROUPS: Final[dict[str, Callable[[Stage], list[Figure]]]] = {
     "introspection": introspection.measure,
     "compression": compression.measure,
     "palace": palace.measure,
+    "searching": searching.measure,
 }
 
 

@@ -131,7 +131,7 @@ async def _measure_views(stage: Stage, path: Path) -> list[Figure]:
         counts = [len(await store.persona_search(query, 1_000)) for query in asked]
         stats, _ = await _median(rounds, lambda _: store.persona_stats())
         compress, text = await _median(rounds, lambda _: store.persona_compress())
-        introspect, report = await _median(rounds, lambda _: store.persona_introspect())
+        introspect, report = await _median(range(stage.repeat), lambda _: store.persona_introspect())
     if not any(counts) or not text or report.total_memories != stage.count:
         raise RuntimeError("the palace is not the one that was written")
     found = max(1, int(statistics.median(counts)))

@@ -23,11 +23,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sense_memory import Levers, MemoryIndex, MissingExtra, SearchItem, StaticEmbedder
+from sense_memory import Levers, MemoryIndex, SearchItem, open_embedder
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from sense_memory import Embedder
 
 VARIANTS: Final = ["spec", "lexical", "static", "minilm"]
 DATASETS: Final = ["locomo", "beam"]
@@ -55,12 +57,12 @@ class Indexed:
         embedder: for meaning besides words.
     """
 
-    def __init__(self, levers: Levers | None = None, embedder: StaticEmbedder | None = None) -> None:
+    def __init__(self, levers: Levers | None = None, embedder: Embedder | None = None) -> None:
         self._index = MemoryIndex(levers, embedder=embedder)
 
     def index(self, items: Sequence[Row]) -> None:
         """Take in one conversation; "Name: text" is what Name said."""
-        self._index.put_many(map(_item, items))
+        self._index.put_many(map(as_item, items))
 
     def search(self, query: str, k: int) -> list[str]:
         """The ids of the best turns, best first."""
@@ -99,23 +101,21 @@ def factory(variant: str = "lexical", levers: Levers | None = None) -> Retriever
         return Plain()
     if variant == "lexical":
         return Indexed(levers)
-    if variant == "static":
-        return Indexed(levers, _static())
-    if variant == "minilm":
-        raise MissingExtra(variant, "sense-memory[minilm]")
+    if variant in VARIANTS:
+        return Indexed(levers, _embedder(variant))
     raise ValueError(f"no variant {variant!r}; there are {', '.join(VARIANTS)}")
 
 
 @cache
-def _static() -> StaticEmbedder:
-    """Read once: the table is the same for every conversation."""
-    return StaticEmbedder()
+def _embedder(variant: str) -> Embedder | None:
+    """Loaded once: the model is the same for every conversation."""
+    return open_embedder(variant)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what was asked for."""
     options = _parsed(arguments)
-    bench = _loaded(options.bench)
+    bench = loaded(options.bench)
     console = Console(width=None if sys.stdout.isatty() else 160)
     for dataset in options.dataset or DATASETS:
         conversations = bench.load(dataset, str(options.data))
@@ -154,7 +154,8 @@ def _without(variant: str) -> Iterable[tuple[str, Callable[[], Retriever]]]:
         yield lever.name, partial(factory, variant, replace(Levers(), **{lever.name: False}))
 
 
-def _item(row: Row) -> SearchItem:
+def as_item(row: Row) -> SearchItem:
+    """A turn of the benchmark as an index takes it."""
     ident, text, timestamp, session = row
     spoken = _SPEAKER.fullmatch(text)
     speaker, said = spoken.groups() if spoken else ("", text)
@@ -173,7 +174,7 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def _loaded(path: Path) -> Any:
+def loaded(path: Path) -> Any:
     """The benchmark program as a module."""
     spec = importlib.util.spec_from_file_location("memory_bench", path)
     if spec is None or spec.loader is None:
@@ -186,15 +187,16 @@ def _loaded(path: Path) -> Any:
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.bench.recall", description=__doc__)
-    parser.add_argument("--bench", type=_existing, required=True, help="path of memory_bench.py")
-    parser.add_argument("--data", type=_existing, required=True, help="folder with locomo/ and beam/")
+    parser.add_argument("--bench", type=existing, required=True, help="path of memory_bench.py")
+    parser.add_argument("--data", type=existing, required=True, help="folder with locomo/ and beam/")
     parser.add_argument("--dataset", action="append", choices=DATASETS, help="may be repeated; default both")
     parser.add_argument("--variant", action="append", choices=VARIANTS, help="may be repeated")
     parser.add_argument("--levers", action="store_true", help="also with each lever off in turn")
     return parser.parse_args(arguments)
 
 
-def _existing(text: str) -> Path:
+def existing(text: str) -> Path:
+    """A path on the command line that has to be there."""
     path = Path(text)
     if not path.exists():
         raise argparse.ArgumentTypeError(f"{text} does not exist")

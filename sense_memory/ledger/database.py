@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 MEMORY: Final = ":memory:"
 
 
+def library_version() -> tuple[int, int, int]:
+    """Of SQLite itself, as it is linked into this Python."""
+    return sqlite3.sqlite_version_info
+
+
 class Database:
     """One open connection to a ledger file of one owner.
 

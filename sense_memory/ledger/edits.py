@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sense_memory.ledger import forks
 from sense_memory.ledger.versions import Role, deletion_targets
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from sense_memory.ledger.versions import Filed
 
 _DEVICE = "device"
+_SAID: Final = (  # live heads of flat memories and journal entries, and of what lies at hashed addresses
+    "SELECT s.slot, e.seq, e.id FROM slots s JOIN events e ON e.seq = s.head "
+    f"LEFT JOIN deletions d ON d.target = s.slot WHERE e.role = {int(Role.MEMORY)} "
+    "AND (d.until IS NULL OR d.until < s.mark_at) AND "
+)
 _FORGOTTEN_AT = (
     "SELECT max(second) FROM (SELECT until AS second FROM deletions WHERE target = ? UNION ALL "
     f"SELECT created_at FROM events WHERE slot = ? AND role = {int(Role.TOMBSTONE)} AND quarantined = 0)"
@@ -47,6 +52,20 @@ class Basis:
     accessed_at: float = 0.0
     accesses: int = 0
     forgotten_at: int = -1
+
+
+class Placed(NamedTuple):
+    """Where a head lies.
+
+    Attributes:
+        slot: its logical place.
+        seq: its place in the order of arrival.
+        id: the event's id, 32 bytes.
+    """
+
+    slot: str
+    seq: int
+    id: bytes
 
 
 class HeadMoved(Exception):
@@ -181,6 +200,26 @@ class Edits:
             )
         return found
 
+    def said(self) -> list[Placed]:
+        """The live heads of flat memories and journal entries; at hashed addresses there may be others."""
+        flat, other = address.PREFIX, address.JOURNAL_PREFIX
+        within = "s.slot >= ? AND s.slot < ?"
+        rows = self._db.rows(f"{_SAID}{within}", "#", "$")
+        rows += self._db.rows(f"{_SAID}{within}", other, other[:-1] + chr(ord(other[-1]) + 1))
+        end = flat[:-1] + chr(ord(flat[-1]) + 1)
+        rows += self._db.rows(
+            f"{_SAID}{within} AND instr(substr(s.slot, ?), '/') = 0", flat, end, len(flat) + 1
+        )
+        return [Placed(*row) for row in rows]
+
+    def said_since(self, seq: int) -> list[Placed] | None:
+        """Those of `said` that the events after a seq may have changed; None: look at all, something is gone."""
+        rows = self._db.rows("SELECT DISTINCT slot, role FROM events WHERE seq > ?", seq)
+        if any(role != Role.MEMORY for _, role in rows):
+            return None
+        slots = [slot for slot, _ in rows if _is_said(slot)]
+        return [Placed(*row) for row in self._db.rows_in(f"{_SAID}s.slot IN ", slots)]
+
     def heads_of(self, slots: Iterable[str]) -> list[tuple[str, int]]:
         """Slot and seq of the heads of some slots."""
         query = "SELECT slot, head FROM slots WHERE head IS NOT NULL AND slot IN "
@@ -202,3 +241,9 @@ class Edits:
                 return None  # another Nostr client deletes versions by their ids alone
             slots |= dict.fromkeys(targets, True)
         return slots
+
+
+def _is_said(slot: str) -> bool:
+    if slot.startswith(("#", address.JOURNAL_PREFIX)):
+        return True
+    return "/" not in slot.removeprefix(address.PREFIX)

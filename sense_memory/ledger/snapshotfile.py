@@ -66,12 +66,14 @@ class SnapshotFile:
 
         What was made of memories in this era holds nothing that was forgotten.
         """
-        found = self._sealed(_ERA)
-        if found is None and self._path is not None:
+        return self._sealed(_ERA) or ""
+
+    def begin_era(self) -> str:
+        """The era; a new one begins where there is none. Only for what will be kept: it may write."""
+        if self._path is not None and not self.era():
             with suppress(LedgerError), self._db.transaction():
                 self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _ERA, secrets.token_hex(8))
-            found = self._sealed(_ERA)
-        return found or ""
+        return self.era()
 
     def heads(self) -> list[tuple[str, int, bytes]]:
         """What a snapshot may hold: slot, seq and id of every live head, by slot."""

@@ -6,6 +6,7 @@ thousands costs some vector operations, and a change costs microseconds.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,41 @@ from sense_memory.palace.columns import STATES, relevances_at, row, states_at
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from sense_memory.models import PersonaMemory, State
 
 _FIRST_PLACES = 1_024
+
+
+class _Selection:
+    """Some memories in the order of their paths.
+
+    Args:
+        items: paths and places.
+
+    Attributes:
+        places: of the memories.
+    """
+
+    def __init__(self, items: Iterable[tuple[str, int]]) -> None:
+        ordered = sorted(items)
+        self._paths = [path for path, _ in ordered]
+        self.places: NDArray[np.intp] = np.array([place for _, place in ordered], np.intp)
+
+    def add(self, path: str, place: int) -> None:
+        """One that was not there."""
+        at = bisect_left(self._paths, path)
+        self._paths.insert(at, path)
+        self.places = np.insert(self.places, at, place)
+
+    def remove(self, path: str) -> None:
+        """One that was there."""
+        at = bisect_left(self._paths, path)
+        del self._paths[at]
+        self.places = np.delete(self.places, at)
 
 
 class Catalog:
@@ -35,7 +64,7 @@ class Catalog:
         self._table = np.zeros((3, _FIRST_PLACES))
         self._tree: dict[str, dict[str, dict[str, int]]] = {}  # by domain, facet and path
         self._by_key: dict[str, dict[str, None]] = {}
-        self._selections: dict[tuple[str | None, str | None], NDArray[np.intp]] = {}
+        self._selections: dict[tuple[str | None, str | None], _Selection] = {}
 
     def __len__(self) -> int:
         return len(self._places)
@@ -64,10 +93,15 @@ class Catalog:
             self._places[path] = place
             self._tree.setdefault(memory.domain, {}).setdefault(memory.facet, {})[path] = place
             self._by_key.setdefault(memory.key, {})[path] = None
-            self._selections.clear()
+            for selection in self._selections_with(memory):
+                selection.add(path, place)
         self._memories[place] = memory
         self._shown.pop(place, None)
         self._table[:, place] = row(memory)
+
+    def expect_many(self) -> None:
+        """Many will come or go: listings are ordered anew afterwards, instead of each time."""
+        self._selections.clear()
 
     def drop(self, path: str) -> None:
         """Remove a memory; one that is not there is no error."""
@@ -78,7 +112,8 @@ class Catalog:
         self._memories[place] = None
         self._shown.pop(place, None)
         self._free.append(place)
-        self._selections.clear()
+        for selection in self._selections_with(memory):
+            selection.remove(path)
         facets = self._tree[memory.domain]
         del facets[memory.facet][path], self._by_key[memory.key][path]
         if not self._by_key[memory.key]:
@@ -165,9 +200,15 @@ class Catalog:
                 for facets in domains
                 for paths in (facets.values() if facet is None else [facets.get(facet, {})])
             ]
-            ordered = sorted((path, place) for shelf in shelves for path, place in shelf.items())
-            self._selections[wanted] = np.fromiter((place for _, place in ordered), np.intp, len(ordered))
-        return self._selections[wanted]
+            self._selections[wanted] = _Selection(item for shelf in shelves for item in shelf.items())
+        return self._selections[wanted].places
+
+    def _selections_with(self, memory: PersonaMemory) -> Iterator[_Selection]:
+        """The selections made so far to which a memory belongs."""
+        for domain in (memory.domain, None):
+            for facet in (memory.facet, None):
+                if (selection := self._selections.get((domain, facet))) is not None:
+                    yield selection
 
     def _new_place(self) -> int:
         place = len(self._memories)

@@ -96,16 +96,20 @@ class PalaceIndex:
         """Add a memory, or replace the one at its path; one whose texts are the same only ages anew."""
         self.put_many((memory,))
 
-    def put_many(self, memories: Iterable[PersonaMemory]) -> None:
-        """Add or replace memories, of which the last at a path stays. Many at once cost less each."""
+    def put_many(self, memories: Iterable[PersonaMemory]) -> int:
+        """Add or replace memories, of which the last at a path stays. Many at once cost less each.
+
+        Returns:
+            How many were read anew because of their texts.
+        """
         fresh: list[tuple[str, str, str]] = []
+        aged: dict[int, tuple[float, float, float]] = {}
         for path, memory in {memory.path: memory for memory in memories}.items():
             texts = (memory.key, _THEME_GAP.join(memory.themes), memory.value)
             mark = _print_of(texts)
             known = self._rows.get(path)
             if known is not None and self._prints[known] == mark:
-                for column, value in zip(self._ages, row(memory), strict=True):
-                    column[known] = value
+                aged[known] = row(memory)
                 continue
             self.drop(path)
             self._rows[path] = len(self._paths)
@@ -115,9 +119,13 @@ class PalaceIndex:
             for column, value in zip(self._ages, row(memory), strict=True):
                 column.append(value)
             fresh.append(texts)
+        if aged:
+            for column, values in zip(self._ages, zip(*aged.values(), strict=True), strict=True):
+                column[list(aged)] = values
         self._lexical.extend(fresh)
         if len(self._paths) > 2 * len(self) + SPARE_ROWS:
             self._tidy()
+        return len(fresh)
 
     def drop(self, path: str) -> None:
         """Take a memory out; one that is not there is no error."""
@@ -130,12 +138,16 @@ class PalaceIndex:
                     del self._wholes[whole]
             self._whole_of[known] = []
 
-    def follow(self, memories: Iterable[PersonaMemory]) -> None:
-        """Become the index of exactly these memories; only what changed costs more than a look."""
+    def follow(self, memories: Iterable[PersonaMemory]) -> int:
+        """Become the index of exactly these memories; only what changed costs more than a look.
+
+        Returns:
+            As `put_many`.
+        """
         now_there = list(memories)
         for path in self._rows.keys() - {memory.path for memory in now_there}:
             self.drop(path)
-        self.put_many(now_there)
+        return self.put_many(now_there)
 
     def search(
         self,

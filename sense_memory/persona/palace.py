@@ -108,6 +108,8 @@ class Palace:
                     self._pending.pop(slot, None)  # what was accessed is forgotten, whatever is there now
         heads = edits.heads(*ROOTS) if changed is None else edits.heads_of(changed)
         gone = set(self._paths) if changed is None else changed & self._paths.keys()
+        if len(heads) + len(gone) >= APPLY_BATCH_COUNT:
+            self.catalog.expect_many()
         with _collector_resting(len(heads)):
             await self._open(heads, gone)
         for slot in gone:

@@ -82,7 +82,7 @@ def undone(standing: Standing, past: Iterable[Version], now: float) -> Edit | No
         state=State.ACTIVE,
         dissolved_at=None,
     )
-    return Edit(standing, changed, says=changed.value != memory.value, extra={RESTORED: earlier.id})
+    return Edit(standing, changed, says=True, extra={RESTORED: earlier.id})
 
 
 async def as_of(ledger: Ledger, reader: Reader, slots: Iterable[str], time: float) -> list[PersonaMemory]:

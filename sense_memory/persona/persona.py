@@ -18,7 +18,6 @@ from sense_memory.palace.plan import Holdings
 from sense_memory.palace.version import memory_of
 from sense_memory.persona import given
 from sense_memory.persona.batch import Batch, until_done
-from sense_memory.persona.contradictions import Contradictions
 from sense_memory.persona.desk import Desk
 from sense_memory.persona.edit import Edit
 from sense_memory.persona.linking import Linking, leads_to, superseded
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.catalog import Catalog
     from sense_memory.palace.contradiction import Verdict
     from sense_memory.palace.plan import Plan
+    from sense_memory.persona.contradictions import Contradictions
     from sense_memory.reader import Reader
     from sense_memory.writer import Writer
 
@@ -272,6 +272,9 @@ class Persona:
 
     def _watched(self) -> Contradictions:
         if self._contradictions is None:
+            # Imported here, because whoever only reads does not pay for it.
+            from sense_memory.persona.contradictions import Contradictions
+
             self._contradictions = Contradictions(self.palace.catalog)
             self.palace.follow(self._contradictions)
         return self._contradictions

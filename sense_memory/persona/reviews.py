@@ -1,4 +1,4 @@
-"""Views of the whole palace for `MemoryStore`: search, compression, introspection, pruning, counts.
+"""Views of the whole palace for `MemoryStore`: compression, introspection, pruning, counts.
 
 What is found out is a view's business (`palace`, `search`); here it gets the memories of now and time, and
 what it decides is written. Deletions need to know what every relay holds: those that can not be asked are
@@ -20,18 +20,14 @@ from sense_memory.limits import (
     DISSOLVED_DAYS,
     MAX_BATCH_COUNT,
     MAX_DELETED_COUNT,
-    MAX_FOUND_COUNT,
     SUGGESTED_PAIRS_COUNT,
 )
 from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
 from sense_memory.palace.contradiction import pairs
-from sense_memory.palace.hits import PersonaHit
 from sense_memory.palace.introspection import introspect
-from sense_memory.palace.lifecycle import state_at
 from sense_memory.palace.pruning import Action, PruneReport, plan
 from sense_memory.palace.report import from_log
-from sense_memory.palace.searching import PalaceIndex
 from sense_memory.persona import given
 from sense_memory.persona.batch import Batch, until_done
 from sense_memory.persona.settling import strays
@@ -85,28 +81,8 @@ class Reviews:
     ) -> None:
         self._persona, self._ledger, self._reader, self._writer = persona, ledger, reader, writer
         self._clock = clock
-        self._index: PalaceIndex | None = None
 
     # ── Looking ─────────────────────────────────────────────────────────────────────────
-
-    async def search(self, query: str, limit: int) -> list[PersonaHit]:
-        """The memories that a query means, the best first."""
-        if not isinstance(query, str):
-            raise InvalidInput("a query must be text")
-        if type(limit) is not int or not 1 <= limit <= MAX_FOUND_COUNT:
-            raise InvalidInput(f"limit must lie between 1 and {MAX_FOUND_COUNT:,}, not {given.quoted(limit)}")
-        catalog = await self._persona.desk.catalog()
-        if self._index is None:
-            self._index = PalaceIndex()
-            self._index.put_many(catalog)
-            self._persona.palace.follow(self._index)
-        hits = []
-        for found in self._index.search(query, now=self._clock(), limit=limit):
-            memory = catalog.get(found.path)
-            if memory is not None:
-                memory = memory.changed(state=state_at(found.why.relevance))
-                hits.append(PersonaHit.of(memory, found.score, found.why))
-        return hits
 
     async def compress(self, domain: str | None, max_tokens: int) -> str:
         """The active memories in the spec's compressed format."""

@@ -125,6 +125,12 @@ class Dialler:
             raise
         return connection
 
+    @property
+    def information(self) -> RelayInformation | None:
+        """What the relay said about itself; None as long as it was not reached, or where it says nothing."""
+        asked = self._information
+        return asked.result() if asked is not None and asked.done() and not asked.cancelled() else None
+
     async def close(self) -> None:
         """Stop asking the relay about itself."""
         information, self._information = self._information, None

@@ -58,7 +58,19 @@ def is_too_large(body: bytes, information: RelayInformation | None) -> bool:
     """
     if information is None:
         return False
-    message, content = information.max_message_length, information.max_content_length
-    if message is not None and len(body) + len(publish(b"")) > message:
+    if broken_limit(len(body), 0, information):
         return True
+    content = information.max_content_length
     return content is not None and len(body) > content and len(orjson.loads(body)["content"]) > content
+
+
+def broken_limit(event_bytes: int, content_chars: int, information: RelayInformation) -> str:
+    """The limit that an event of this size breaks, in words; empty where a relay names none that it breaks."""
+    message, content = information.max_message_length, information.max_content_length
+    if message is not None and event_bytes + len(publish(b"")) > message:
+        return (
+            f"messages of {message:,} bytes at most, and this is one of {event_bytes + len(publish(b'')):,}"
+        )
+    if content is not None and content_chars > content:
+        return f"contents of {content:,} characters at most, and this one has {content_chars:,}"
+    return ""

@@ -85,6 +85,7 @@ class Listener:
 
     Attributes:
         is_due: whether a pull is due, because one has to listen and does not.
+        has_heard: whether the last subscription told of something.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Listener:
     ) -> None:
         self._url, self._ledger, self._author, self._intake = url, ledger, author, intake
         self._wake = wake
-        self.is_due = False
+        self.is_due = self.has_heard = False
         self._told: Callable[[str, str], None] | None = None
         self._state: str | None = None
         self._task: asyncio.Task[None] | None = None
@@ -138,22 +139,22 @@ class Listener:
             if not task.cancelled():
                 task.result()  # it fails only when something in here is broken: say so
 
-    async def begin(self, connection: RelayConnection) -> None:
-        """Subscribe, if that is wanted and not done already; before a pull. Waits for the relay's answer."""
+    async def begin(self, connection: RelayConnection) -> bool:
+        """Subscribe, if that is wanted and not done already; before a pull. Whether the relay agreed just now."""
         self.is_due = False
         if self._task is not None and self._on is not connection:
             await asyncio.wait([self._task])  # it files what came before the connection was lost
         if self._told is None or self._task is not None or self._refuses is connection:
-            return
-        self._on = connection
-        agreed = asyncio.Event()
+            return False
+        self._on, self.has_heard = connection, False
+        agreed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = self._task = asyncio.create_task(
             self._listen(connection, agreed), name="sense-memory listener"
         )
         self._tasks.add(task)
         task.add_done_callback(self._ended)
-        task.add_done_callback(lambda _: agreed.set())
-        await agreed.wait()
+        await asyncio.wait([task, agreed], return_when=asyncio.FIRST_COMPLETED)
+        return agreed.done()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or task.exception() is None:
@@ -164,7 +165,7 @@ class Listener:
         if problem and self._task is None:
             self._tell(problem)
 
-    async def _listen(self, connection: RelayConnection, agreed: asyncio.Event) -> None:
+    async def _listen(self, connection: RelayConnection, agreed: asyncio.Future[None]) -> None:
         """Listen until it ends, and have a pull made then."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -182,13 +183,14 @@ class Listener:
         if self.is_due:
             self._wake()
 
-    async def _hear(self, connection: RelayConnection, agreed: asyncio.Event) -> tuple[str, Outcome]:
+    async def _hear(self, connection: RelayConnection, agreed: asyncio.Future[None]) -> tuple[str, Outcome]:
         """Subscribe and file what comes; returns why that ended."""
         inbox = _Inbox()
 
         def heard(events: Sequence[Event]) -> None:
-            if not agreed.is_set() and not events:
-                agreed.set()
+            self.has_heard |= bool(events)
+            if not agreed.done() and not events:
+                agreed.set_result(None)
                 self._tell("")
             inbox.put(events)
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     Fetch: TypeAlias = Callable[[Sequence[Filter]], Awaitable[Page]]
     Take: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
 
+# A page that is cut off before its EOSE says nothing of the second in which it was cut. So a relay that hangs up after
+# each single message can not be pulled: every answer begins with what is known, and stepping past a second unseen
+# would bring more events, but never a complete pull, and without one nothing is sent there.
 CROWDED: Final = "more events in one second than a page holds"
 _NOTHING: Final = Page((), complete=True)
 

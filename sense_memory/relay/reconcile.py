@@ -115,19 +115,16 @@ class Reconciler:
         if not await fetched.all(self._wanted, wanted):
             return None  # it claims what it does not serve, or has a newer version by now
         holds = [*known, *fetched.pairs]
-        is_whole, settled_at = since is None, self._clock()
-        lost = self._ledger.inventory.settle(
-            self._url,
-            version,
-            found.have,
-            holds,
-            settled_at,
-            is_whole=is_whole,
-            every=settled_at - now if insists else HEAL_SECONDS,
-        )
+        missing = 0
+        if since is None or found.have or holds:
+            settled_at = self._clock()
+            every = settled_at - now if insists else HEAL_SECONDS
+            missing = self._ledger.inventory.settle(
+                self._url, version, found.have, holds, settled_at, is_whole=since is None, every=every
+            )
         latest = items.latest(frozenset(found.have), until=horizon)
         # What it lacks of the newest may be on its way there: only of all it is said that the relay lost some.
-        return fetched.totals + Pulled(newest=latest, missing=lost if is_whole else 0)
+        return fetched.totals + Pulled(newest=latest, missing=missing if since is None else 0)
 
     def _is_worth_it(self, count: int, since: int | None) -> bool:
         """Whether so many events are likely to be at the relay: not where both never met and we hold few.

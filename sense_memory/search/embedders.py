@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sense_memory.errors import EmbedderError, InvalidInput
 
@@ -34,9 +34,8 @@ _HASH_CHARS: Final = 12  # of a SHA-256, in names: enough to tell models apart
 _endpoint = re.compile(r"(?P<model>[^\s@][^\s]{0,199}?)(?:@(?P<url>https?://\S{1,2000}))?").fullmatch
 
 
-@runtime_checkable
 class Embedder(Protocol):
-    """Texts to vectors.
+    """Texts to vectors. Anything with these three members is one.
 
     Attributes:
         name: of the model with its version or hash: vectors of different names are never compared, so a
@@ -103,7 +102,7 @@ class Choice:
 
         return cls(kind, found["model"], checked_url(url))
 
-    def open(self, key: str | None = None, *, timeout: float = 30.0) -> Embedder | None:
+    def open(self, key: str | None = None, *, timeout: float = 10.0) -> Embedder | None:
         """The embedder itself; None where none is wanted. Loads a model that is installed, asks no endpoint.
 
         Args:
@@ -209,4 +208,5 @@ def normalised(values: NDArray[Any]) -> NDArray[np.float32]:
 
     wide = np.asarray(values, np.float64)
     lengths = np.sqrt((wide * wide).sum(1, keepdims=True))
-    return np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 1e-12).astype(np.float32)
+    found: NDArray[np.float32] = (wide / np.where(lengths > 1e-12, lengths, np.inf)).astype(np.float32)
+    return found

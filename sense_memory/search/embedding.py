@@ -1,92 +1,143 @@
-"""The seam to meaning: an embedder turns texts into vectors, and the index keeps one for every piece.
+"""The seam to meaning: the vector of every piece of every memory, and how near each is to a question.
 
-Any object with these three members will do: a static table (`search.static`), a small model, a service that
-was asked beforehand. Vectors are compared by cosine; the index rounds them to half precision when they come,
-so that an index that was dumped and loaded answers exactly as before.
+An embedder that fails never stops anything: what could not be embedded is remembered as a gap, a question that
+could not be is answered by words, and `trouble` says why. Beyond `EXACT_COUNT` pieces only the 2,000 whose signs
+agree best are compared exactly: fused with words, that finds as much (within 0.005 of recall, both benchmarks).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from sense_memory.errors import EmbedderError
+from sense_memory.search.column import Column
 from sense_memory.search.context import pooled
+from sense_memory.search.embedders import normalised
+from sense_memory.search.query import bare
+from sense_memory.search.rows import BitRows, ExactRows
+from sense_memory.search.tokens import words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from sense_memory.search.embedders import Embedder
+    from sense_memory.search.rows import Rows
 
-class Embedder(Protocol):
-    """Texts to vectors.
-
-    Attributes:
-        name: of the model, with its version: vectors of different names are never compared.
-        dimensions: of every vector.
-    """
-
-    @property
-    def name(self) -> str:
-        """Of the model."""
-
-    @property
-    def dimensions(self) -> int:
-        """Of every vector."""
-
-    def memories(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row for each text; zeros for one without words."""
-
-    def query(self, text: str) -> NDArray[np.float32]:
-        """The vector of what a question asks for: its words, without names and without those that ask."""
+EXACT_COUNT: Final = 50_000  # pieces that are all compared exactly; with more it would be most of a search
+EMBEDDED_AT_ONCE_COUNT: Final = 4_096  # pieces: bounds what a failure costs, and what stands in memory twice
 
 
-class Vectors:
+class Meaning:
     """The vectors of the pieces of all memories, in their order.
 
     Args:
-        dimensions: of every vector.
-        values: to begin with.
+        embedder: makes them.
+        dumped: what `dump` gave, to begin with.
+
+    Attributes:
+        trouble: why the last text could not be embedded; None if it could.
     """
 
-    def __init__(self, dimensions: int, values: NDArray[np.float16] | None = None) -> None:
-        start = np.empty((0, dimensions)) if values is None else values
-        self._matrix, self._count = start.astype(np.float32), len(start)
+    def __init__(self, embedder: Embedder, dumped: Mapping[str, NDArray[Any]] | None = None) -> None:
+        self.embedder = embedder
+        self.trouble: EmbedderError | None = None
+        self._rows: Rows | None = None  # until the dimension is known
+        self._is_known = Column(np.bool_, () if dumped is None else dumped["known"])
+        if dumped is not None and dumped["vectors"].shape[1]:
+            self._rows = ExactRows(dumped["vectors"].shape[1], dumped["vectors"])
+            self._fit()
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._is_known)
 
-    @property
-    def view(self) -> NDArray[np.float32]:
-        """One row per piece; not for keeping."""
-        return self._matrix[: self._count]
-
-    def extend(self, values: NDArray[np.float32]) -> None:
-        """Add some rows; their lengths do not matter."""
-        lengths = np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-9)
-        needed = self._count + len(values)
-        if needed > len(self._matrix):
-            room = np.empty((max(needed, len(self._matrix) * 5 // 4, 64), self._matrix.shape[1]), np.float32)
-            room[: self._count] = self.view
-            self._matrix = room
-        self._matrix[self._count : needed] = (values / lengths).astype(np.float16)
-        self._count = needed
+    def extend(self, texts: Sequence[str]) -> None:
+        """Embed some pieces; those that can not be are gaps."""
+        has_failed = False
+        for first in range(0, len(texts), EMBEDDED_AT_ONCE_COUNT):
+            part = texts[first : first + EMBEDDED_AT_ONCE_COUNT]
+            vectors = None if has_failed else self._embed(part)
+            has_failed = vectors is None  # a service that is down is not waited for again and again
+            is_known = not has_failed
+            if vectors is not None and self._rows is None:
+                self._rows = ExactRows(vectors.shape[1])
+                self._rows.extend(np.zeros((len(self), vectors.shape[1])))
+            if self._rows is not None:
+                self._rows.extend(np.zeros((len(part), self._rows.dimension)) if vectors is None else vectors)
+            self._is_known.extend(np.full(len(part), is_known))
+        self._fit()
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Keep only some rows, in this order."""
-        self._matrix, self._count = self._matrix[rows], len(rows)
+        """Keep only some pieces, in this order."""
+        self._is_known = Column(np.bool_, self._is_known.view[rows])
+        if self._rows is not None:
+            self._rows.keep(rows)
+            self._fit()
 
-    def similar(
-        self, query: NDArray[np.float32], first_pieces: NDArray[np.int64]
-    ) -> NDArray[np.float32] | None:
-        """The cosine of each memory's best piece to a query; None if the query has no direction."""
-        length = float(np.linalg.norm(query))
-        if not length > 0 or not self._count:
+    def gaps(self) -> NDArray[np.int64]:
+        """The pieces that could not be embedded."""
+        return np.flatnonzero(~self._is_known.view)
+
+    def similar(self, question: str, first_pieces: NDArray[np.int64]) -> NDArray[np.float32] | None:
+        """The cosine of each memory's best piece to a question; None where that can not be said.
+
+        Args:
+            question: see `unnamed`.
+            first_pieces: where the pieces of each memory begin.
+        """
+        if self._rows is None or not len(self._rows) or not question.strip():
             return None
-        return pooled(self.view @ (query / np.float32(length)).astype(np.float32), first_pieces)
+        vectors = self._embed([question])
+        if vectors is None or not vectors.any():
+            return None
+        return pooled(self._rows.similarities(vectors[0]), first_pieces)
 
-    def dump(self) -> dict[str, NDArray[np.float16]]:
+    def dump(self) -> dict[str, NDArray[Any]]:
         """All rows."""
-        return {"vectors": self.view.astype(np.float16)}
+        empty = np.empty((len(self), 0), np.float16)
+        return {
+            "vectors": empty if self._rows is None else self._rows.halves(),
+            "known": self._is_known.view,
+        }
+
+    def _fit(self) -> None:
+        """Rows of the kind that suits their number."""
+        kind = ExactRows if len(self) <= EXACT_COUNT else BitRows
+        if self._rows is not None and not isinstance(self._rows, kind):
+            self._rows = kind(self._rows.dimension, self._rows.halves())
+
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """A row of length 1 for each text; None, and `trouble`, if the embedder failed."""
+        try:
+            vectors = self._checked(self.embedder.embed(texts), len(texts))
+        except EmbedderError as error:
+            self.trouble = error
+            return None
+        self.trouble = None
+        return vectors
+
+    def _checked(self, vectors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+        expected = (count, vectors.shape[-1] if self._rows is None else self._rows.dimension)
+        if vectors.shape != expected or not np.isfinite(vectors).all():
+            problem = f"it gave {vectors.shape} numbers for {expected}, or some that are none"
+            raise EmbedderError(self.embedder.name, problem)
+        return normalised(vectors)
+
+
+def unnamed(query: str, names: Collection[str]) -> str:
+    """A question as it is embedded: as it was asked, without the names that are matched elsewhere.
+
+    A name draws every memory near that mentions it, and a question mark every question. The rest stays: models
+    of whole sentences lose without its small words, and tables of single words leave them out themselves.
+
+    Args:
+        query: any text.
+        names: folded words.
+    """
+    parts = [(part, words(part)) for part in query.split()]
+    kept = [part for part, said in parts if not said or not all(bare(word) in names for word in said)]
+    return " ".join(kept).rstrip("?\uff1f ")

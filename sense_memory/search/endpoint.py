@@ -60,13 +60,13 @@ class EndpointEmbedder:
     """
 
     def __init__(
-        self, kind: str, model: str, url: str, *, key: str | None = None, timeout: float = 30.0
+        self, kind: str, model: str, url: str, *, key: str | None = None, timeout: float = 10.0
     ) -> None:
         self._url = checked_url(url)
         self._kind, self._model, self._timeout = kind, model, timeout
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key is not None:
-            if not key.isascii() or not key.isprintable() or " " in key:
+            if not key.isascii() or not key.isprintable() or " " in key or "nsec1" in key.lower():
                 raise InvalidInput(f"{KEY_VARIABLE} holds what can not be a key; nothing was sent")
             self._headers["Authorization"] = f"Bearer {key}"
         self._dimension: int | None = None

@@ -15,7 +15,7 @@ import numpy as np
 from sense_memory.search import context, dates
 from sense_memory.search.calendar import DAY_SECONDS, Span
 from sense_memory.search.column import Column
-from sense_memory.search.embedding import Vectors
+from sense_memory.search.embedding import Meaning, unnamed
 from sense_memory.search.fusion import Levers
 from sense_memory.search.lexical import LexicalIndex, pack, unpack
 from sense_memory.search.postings import Postings
@@ -27,12 +27,13 @@ from sense_memory.search.vocabulary import Vocabulary
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
-    from sense_memory.search.embedding import Embedder
-    from sense_memory.search.query import Ask
+    from sense_memory.errors import EmbedderError
+    from sense_memory.search.embedders import Embedder
+    from sense_memory.search.ranking import Factors
 
 FORMAT: Final = 1  # of a dump; another layout has another number
 SPARE_ROWS: Final = 1_000  # rows left behind by changes, before they are cleared away
@@ -77,14 +78,30 @@ class MemoryIndex:
         self._shelf = Shelf()
         self._owners, self._lengths = Column(np.int32), Column(np.float32)
         self._session_lengths = Column(np.float64)
-        self._embedder = embedder
-        self._vectors = None if embedder is None else Vectors(embedder.dimensions)
+        self._meaning = None if embedder is None else Meaning(embedder)
 
     def __len__(self) -> int:
         return len(self._shelf.rows)
 
     def __contains__(self, ident: str) -> bool:
         return ident in self._shelf.rows
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words of all items, and of those that were there."""
+        return self._lexical.vocabulary
+
+    @property
+    def trouble(self) -> EmbedderError | None:
+        """Why the embedder failed when it was last asked; words went on alone. None if it did not."""
+        return None if self._meaning is None else self._meaning.trouble
+
+    def without_meaning(self) -> list[str]:
+        """The items that could not be embedded: put them again once the embedder works."""
+        if self._meaning is None:
+            return []
+        rows = np.unique(self._owners.view[self._meaning.gaps()])
+        return [self._shelf.ids[row] for row in rows[self._shelf.column("alive")[rows]].tolist()]
 
     def put(self, item: SearchItem) -> None:
         """Add an item, or replace the one with its id."""
@@ -104,8 +121,8 @@ class MemoryIndex:
             texts += [(part,) for part in parts]
             owned += [row] * len(parts)
         self._lexical.extend(texts)
-        if self._embedder is not None and self._vectors is not None:
-            self._vectors.extend(self._embedder.memories([text for (text,) in texts]))
+        if self._meaning is not None:
+            self._meaning.extend([text for (text,) in texts])
         self._owners.extend(owned)
         self._measure(first)
         if len(self._shelf) > 2 * len(self) + SPARE_ROWS:
@@ -130,6 +147,8 @@ class MemoryIndex:
         now: float | None = None,
         levers: Levers | None = None,
         explain: bool = True,
+        only: Callable[[str], bool] | None = None,
+        factors: Factors | None = None,
     ) -> list[SearchHit]:
         """The items that answer a question best.
 
@@ -140,6 +159,8 @@ class MemoryIndex:
             now: from when "last May" counts, seconds since 1970; by default the time of the latest item.
             levers: instead of those of the index.
             explain: whether the hits say why.
+            only: which ids may be found; asked once for each item there is.
+            factors: what the scores of some ids are multiplied by, each 0 to 1; 0 leaves an item out.
 
         Returns:
             Best first, ties by id; only items that the question has something to do with.
@@ -148,9 +169,12 @@ class MemoryIndex:
         if k <= 0 or not len(self):
             return []
         question = self._question(query, now, levers)
+        if only is not None:
+            allowed = np.fromiter(map(only, self._shelf.ids), np.bool_, len(self._shelf.ids))
+            question = replace(question, allowed=allowed)
         if not (question.scored or question.spans or question.only_speaker or question.dense is not None):
             return []
-        return rank(question, self._ground(), levers).hits(self._shelf.ids, k, explain)
+        return rank(question, self._ground(), levers).hits(self._shelf.ids, k, explain, factors)
 
     def _question(self, query: str, now: float | None, levers: Levers) -> Question:
         names: set[str] = set()
@@ -161,15 +185,14 @@ class MemoryIndex:
         wanted = resolve(ask, self._lexical.vocabulary, levers.spread)
         only_speaker = bool(names) and not ask.beginnings and ask.words.keys() <= names
         spans = self._spans(query, now) if levers.dates else []
-        dense = self._similar(ask) if levers.dense else None
+        dense = self._similar(query, names) if levers.dense else None
         return Question(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
 
-    def _similar(self, ask: Ask) -> NDArray[np.float32] | None:
+    def _similar(self, query: str, names: set[str]) -> NDArray[np.float32] | None:
         """How near every memory is to what is asked for; None where that can not be said."""
-        if self._embedder is None or self._vectors is None:
+        if self._meaning is None:
             return None
-        content = " ".join(word for word, weight in ask.words.items() if weight == 1)
-        similar = self._vectors.similar(self._embedder.query(content), self._shelf.column("first_piece"))
+        similar = self._meaning.similar(unnamed(query, names), self._shelf.column("first_piece"))
         return None if similar is None else np.where(self._shelf.column("alive"), similar, np.float32(0))
 
     def _spans(self, query: str, now: float | None) -> list[Span]:
@@ -219,8 +242,8 @@ class MemoryIndex:
         renumbered = np.cumsum(alive) - 1
         owners = renumbered[self._owners.view[pieces]]
         self._lexical.keep(pieces)
-        if self._vectors is not None:
-            self._vectors.keep(pieces)
+        if self._meaning is not None:
+            self._meaning.keep(pieces)
         self._owners = Column(np.int32, owners)
         self._lengths = Column(np.float32, self._lengths.view[rows])
         self._shelf.keep(rows, np.searchsorted(owners, np.arange(len(rows))))
@@ -237,9 +260,9 @@ class MemoryIndex:
         header = {"format": FORMAT, "shelf": names, "pieces": self.levers.pieces}
         header["vocabulary"] = self._lexical.vocabulary.dump()
         groups = [own, columns, self._lexical.fields[0].dump()]
-        if self._embedder is not None and self._vectors is not None:
-            header["embedder"] = self._embedder.name
-            groups.append(self._vectors.dump())
+        if self._meaning is not None:
+            header["embedder"] = self._meaning.embedder.name
+            groups.append(self._meaning.dump())
         return pack(header, groups)
 
     @classmethod
@@ -264,7 +287,7 @@ class MemoryIndex:
         own, columns, postings = groups[:3]
         self = cls(replace(levers or Levers(), pieces=header["pieces"]), embedder=embedder)
         if embedder is not None:
-            self._vectors = Vectors(embedder.dimensions, groups[3]["vectors"])
+            self._meaning = Meaning(embedder, groups[3])
         self._lexical.vocabulary = Vocabulary.load(header["vocabulary"])
         self._lexical.fields = (Postings.load(postings),)
         self._shelf = Shelf.load(header["shelf"], columns)

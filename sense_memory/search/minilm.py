@@ -61,7 +61,6 @@ class MiniLmEmbedder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.log_severity_level = 3  # its warnings would go to the terminal
-        options.enable_cpu_mem_arena = False  # else the longest text ever seen stays reserved
         self._session: Any = onnxruntime.InferenceSession(
             weights, options, providers=["CPUExecutionProvider"]
         )

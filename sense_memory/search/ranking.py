@@ -6,6 +6,7 @@ contributions, and the reasons of a hit are those summands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,7 +16,7 @@ from sense_memory.search import context, fusion
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +30,9 @@ SUM_SHARE: Final = (
 _DIGITS: Final = 5  # scores that agree to so many decimals are a tie
 _DATED_KEY: Final = 0.5  # what being told on a day asked for is worth when candidates are chosen
 _SPOKEN_KEY: Final = 0.2
+_STEP: Final = 64  # candidates that are asked for their factors at a time
+
+Factors = Callable[["Sequence[str]"], "Sequence[float]"]  # of some ids, each 0 to 1; 0 leaves one out
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class Question:
         only_speaker: whether nothing but the speaker was asked for.
         spans: the days meant.
         dense: similarity of every memory to the query, where there is an embedder.
+        allowed: which rows may be found; None for all.
     """
 
     scored: Sequence[Scored]
@@ -78,6 +83,7 @@ class Question:
     only_speaker: bool = False
     spans: Sequence[Span] = ()
     dense: NDArray[np.float32] | None = None
+    allowed: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +120,36 @@ class Ranking:
     rows: NDArray[np.int64]
     parts: Sequence[Part]
 
-    def hits(self, ids: Sequence[str], limit: int, is_explained: bool) -> list[SearchHit]:
+    def hits(
+        self, ids: Sequence[str], limit: int, is_explained: bool, factors: Factors | None = None
+    ) -> list[SearchHit]:
         """The best, best first; ties by id."""
         total = np.zeros(len(self.rows))
         for part in self.parts:
             total += part.values
-        keyed = [
-            (-round(float(total[at]), _DIGITS), ids[self.rows[at]], at) for at in fusion.best(total, limit)
-        ]
+        places = fusion.best(total, limit) if factors is None else np.argsort(-total, kind="stable")
+        keyed: list[tuple[float, str, int, float]] = []
+        step = len(places) if factors is None else _STEP + limit
+        for start in range(0, len(places), step or 1):
+            part_of = places[start : start + step]
+            if len(keyed) >= limit and total[part_of[0]] < -keyed[limit - 1][0]:
+                break  # no factor lifts what is left above what there is
+            names = [ids[row] for row in self.rows[part_of].tolist()]
+            shares = [1.0] * len(names) if factors is None else factors(names)
+            keyed += [
+                (-round(float(total[at]) * share, _DIGITS), name, at, share)
+                for at, name, share in zip(part_of.tolist(), names, shares, strict=True)
+                if total[at] * share > 0
+            ]
+            keyed.sort()
         return [
-            SearchHit(ident, -score, self._why(int(at)) if is_explained else ())
-            for score, ident, at in sorted(keyed)[:limit]
+            SearchHit(ident, -score, self._why(at, factor) if is_explained else ())
+            for score, ident, at, factor in keyed[:limit]
         ]
 
-    def _why(self, at: int) -> tuple[Reason, ...]:
+    def _why(self, at: int, factor: float) -> tuple[Reason, ...]:
         row = int(self.rows[at])
-        shares = [(part, round(float(part.values[at]), _DIGITS)) for part in self.parts]
+        shares = [(part, round(float(part.values[at]) * factor, _DIGITS)) for part in self.parts]
         found = [Reason(part.kind, part.detail(row), share) for part, share in shares if share > 0]
         return tuple(sorted(found, key=lambda reason: (-reason.share, reason.kind, reason.detail)))
 
@@ -228,6 +248,8 @@ def _candidates(
         key = key * (1 + spoken * np.float32(_SPOKEN_KEY))
         if question.only_speaker:
             key = key + spoken
+    if question.allowed is not None:
+        key = np.where(question.allowed, key, np.float32(0))
     return np.sort(fusion.best(key, fusion.CANDIDATES))
 
 

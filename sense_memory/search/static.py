@@ -7,15 +7,14 @@ A word costs a lookup once it was met, so a memory costs microseconds to embed.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import orjson
 
 from sense_memory.errors import MissingExtra
+from sense_memory.search.embedders import checked_file, normalised, package_folder, short_hash
 from sense_memory.search.query import stop_words
 from sense_memory.search.tokens import words
 
@@ -25,12 +24,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-NAME: Final = "wordllama-l2-supercat-256"
+_REQUIREMENT: Final = "wordllama==0.4.0.post1"
 _WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
+_WEIGHTS_SHA256: Final = "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
 _TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
+_TOKENIZER_SHA256: Final = "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
+NAME: Final = f"wordllama-l2-supercat-256:{short_hash(_WEIGHTS_SHA256)}"
 _TENSOR: Final = "embedding.weight"
 _BEGIN: Final = "\u2581"  # stands before every word in the table
 _NEVER: Final = 1 << 30
+_REMEMBERED_COUNT: Final = 200_000  # words whose pieces are remembered: some 40 MB, a large palace's
 
 
 class StaticEmbedder:
@@ -38,41 +41,36 @@ class StaticEmbedder:
 
     Raises:
         MissingExtra: the package that carries the table is not installed.
-        ValueError: its files are not what they were.
+        EmbedderError: its files are not those that were checked.
     """
 
-    name = NAME
+    name: Final = NAME
 
     def __init__(self) -> None:
-        spec = find_spec("wordllama")
-        if spec is None or not spec.submodule_search_locations:
+        folder = package_folder("wordllama")
+        if folder is None:
             raise MissingExtra("static", "sense-memory[static]")
-        folder = Path(next(iter(spec.submodule_search_locations)))
-        self._table = _tensor((folder / _WEIGHTS).read_bytes())
-        model = orjson.loads((folder / _TOKENIZER).read_bytes())["model"]
+        self._table = _tensor(checked_file(NAME, folder / _WEIGHTS, _WEIGHTS_SHA256, _REQUIREMENT))
+        raw = checked_file(NAME, folder / _TOKENIZER, _TOKENIZER_SHA256, _REQUIREMENT)
+        model = orjson.loads(raw)["model"]
         self._pieces: dict[str, int] = model["vocab"]
         self._ranks = {_pair(merge): rank for rank, merge in enumerate(model["merges"])}
         self._known: dict[str, list[int]] = {}
 
     @property
-    def dimensions(self) -> int:
+    def dimension(self) -> int:
         """Of every vector."""
         return int(self._table.shape[1])
 
-    def memories(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row for each text: the mean of its words without the stop words."""
-        found = np.zeros((len(texts), self.dimensions), np.float32)
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The direction of the mean of each text's words, without stop words unless there is nothing else."""
+        found = np.zeros((len(texts), self.dimension), np.float32)
         for row, text in enumerate(texts):
             spoken = words(text)
             stops = stop_words(spoken)
             if numbers := self._numbers([word for word in spoken if word not in stops] or spoken):
                 found[row] = self._table[numbers].sum(0, dtype=np.float32)
-        return found
-
-    def query(self, text: str) -> NDArray[np.float32]:
-        """The vector of the words of a query."""
-        total: NDArray[np.float32] = self._table[self._numbers(words(text))].sum(0, dtype=np.float32)
-        return total
+        return normalised(found)
 
     def _numbers(self, spoken: Sequence[str]) -> list[int]:
         known = self._known
@@ -92,6 +90,8 @@ class StaticEmbedder:
                 break
             at = ranks.index(best)
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        if len(self._known) >= _REMEMBERED_COUNT:
+            self._known.clear()
         numbers = self._known[word] = [self._pieces[part] for part in parts if part in self._pieces]
         return numbers
 

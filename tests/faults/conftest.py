@@ -25,7 +25,7 @@ from relays.faults import FaultyRelay
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.keys import parse_secret
-from sense_memory.relay import pool
+from sense_memory.relay import link
 
 
 _silent = logging.getLogger(f"{__name__}.library")  # the stage's own sockets: their frames are no leak
@@ -261,7 +261,7 @@ def clock() -> Clock:
 def _seldom_polls(request, monkeypatch):
     """Looking for other processes every two seconds is what an idle hour would mostly consist of."""
     if request.node.get_closest_marker("virtual_time"):
-        monkeypatch.setattr(pool, "POLL_SECONDS", 30.0)
+        monkeypatch.setattr(link, "POLL_SECONDS", 30.0)
 
 
 @pytest.fixture

@@ -221,6 +221,15 @@ class MoodySigner:
         return await self._signer.decrypt(payload, author)
 
 
+async def prune(store, stage):
+    """Some memories have faded meanwhile; the clock is set back for those that come after."""
+    stage.clock.advance(60 * 86_400)
+    try:
+        await store.persona_prune()
+    finally:
+        stage.clock.advance(-60 * 86_400)
+
+
 CALLS = {
     "remember": lambda store, stage: store.remember("k", stage.plaintext),
     "remember_many": lambda store, stage: store.remember_many([("k", "1"), ("l", "2")]),
@@ -239,10 +248,61 @@ CALLS = {
     "flush": lambda store, stage: store.flush(),
     "import_": lambda store, stage: store.import_(stage.folder / "export.jsonl"),
     "forget_entry": lambda store, stage: forget_entry(store),
+    "watch": lambda store, stage: watched(store),
+    "holdings": lambda store, stage: store.holdings(),
+    "persona_remember": lambda store, stage: store.persona_remember(*FACT, "there", stage.plaintext),
+    "persona_remember, linked": lambda store, stage: store.persona_remember(*FACT, "k", "new", [], ["there"]),
+    "persona_remember, superseding": lambda store, stage: store.persona_remember(
+        *FACT, "k", "Lisa lives in Rome"
+    ),
+    "persona_recall": lambda store, stage: store.persona_recall(*FACT, "there"),
+    "persona_recall, all": lambda store, stage: store.persona_recall(include_forgotten=True),
+    "persona_forget": lambda store, stage: store.persona_forget(*FACT, "there"),
+    "persona_connect": lambda store, stage: store.persona_connect("there", "other"),
+    "persona_disconnect": lambda store, stage: store.persona_disconnect("other", "third"),
+    "persona_dismiss": lambda store, stage: store.persona_dismiss("there", "other"),
+    "persona_contradict": lambda store, stage: store.persona_contradict("there", "other"),
+    "persona_domains": lambda store, stage: store.persona_domains(),
+    "persona_facets": lambda store, stage: store.persona_facets("people"),
+    "persona_stats": lambda store, stage: store.persona_stats(),
+    "persona_search": lambda store, stage: store.persona_search("there"),
+    "persona_compress": lambda store, stage: store.persona_compress(),
+    "persona_introspect": lambda store, stage: store.persona_introspect(),
+    "persona_prune": prune,
+    "persona_as_of": lambda store, stage: store.persona_as_of(stage.clock()),
+    "undo, persona": lambda store, stage: store.undo("people/facts/there"),
 }
 
 
-TOGETHER = {CALLS["remember_many"]: 2, CALLS["forget"]: 2}  # events of one transaction
+FACT = ("people", "facts")
+TOGETHER = {  # events of one transaction
+    CALLS["remember_many"]: 2,
+    CALLS["forget"]: 2,
+    CALLS["persona_remember, linked"]: 2,
+    CALLS["persona_remember, superseding"]: 2,
+    CALLS["persona_forget"]: 2,
+    CALLS["persona_connect"]: 2,
+    CALLS["persona_disconnect"]: 2,
+    CALLS["persona_dismiss"]: 2,
+    CALLS["persona_prune"]: 3,
+}
+
+
+async def furnish(store, stage):
+    """A palace: one memory twice written, two that are linked, one that can be contradicted."""
+    await store.persona_remember(*FACT, "there", "walks to work")
+    await store.persona_remember(*FACT, "there", "takes the train")
+    await store.persona_remember(*FACT, "third", stage.plaintext)
+    await store.persona_remember(*FACT, "other", "Lisa lives in Oslo", [], ["third"])
+
+
+async def watched(store):
+    """A watch that sees the store's own writing, and is told nothing of it."""
+    watch = store.watch()
+    try:
+        await store.remember("seen", "v")
+    finally:
+        await watch.aclose()
 
 
 async def forget_entry(store):
@@ -264,6 +324,7 @@ async def test_l06_no_open_transaction_is_left(stage, call):
                 await store.remember("there", f"{stage.plaintext} one")
                 await store.remember("there", f"{stage.plaintext} two")
                 await store.journal(stage.plaintext)
+                await furnish(store, stage)
                 head = store._ledger.head("sense-memory/there")
                 store._ledger.drafts.keep([(head.slot, head.event().content)], stage.clock())
             signer.left = step
@@ -312,6 +373,7 @@ async def test_l06_a_statement_that_fails_is_rolled_back_with_all_before_it(stag
                 await store.remember("there", f"{stage.plaintext} one")
                 await store.remember("there", f"{stage.plaintext} two")
                 await store.journal(stage.plaintext)
+                await furnish(store, stage)
                 head = store._ledger.head("sense-memory/there")
                 store._ledger.drafts.keep([(head.slot, head.event().content)], stage.clock())
                 await store.sync()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
 
 import pytest
 
 from relays.faults import FaultyRelay, ForgetAfterAck, Information, RateLimit, Record, Refuse, SwallowPublish
-from sense_memory import StorageFullError
+from sense_memory import RelayLimitWarning, StorageFullError
 from sense_memory.ledger.notes import Remark
 
 
@@ -304,3 +306,48 @@ async def test_p15_event_too_large_for_one_relay(stage, limit):
         shorter = await store.remember("long", stage.plaintext)
         assert (await stage.sync(store)).in_step
         assert {event["id"] for event in await stage.stored(small.upstream)} == {short, shorter}
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            {"max_message_length": 16_384},
+            r"takes messages of 16,384 bytes at most, and this is one of \d\d,\d{3}",
+        ),
+        (
+            {"max_content_length": 8_196},
+            r"takes contents of 8,196 characters at most, and this one has \d\d,\d{3}",
+        ),
+    ],
+)
+async def test_p15_what_a_relay_said_it_will_not_take_is_told_before_it_is_signed(stage, told, words):
+    """Known once it was reached: of that relay, for that memory. It is kept all the same, and goes elsewhere."""
+    async with (
+        stage.liar(Information({"limitation": told})) as small,
+        stage.relay() as large,
+        stage.store(small, large, ledger="k.db") as store,
+    ):
+        await store.remember("long", f"{stage.plaintext} " * 2_000)  # no relay was asked yet
+        await stage.sync(store)
+        calls = {
+            r"\(long\)": lambda text: store.remember("long", text),
+            r"\(a journal entry\)": store.journal,
+            r"\(people/facts/lisa\)": lambda text: store.persona_remember("people", "facts", "lisa", text),
+        }
+        for name, call in calls.items():
+            with pytest.warns(
+                RelayLimitWarning, match=f"{re.escape(small.url)} {words} {name}: it will"
+            ) as seen:
+                ident = await call(f"{stage.plaintext} " * 2_100)
+            assert (len(seen), stage.plaintext in str(seen[0].message)) == (1, False)
+            await stage.sync(store)
+            assert store.holders(ident) == {small.url: "refused", large.url: "acked"}
+            await call(stage.plaintext)  # short: no warning, which would be an error here
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(RelayLimitWarning):
+                await store.remember("new", f"{stage.plaintext} " * 2_100)
+        assert (
+            await store.recall("new") is None
+        )  # whoever makes warnings errors is told before anything is signed

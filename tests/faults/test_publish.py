@@ -12,7 +12,7 @@ import pytest
 from relays.faults import FaultyRelay, LieInOk, NoEose, Record, Refuse, SwallowPublish
 from sense_memory import NotSynced, StorageFullError
 from sense_memory.reader import Reader
-from sense_memory.relay import dialling, pool
+from sense_memory.relay import dialling, link
 from sense_memory.relay.sync import RelaySync
 
 
@@ -234,7 +234,7 @@ print(asyncio.run(main(**json.load(sys.stdin))))
 
 async def test_what_another_process_writes_is_sent_by_the_one_that_holds_the_store(stage, monkeypatch):
     """Its waits are bounds, not measures: a busy machine takes its time with a process and with what has to be on disk."""
-    monkeypatch.setattr(pool, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(link, "POLL_SECONDS", 0.05)
     record = Record()
     async with (
         stage.liar(record) as liar,

@@ -9,6 +9,7 @@ import pytest
 
 from relays.faults import Inject, Record, Refuse
 from sense_memory import ClockSkewError, InvalidInput
+from sense_memory.palace.lifecycle import current_relevance, state_at
 
 
 class Witness:
@@ -238,6 +239,35 @@ async def test_t07_leap_and_dst_do_not_matter(stage, zone, monkeypatch):
                 (memory,) = await store.as_of(moment + 1)
                 assert memory.value == f"{stage.plaintext} {half_hour}"
             assert (await stage.sync(store)).in_step
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize(
+    "zone", ["America/New_York", "Pacific/Apia", "Antarctica/Troll", "Asia/Kathmandu", "UTC"]
+)
+async def test_t07_a_memory_decays_by_seconds_since_1970_wherever_its_machine_is(stage, zone, monkeypatch):
+    """Twelve times a month across both switches of the clocks, on a machine that also travels: the spec's curve."""
+    try:
+        async with stage.store() as store:
+            stage.clock.now = begun = 1_793_400_000.0  # some days before New York's hour that comes twice
+            await store.persona_remember("people", "facts", "lisa", stage.plaintext, ["art"])
+            for month in range(7):
+                monkeypatch.setenv("TZ", "UTC" if month % 2 else zone)
+                time.tzset()
+                for step in range(12):
+                    days = month * 30 + step * 2.5
+                    stage.clock.now = begun + days * 86_400
+                    (memory,) = await store.persona_recall(include_forgotten=True)
+                    relevance = 0.5 ** (days / 30)
+                    assert current_relevance(memory, stage.clock()) == pytest.approx(relevance, rel=1e-12)
+                    assert memory.state == state_at(relevance)
+                    (hit,) = await store.persona_search("art") if relevance >= 0.1 else (None,)
+                    assert hit is None or hit.score == pytest.approx(2 * relevance, rel=1e-5)
+            await store.persona_prune()
+            (pruned,) = await store.persona_recall(include_forgotten=True)
+            assert (pruned.state, pruned.dissolved_at) == ("dissolved", stage.clock())
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -9,7 +9,7 @@ import pytest
 
 from relays.faults import CloseEvery, FaultyRelay, NoEose, Record
 from sense_memory import watching as watching_module
-from sense_memory.relay import pool
+from sense_memory.relay import link
 from sense_memory.relay.connection import RelayConnection
 
 
@@ -112,7 +112,7 @@ async def test_a_quiet_hour_after_a_burst_fetches_it_seldom_where_the_relay_does
     stage, monkeypatch
 ):
     """Each pass in vain puts off the next one; one that somebody asks for, and what is written, comes at once."""
-    monkeypatch.setattr(pool, "VAIN_EVENT_SECONDS", 1.0)
+    monkeypatch.setattr(link, "VAIN_EVENT_SECONDS", 1.0)
     async with (
         stage.relay() as behind,
         FaultyRelay(behind.url, record := Record()) as relay,

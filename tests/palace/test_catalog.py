@@ -86,6 +86,31 @@ def test_listing_does_not_change_what_was_written():
     assert catalog.ranked(NOW)[0] is listed
 
 
+@given(moves, moves)
+def test_a_listing_that_was_asked_for_before_follows_what_comes_and_goes(first, then):
+    catalog, oracle = played(first)
+    (
+        catalog.ranked(NOW),
+        catalog.ranked(NOW, "a"),
+        catalog.ranked(NOW, "a", "b"),
+        catalog.ranked(NOW, None, "b"),
+    )
+    for what, domain, facet, key, days in then:
+        item = memory(domain, facet, key, days)
+        if what == "put":
+            catalog.put(item)
+            oracle[item.path] = item
+        else:
+            catalog.drop(item.path)
+            oracle.pop(item.path, None)
+    fresh = Catalog()
+    for item in oracle.values():
+        fresh.put(item)
+
+    for where in ((None, None), ("a", None), ("a", "b"), (None, "b")):
+        assert catalog.ranked(NOW, *where) == fresh.ranked(NOW, *where)
+
+
 def test_thousands_fit_and_keep_their_order():
     catalog = Catalog()
     for number in range(3_000):

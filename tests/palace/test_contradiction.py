@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory
+from sense_memory.palace import contradiction
 from sense_memory.palace.contradiction import ACT_BOUND, MAX_CANDIDATES_COUNT, Claims, compare, pairs
 
 
@@ -406,3 +407,15 @@ def test_a_reason_stays_short_and_on_one_line():
     assert found is not None
     assert len(found.reason) < 200
     assert found.reason.isprintable()
+
+
+def test_a_look_over_a_large_palace_reads_the_newest_only_and_says_so(monkeypatch):
+    homes = [
+        memory("Lisa lives in Berlin", "lisa-home", created_at=1.0),
+        memory("Lisa lives in Lisbon", "lisa-city", created_at=2.0),
+    ]
+    monkeypatch.setattr(contradiction, "MAX_READ_COUNT", 2)
+    assert [found.new for found in pairs(homes, 5).verdicts] == [homes[1].path]
+    assert not pairs(homes, 5).bounded
+    found = pairs([*homes, memory("Ruca is a dog", "ruca", created_at=3.0)], 5)
+    assert (found.verdicts, found.bounded) == ((), True)

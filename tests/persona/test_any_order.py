@@ -114,7 +114,9 @@ class Oracle:
 
     def wrote(self, ident, key, value, second, known):
         """A device said a value, and had these values in its ledger."""
-        self.replaced |= {other for other, (where, old, _) in self.said.items() if where == key and old in known}
+        self.replaced |= {
+            other for other, (where, old, _) in self.said.items() if where == key and old in known
+        }
         self.said[ident] = key, value, second
 
     def forgot(self, key, second):
@@ -319,7 +321,9 @@ class World:
             assert store.integrity() == []
             for key in KEYS:
                 told = {version.value for version in await store.history(f"people/facts/{key}")}
-                assert told - {None} <= {value for where, value, _ in self.oracle.said.values() if where == key}
+                assert told - {None} <= {
+                    value for where, value, _ in self.oracle.said.values() if where == key
+                }
         views = [
             (
                 await store.persona_stats(),
@@ -376,7 +380,8 @@ async def served(url, store):
         while (frame := json.loads(await socket.recv()))[0] != "EOSE":
             if frame[0] == "EVENT":
                 fields = json.loads(await store._signer.decrypt(frame[2]["content"], store.public_key))
-                if fields.get("value") != "":  # else a stray: forgotten, then touched by who did not know; emptied
+                is_stray = fields.get("value") == ""  # forgotten, then touched by who did not know; emptied
+                if not is_stray:
                     found[frame[2]["tags"][0][1]] = frame[2]["id"]
         return found
 

@@ -65,6 +65,13 @@ FIGURES = {
         "sense-memory palace search, 50, one process, best",
         "memory of a palace, 50 open and indexed",
     },
+    "searching": {
+        "MemoryIndex.search among 50, p50",
+        "MemoryIndex.search among 50, p95",
+        "search among 50, p50",
+        "search among 50, p95",
+        "sense-memory search, 50, one process, best",
+    },
 }
 
 

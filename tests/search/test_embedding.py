@@ -1,34 +1,27 @@
-"""Meaning beside words: the seam for embedders, and the table that one of them reads."""
+"""Meaning beside words: the seam for embedders, and what happens where one fails."""
 
 from __future__ import annotations
 
-import sys
-from importlib.util import find_spec
-
 import numpy as np
-import orjson
 import pytest
 
-from sense_memory.errors import MissingExtra
-from sense_memory.search.embedding import Vectors
+from sense_memory.errors import EmbedderError
+from sense_memory.search.embedding import unnamed
 from sense_memory.search.fusion import Levers
 from sense_memory.search.index import MemoryIndex, SearchItem
-from sense_memory.search.static import StaticEmbedder
+from sense_memory.search.rows import BitRows, ExactRows
 
 
 class Pets:
     """An embedder that knows two things: how much a text is about animals, and how much about cars."""
 
     name = "pets-1"
-    dimensions = 2
+    dimension = 2
     _MEANS = ({"dog", "puppy", "cat", "kitten"}, {"car", "engine", "wheel"})
 
-    def memories(self, texts):
-        return np.array([self.query(text) for text in texts], np.float32).reshape(-1, 2)
-
-    def query(self, text):
-        words = set(text.lower().split())
-        return np.array([len(words & meant) for meant in self._MEANS], np.float32)
+    def embed(self, texts):
+        said = [set(text.lower().split()) for text in texts]
+        return np.array([[len(words & meant) for meant in self._MEANS] for words in said], np.float32)
 
 
 TEXTS = ("we have a puppy", "the engine broke", "hello", "a dog and a car")
@@ -72,85 +65,91 @@ def test_an_index_of_another_embedder_is_refused(pets):
         MemoryIndex.load(MemoryIndex().dump(), embedder=Pets())
 
 
-def test_vectors_are_compared_by_direction_only():
-    vectors = Vectors(2)
-    vectors.extend(np.array([[3, 0], [0, 0.1], [1, 1]], np.float32))
-    firsts = np.arange(3)
-    similar = vectors.similar(np.array([5, 0], np.float32), firsts)
-    assert similar == pytest.approx([1, 0, 0.7071], abs=1e-3)
-    assert vectors.similar(np.zeros(2, np.float32), firsts) is None
-    assert Vectors(2).similar(np.ones(2, np.float32), firsts[:0]) is None
+# ── An embedder that fails, many pieces, and what a question is embedded as ─────────────
 
 
-# ── The table ───────────────────────────────────────────────────────────────────────────
+class Moody(Pets):
+    """Works until it is told not to."""
 
-PIECES = [
-    "<unk>",
-    "\u2581",
-    "d",
-    "o",
-    "g",
-    "s",
-    "do",
-    "\u2581do",
-    "\u2581dog",
-    "c",
-    "a",
-    "t",
-    "ca",
-    "\u2581ca",
-]
-MERGES = ["d o", "\u2581 do", ["\u2581do", "g"], "c a", "\u2581 ca"]
+    def __init__(self):
+        self.answer, self.asked = None, []
+
+    def embed(self, texts):
+        self.asked += texts
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return super().embed(texts) if self.answer is None else self.answer
 
 
 @pytest.fixture
-def table(tmp_path, monkeypatch):
-    """A package of the same layout as the real one, with a table of a few pieces."""
-    folder = tmp_path / "wordllama"
-    for name in ("weights", "tokenizers"):
-        (folder / name).mkdir(parents=True)
-    (folder / "__init__.py").write_text("raise ImportError('its code must not run')")
-    values = np.eye(len(PIECES), dtype="<f2")
-    spec = {"dtype": "F16", "shape": list(values.shape), "data_offsets": [0, values.nbytes]}
-    header = orjson.dumps({"embedding.weight": spec})
-    raw = len(header).to_bytes(8, "little") + header + values.tobytes()
-    (folder / "weights/l2_supercat_256.safetensors").write_bytes(raw)
-    model = {"model": {"vocab": {piece: number for number, piece in enumerate(PIECES)}, "merges": MERGES}}
-    (folder / "tokenizers/l2_supercat_tokenizer_config.json").write_bytes(orjson.dumps(model))
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delitem(sys.modules, "wordllama", raising=False)
-    return StaticEmbedder()
+def moody():
+    return Moody()
 
 
-def pieces_of(vector):
-    return {PIECES[at]: int(count) for at, count in enumerate(vector) if count}
-
-
-def test_words_are_cut_into_pieces_as_they_were_merged(table):
-    assert table.dimensions == len(PIECES)
-    assert pieces_of(table.query("dog")) == {"\u2581dog": 1}
-    assert pieces_of(table.query("Dogs")) == {"\u2581dog": 1, "s": 1}
-    assert pieces_of(table.query("cat dog")) == {"\u2581ca": 1, "t": 1, "\u2581dog": 1}
-    assert pieces_of(table.query("x?")) == {"\u2581": 1}
-
-
-def test_memories_are_their_words_without_stop_words(table):
-    rows = table.memories(["the dog and a cat", "", "the"])
-    assert pieces_of(rows[0]) == {"\u2581ca": 1, "t": 1, "\u2581dog": 1}
-    assert not rows[1].any()
-
-
-def test_without_the_package_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("sense_memory.search.static.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"sense-memory\[static\]"):
-        StaticEmbedder()
-
-
-@pytest.mark.skipif(find_spec("wordllama") is None, reason="the extra `static` is not installed")
-def test_the_real_table_knows_that_a_puppy_is_a_dog(found):
-    index = MemoryIndex(embedder=StaticEmbedder())
-    texts = ("I adopted a puppy", "My car broke down", "We ate pizza in Rome")
-    index.put_many(SearchItem(str(place), text) for place, text in enumerate(texts))
+@pytest.mark.parametrize(
+    "answer",
+    [
+        EmbedderError("pets-1", "it sleeps"),
+        np.full((1, 2), np.nan, np.float32),
+        np.ones((1, 3), np.float32),
+        np.ones((7, 2), np.float32),
+        np.ones(2, np.float32),
+    ],
+)
+def test_what_can_not_be_embedded_is_found_by_its_words(moody, found, answer):
+    index = MemoryIndex(embedder=moody)
+    index.put(SearchItem("0", "we have a puppy"))
+    moody.answer = answer
+    index.put(SearchItem("1", "a kitten sleeps"))
+    assert index.trouble is not None
+    assert index.without_meaning() == ["1"]
+    assert found(index, "sleeps") == ["1"]
+    moody.answer = None
     assert found(index, "dog") == ["0"]
-    assert found(index, "vehicle trouble") == ["1"]
-    assert found(index, "Italian food") == ["2"]
+    assert index.trouble is None
+    index.put(SearchItem("1", "a kitten sleeps"))
+    assert index.without_meaning() == []
+    assert sorted(found(index, "dog")) == ["0", "1"]
+
+
+def test_gaps_survive_a_dump_and_clearing_away(moody, found):
+    index = MemoryIndex(embedder=moody)
+    moody.answer = EmbedderError("pets-1", "it sleeps")
+    index.put_many(SearchItem(str(place), text) for place, text in enumerate(TEXTS))
+    index.drop("1")
+    moody.answer = None
+    index.put(SearchItem("4", "my kitten"))
+    loaded = MemoryIndex.load(index.dump(), embedder=moody)
+    assert loaded.without_meaning() == index.without_meaning() == ["0", "2", "3"]
+    for each in (index, loaded):
+        assert found(each, "cat") == ["4"]
+
+
+def test_more_pieces_than_are_all_compared_answer_alike(moody, found, monkeypatch):
+    def searched(count):
+        monkeypatch.setattr("sense_memory.search.embedding.EXACT_COUNT", count)
+        index = MemoryIndex(embedder=moody)
+        for start in range(0, 60, 20):
+            texts = [TEXTS[place % 4] for place in range(start, start + 20)]
+            index.put_many(SearchItem(f"{start + place}", text) for place, text in enumerate(texts))
+        loaded = MemoryIndex.load(index.dump(), embedder=moody)
+        answers = [index.search(query, 60) for query in ("puppy", "wheel", "hello")]
+        assert [loaded.search(query, 60) for query in ("puppy", "wheel", "hello")] == answers
+        return type(index._meaning._rows), answers
+
+    exact, signs = searched(1_000), searched(30)
+    assert (exact[0], signs[0]) == (ExactRows, BitRows)
+    assert exact[1] == signs[1]
+
+
+def test_a_question_is_embedded_as_asked_without_the_names_matched_elsewhere(moody):
+    index = MemoryIndex(embedder=moody)
+    index.put(SearchItem("0", "we have a puppy", speaker="Lisa"))
+    moody.asked.clear()
+    index.search("What is the name of Lisa's dog?")
+    index.search("Lisa")
+    index.search("  ")
+    assert moody.asked == ["What is the name of dog"]
+    assert unnamed("Is that what Lisa said?", {"lisa"}) == "Is that what said"
+    assert unnamed("As it stands?!", ()) == "As it stands?!"
+    assert unnamed("¿Qué? 何ですか\uff1f", ()) == "¿Qué? 何ですか"

@@ -6,6 +6,7 @@ or after it.
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 
@@ -22,6 +23,7 @@ from sense_memory.interfaces.cli import (
     past,
     portable,
     relays,
+    searching,
     syncing,
 )
 from sense_memory.interfaces.cli.program import app
@@ -29,8 +31,10 @@ from sense_memory.interfaces.cli.program import app
 
 __all__ = [
     "app", "backup", "completion", "doctor", "drafts", "journal", "keys", "live", "main", "memories",
-    "palace", "past", "portable", "relays", "syncing",
+    "palace", "past", "portable", "relays", "searching", "syncing",
 ]  # fmt: skip
+
+_OBJECTS = 200_000  # new ones before garbage is looked for: a command that opens a whole palace makes as many
 
 
 def main() -> None:
@@ -42,4 +46,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
             stream.reconfigure(errors="backslashreplace")  # else a single "…" would end the program
+    gc.set_threshold(_OBJECTS)
     app(prog_name="sense-memory")

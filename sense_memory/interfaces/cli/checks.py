@@ -17,6 +17,7 @@ from sense_memory.errors import RelayError, SenseMemoryError
 from sense_memory.interfaces.cli.invocation import password_prompt
 from sense_memory.interfaces.cli.syncing import LOCAL, survival
 from sense_memory.interfaces.cli.text import age, local_time, quantity
+from sense_memory.ledger.database import library_version
 from sense_memory.relay.holdings import Holding, Method
 from sense_memory.settings import Settings, find_secret, ledger_path
 
@@ -37,6 +38,7 @@ OPEN_SECONDS: Final = 5.0
 DOUBT_SECONDS: Final = 2.0  # for a relay that may not know the question at all
 CLOSE_SECONDS: Final = 1.0
 CLOCK_SLACK_SECONDS: Final = 300
+SOUND_SQLITE: Final = (3, 51, 3)  # without the WAL-reset bug (sqlite.org/wal.html)
 NO_EARLIER: Final = 1_735_689_600  # 2025-01-01: before it, this program did not exist
 
 
@@ -67,7 +69,7 @@ async def examine(invocation: Invocation) -> tuple[list[Check], list[Holding]]:
     status = None
     if signer is not None:
         checks, status = await check_ledger(settings, signer)
-        found += checks
+        found += [*checks, *check_sqlite(library_version())]
     if not settings.relays:
         found.append(Check("relays", State.WARN, "none are configured: everything is on this machine only"))
     lines = {relay.url: relay for relay in status.relays} if status else {}
@@ -118,6 +120,21 @@ async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Ch
     if mode & 0o077:
         checks.append(Check("ledger", State.WARN, f"others could read it (mode {mode:04o}); it is 0600 now"))
     return checks, status
+
+
+def check_sqlite(version: tuple[int, int, int]) -> list[Check]:
+    """A line where the SQLite library is one that can damage a file which several processes share."""
+    if version >= SOUND_SQLITE:
+        return []
+    return [
+        Check(
+            "sqlite",
+            State.WARN,
+            f"version {_dotted(version)} has a rare fault, mended in {_dotted(SOUND_SQLITE)}: a file that several "
+            "processes write to can be damaged while its write-ahead log is folded in. sense-memory does that from "
+            "one process at a time; let no other program write to the ledger, and update Python or SQLite",
+        )
+    ]
 
 
 async def check_relay(url: str, line: RelayStatus | None) -> Check:
@@ -250,6 +267,10 @@ def check_clock(status: Status | None, now: float) -> Check:
             "check the clocks of both",
         )
     return Check("clock", State.OK, f"reads {local_time(now)}, and nothing here is dated later")
+
+
+def _dotted(version: tuple[int, int, int]) -> str:
+    return ".".join(map(str, version))
 
 
 def _mode(path: Path) -> int:

@@ -19,6 +19,7 @@ import typer
 from sense_memory.errors import SenseMemoryError
 from sense_memory.interfaces.cli.invocation import JsonOption, of
 from sense_memory.interfaces.cli.pages import ends, first_sentence
+from sense_memory.interfaces.cli.palace.shapes import Shown
 from sense_memory.interfaces.cli.program import SETUP, SHARED, app
 from sense_memory.interfaces.cli.text import as_json
 
@@ -45,6 +46,7 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
+_CHOICES: Final = {"SHELL": Shell, "STATE": Shown}  # by what stands for the value on a help page
 _SCRIPTS: Final = {
     Shell.BASH: r"""
 _sense_memory_complete() {
@@ -227,9 +229,8 @@ class _Offer:
         """The values that an option or an argument may have, as far as that is cheap to know."""
         if param.metavar in _PATHS:
             return [(FILES, "")]
-        choices = getattr(param.type, "choices", None)
-        if choices is not None:
-            return [(str(getattr(choice, "value", choice)), "") for choice in choices]
+        if param.metavar in _CHOICES:
+            return [(choice.value, "") for choice in _CHOICES[param.metavar]]
         if param.name == "agent":
             return [(agent, "an agent of this machine") for agent in _agents(self._settings())]
         if param.name == "relay" or self._path == ["relays", "remove"]:

@@ -35,7 +35,7 @@ SETUP = "Key and health"
 
 _ORDER = (  # of `--help`: what one needs first stands first
     *("init", "doctor"),
-    *("remember", "recall", "forget", "list", "history", "as-of", "undo", "journal", "recent"),
+    *("remember", "recall", "search", "forget", "list", "history", "as-of", "undo", "journal", "recent"),
     *("drafts", "refresh"),
     *("palace",),
     *("sync", "watch", "status", "relays", "relay"),

@@ -1,6 +1,7 @@
 """A moment as people write it: "2027-01-15", "2027-01-15 08:00", "2 days ago", "3h". Pure: now is a parameter.
 
-What is told roughly means its end: a day with all that happened on it, a minute as `history` shows it.
+What is told roughly means its end (a day with all that happened on it, a minute as `history` shows it), or its
+beginning where that is asked for.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ _relative = re.compile(r"([0-9]{1,9})\s*([a-z]+?)s?(?:\s+ago)?", re.IGNORECASE).
 _time_of_day = re.compile(r"[T ]([0-9:]+)(?:[.,]([0-9]+))?").search
 
 
-def moment(text: str, now: float) -> float:
+def moment(text: str, now: float, *, begins: bool = False) -> float:
     """A moment in seconds since 1970, never later than now.
 
     Args:
         text: ISO 8601 (without an offset: this machine's time zone), how long ago with or without "ago" (a
             month has 30 days, a year 365), or "now".
         now: seconds since 1970.
+        begins: what is told roughly means its beginning.
 
     Raises:
         InvalidInput: something else, or a moment that has not come yet.
@@ -52,7 +54,7 @@ def moment(text: str, now: float) -> float:
         problem = f'{text!r} is no time; give one such as 2027-01-15, "2027-01-15 08:00", "2 days ago" or 3h'
     else:
         if begin <= now:
-            return min(math.nextafter(end, begin), now)
+            return begin if begins else min(math.nextafter(end, begin), now)
         problem = f"{text!r} has not come yet"
     raise InvalidInput(problem)
 

@@ -13,7 +13,8 @@ from sense_memory.interfaces.cli.checks import State, check_clock, check_holding
 
 
 def states(found):
-    return {check["name"]: check["state"] for check in found["checks"]}
+    """By check its state; what SQLite this machine has is a test of its own."""
+    return {check["name"]: check["state"] for check in found["checks"] if check["name"] != "sqlite"}
 
 
 def finding(found, name):
@@ -42,7 +43,7 @@ def test_the_table_has_a_line_for_each_check(agent, ledger, monkeypatch):
 
     lines = agent("doctor").stdout.splitlines()
 
-    assert [line.split()[:2] for line in lines[1:]] == [
+    assert [line.split()[:2] for line in lines[1:] if not line.startswith("sqlite")] == [
         ["key", "ok"],
         ["ledger", "ok"],
         ["relays", "warn"],
@@ -178,6 +179,29 @@ def test_the_clock_is_shown_to_be_compared_with_another(agent, ledger):
     shown = finding(agent.json("doctor"), "clock")
 
     assert re.fullmatch(r"reads \d{4}-\d\d-\d\d \d\d:\d\d, and nothing here is dated later", shown)
+
+
+# ── The SQLite library ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("version", [(3, 40, 1), (3, 51, 2), (3, 9, 0)])
+def test_l05_an_sqlite_that_can_damage_a_shared_ledger_is_warned_about(agent, ledger, monkeypatch, version):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+
+    found = agent.json("doctor")
+
+    assert [check["state"] for check in found["checks"] if check["name"] == "sqlite"] == ["warn"]
+    shown = finding(found, "sqlite")
+    for word in (".".join(map(str, version)), "3.51.3", "write-ahead log", "one process at a time", "update"):
+        assert word in shown
+    assert found["ok"] is True
+
+
+@pytest.mark.parametrize("version", [(3, 51, 3), (3, 52, 0), (4, 0, 0)])
+def test_l05_a_sound_sqlite_needs_no_line(agent, ledger, monkeypatch, version):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+
+    assert "sqlite" not in {check["name"] for check in agent.json("doctor")["checks"]}
 
 
 # ── What relays hold ────────────────────────────────────────────────────────────────────

@@ -144,11 +144,11 @@ def test_a_memory_that_is_long_gone_has_now_at_the_end():
 def test_labels_that_would_touch_are_left_out():
     row = drawn(memory(ago=1, relevance=0.05, halflife_days=1.0))[9]
 
-    assert row.split() == ["0.3", "0.01"]
+    assert row.split() == ["0.1", "0.01"]
 
 
 def test_connections_lift_the_top():
-    assert drawn(memory(connections=("a/b/c", "a/b/d")))[0].startswith("  1.2 ┤█")
+    assert drawn(memory(connections=("a/b/c", "a/b/d")))[0].startswith("  1.2 ┤▆")
 
 
 @pytest.mark.parametrize("width", [20, 40, 79, 119])
@@ -242,7 +242,7 @@ def test_a_report_without_findings_says_so_and_what_can_not_be_told():
 
 def test_what_can_not_be_undone_stands_last_in_a_plan():
     report = PruneReport.dry(
-        plan([memory("a/b/fading", ago=40).changed(state=State.ACTIVE),
+        plan([memory("a/b/fading", ago=60).changed(state=State.ACTIVE),
               memory("a/b/due", ago=400, dissolved_at=NOW - 40 * DAY)], NOW)
     )  # fmt: skip
 

@@ -55,7 +55,7 @@ app.add_typer(
         "sense-memory palace --domain people --all",
         "# What is about to be forgotten:",
         "sense-memory palace --state fading --state forgotten",
-        'sense-memory palace remember people/facts/lisa "artist, teaches workshops" --theme art',
+        'sense-memory palace remember people/facts/lisa "artist, teaches workshops"',
     ),
 )
 

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 @command(
     INSIGHTS,
-    'sense-memory palace remember people/facts/lisa "artist, teaches workshops" --theme art --theme teaching',
-    "# A belief that one is not sure of, and that fades faster:",
-    'sense-memory palace remember self/beliefs/tests "Small tests pay off." --confidence 0.7 --halflife 10',
-    "sense-memory palace remember skills/procedures/deploy --connect people/facts/lisa < notes.md",
+    'sense-memory palace remember people/facts/lisa "artist, teaches" --theme art',
+    "# A belief that one is not sure of:",
+    'sense-memory palace remember self/beliefs/tea "It helps." --confidence 0.6',
+    "sense-memory palace remember skills/procedures/ship --halflife 90 < notes.md",
     codes={3: "kept here, but fewer relays than --require-acks have it"},
 )
 def remember(

@@ -1,0 +1,128 @@
+"""What one search over everything costs: through the index alone, through the store, and as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import statistics
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from sense_memory import MemoryIndex, MemoryStore, SearchItem
+
+from .figure import Figure, Rule
+from .insights import insights, queries
+from .stage import best_in_turn
+from .starting import LIBRARIES, home_of, output_of, timed
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from .stage import Stage
+
+_SEARCHES_COUNT: Final = 300
+_ENTRIES_COUNT: Final = 200  # of the journal, beside the palace
+_STARTS_COUNT: Final = 5  # processes; the best of them counts
+_DAY: Final = 86_400.0
+
+
+def measure(stage: Stage) -> list[Figure]:
+    """The figures of searching."""
+    asked = queries(stage.seed, stage.count, _SEARCHES_COUNT)
+    path = _copy(stage)
+    asyncio.run(_write_journal(stage, path))
+    return [*_index(stage, asked), *_store(stage, path, asked), _command(stage, path, asked[0])]
+
+
+def _index(stage: Stage, asked: Sequence[str]) -> list[Figure]:
+    stage.say(f"an index of {stage.count:,}")
+    index = MemoryIndex()
+    texts = (f"{fields['key']} {fields['value']}" for fields in insights(stage.seed, stage.count, 0.0))
+    index.put_many(SearchItem(str(number), text, number * _DAY / 40) for number, text in enumerate(texts))
+    times = sorted(_seconds(partial(index.search, query)) for query in asked)
+    return _figures(stage, f"MemoryIndex.search among {stage.count:,}", times, (1.0, 2.0))
+
+
+def _store(stage: Stage, path: Path, asked: Sequence[str]) -> list[Figure]:
+    stage.say(f"search among {stage.count:,}, warm")
+    times = sorted(asyncio.run(_search_each(stage, path, asked)))
+    return _figures(stage, f"search among {stage.count:,}", times, (3.0, 6.0))
+
+
+def _figures(stage: Stage, name: str, times: Sequence[float], limits: tuple[float, float]) -> list[Figure]:
+    scores = np.random.default_rng(stage.seed).random(stage.count)
+    floor = statistics.median(
+        _seconds(lambda: np.argpartition(scores, -min(10, stage.count))) for _ in range(20)
+    )
+    share = max(1.0, stage.count / 10_000)
+    values = {"p50": times[len(times) // 2], "p95": times[len(times) * 95 // 100]}
+    return [
+        Figure(
+            f"{name}, {which}",
+            "ms",
+            value * 1e3,
+            floor * 1e3,
+            "the ten highest of as many scores",
+            Rule.AT_MOST,
+            limit * share,
+        )
+        for (which, value), limit in zip(values.items(), limits, strict=True)
+    ]
+
+
+def _command(stage: Stage, path: Path, query: str) -> Figure:
+    stage.say("sense-memory search, as a process")
+    home = {"SENSE_MEMORY_HOME": str(home_of(stage, path))}
+    command = ["-m", "sense_memory", "search", query]
+    output_of(command, home)  # whoever searches first leaves the index behind
+    value, floor = best_in_turn(
+        max(stage.repeat, _STARTS_COUNT),
+        lambda: timed(command, home),
+        lambda: timed(["-c", f"import typer, rich.console, numpy, {LIBRARIES}"], {}),
+    )
+    return Figure(
+        f"sense-memory search, {stage.count:,}, one process, best",
+        "s",
+        value,
+        floor,
+        "an interpreter that imports the libraries and exits",
+        Rule.AT_MOST,
+        0.8 * max(1.0, stage.count / 10_000),
+    )
+
+
+def _copy(stage: Stage) -> Path:
+    path, palace = stage.path("searched"), stage.palace()
+    for file in palace.parent.glob(f"{palace.name}*"):
+        shutil.copy(file, path.with_name(path.name + file.name.removeprefix(palace.name)))
+    return path
+
+
+async def _write_journal(stage: Stage, path: Path) -> None:
+    async with MemoryStore(stage.signer, ledger=path, background=False) as store:
+        for fields in insights(stage.seed + 2, _ENTRIES_COUNT, 0.0):
+            await store.journal(fields["value"])
+
+
+async def _search_each(stage: Stage, path: Path, asked: Sequence[str]) -> list[float]:
+    times, found = [], 0
+    async with MemoryStore(stage.signer, ledger=path, background=False) as store:
+        await store.search(asked[0])
+        for query in asked:
+            begun = time.perf_counter()
+            found += len(await store.search(query))
+            times.append(time.perf_counter() - begun)
+    if not found:
+        raise RuntimeError("nothing is found")
+    return times
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun

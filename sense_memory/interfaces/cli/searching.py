@@ -1,0 +1,117 @@
+"""`search`: one question to everything that is kept, palace, journal and flat memories."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sense_memory.interfaces.cli.invocation import JsonOption, of
+from sense_memory.interfaces.cli.memories import warn_if_incomplete
+from sense_memory.interfaces.cli.pages import ends
+from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.cli.text import as_json, iso, one_line
+
+
+if TYPE_CHECKING:
+    from sense_memory.search.hits import Hit
+    from sense_memory.store import MemoryStore
+
+KINDS = "palace,journal,flat"
+
+
+@app.command(
+    rich_help_panel=MEMORIES,
+    epilog=ends(
+        "sense-memory search what does Lisa teach",
+        'sense-memory search "what happened last week" --in journal',
+        'sense-memory search lisbon --since "30 days ago" --limit 3 --explain',
+        "# A phrase, and every word that begins so:",
+        "sense-memory search '\"teaches workshops\"' 'print*'",
+    ),
+)
+def search(
+    context: typer.Context,
+    *,
+    query: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY...",
+            help='A question or some words; "in quotes" a phrase; photo* is every word that begins so.',
+        ),
+    ],
+    within: Annotated[
+        str,
+        typer.Option(
+            "--in",
+            metavar="KINDS",
+            help="Where to look: some of palace, journal and flat, with commas between.",
+        ),
+    ] = KINDS,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            show_default=False,
+            help='Only what was first written since then: a date, a time, or how long ago, such as "2 days ago".',
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE",
+            show_default=False,
+            help="Only memories of the palace from there: user, agent, import, tool:NAME, or tool for any tool.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1_000, metavar="N", help="How many hits at most.")
+    ] = 10,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Say why each was found, and what adds how much.",
+            show_default=False,
+            metavar="",
+        ),
+    ] = False,
+    _json: JsonOption = False,
+) -> None:
+    """Find whatever was kept, in the palace, in the journal and in flat memories, the best first.
+
+    Besides the words of an entry of the journal counts what was said just before and after it, and the day where the
+    question names one. Forgotten memories are left out. Being found is no access. In a pipe there is one line each:
+    kind, name, time, score and text, and why with --explain, with tabs between them.
+    """
+    from sense_memory.interfaces.cli.when import moment
+
+    invocation = of(context)
+    begin = None if since is None else moment(since, time.time(), begins=True)
+    kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
+
+    async def work(store: MemoryStore) -> list[Hit]:
+        found = await store.search(" ".join(query), limit, within=kinds, since=begin, source=source)
+        warn_if_incomplete(store.status())
+        return found
+
+    hits = invocation.run(work)
+    if invocation.as_json:
+        typer.echo(as_json([_data(hit) for hit in hits]))
+    elif not hits:
+        typer.echo("Nothing was found.", err=True)
+    elif sys.stdout.isatty():
+        from sense_memory.interfaces.cli.finds import print_hits
+
+        print_hits(hits, time.time(), explain=explain)
+    else:
+        for hit in hits:
+            why = f"\t{one_line(hit.why.text)}" if explain else ""
+            name, when = one_line(hit.path), iso(hit.created_at)
+            typer.echo(f"{hit.kind}\t{name}\t{when}\t{hit.score:.3f}\t{one_line(hit.value)}{why}")
+
+
+def _data(hit: Hit) -> dict[str, Any]:
+    return {**hit.model_dump(mode="json"), "created_at": iso(hit.created_at)}

@@ -1,0 +1,67 @@
+"""Indexes that outlive the process: read from the snapshot at a cold start, written into it when a store closes.
+
+An index is a cache like everything there: one of another format is made anew, and one that may hold a word
+of what was forgotten is not kept. That can not be seen in the index itself (its vocabulary outlives the
+memories), so the ledger tells whether anything was forgotten since it was made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import Stemmer
+
+from sense_memory import __version__
+
+
+if TYPE_CHECKING:
+    from sense_memory.ledger import Ledger
+    from sense_memory.reader import Reader
+
+
+def made_of(*parts: object) -> str:
+    """What an index depends on besides the memories: this version of the package, its stemmer, and more."""
+    return " ".join(map(str, (__version__, Stemmer.version(), *parts)))
+
+
+class Kept:
+    """What an index in the snapshot has in common with others.
+
+    Args:
+        name: of it there.
+        made: what it depends on; see `made_of`.
+        ledger: whose memories are indexed.
+        reader: has the snapshot.
+
+    Attributes:
+        made_of: as given.
+        unsaved: how many memories went into it that it lacked in the snapshot.
+    """
+
+    def __init__(self, name: str, made: str, ledger: Ledger, reader: Reader) -> None:
+        self.made_of, self.unsaved = made, 0
+        self._name, self._ledger, self._reader = name, ledger, reader
+        self._era = ""
+
+    async def saved(self) -> bytes | None:
+        """The index of the last time, to be asked for once; from now on this one is kept instead."""
+        self._era = self._ledger.snapshot.begin_era()  # first: what is forgotten from here on is noticed
+        found = await self._reader.saved_extra(self._name, self.made_of)
+        self._reader.extras[self._name] = self
+        return found
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    async def dump(self) -> bytes | None:
+        """The index as of now; None where something was forgotten since it was made."""
+        await self.catch_up()
+        return self.dumped() if self._era and self._ledger.snapshot.era() == self._era else None
+
+    async def catch_up(self) -> None:
+        """Bring the index up to date."""
+        raise NotImplementedError
+
+    def dumped(self) -> bytes:
+        """The index as bytes."""
+        raise NotImplementedError

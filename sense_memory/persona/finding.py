@@ -1,0 +1,110 @@
+"""Search among persona memories, as the specification has it: its weights, its states, score times relevance."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.keeping import Kept, made_of
+from sense_memory.limits import MAX_FOUND_COUNT
+from sense_memory.palace.hits import PersonaHit
+from sense_memory.palace.lifecycle import state_at
+from sense_memory.palace.searching import FORMAT, PalaceIndex
+from sense_memory.persona import given
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.models import PersonaMemory
+    from sense_memory.palace.catalog import Catalog
+    from sense_memory.persona.persona import Persona
+    from sense_memory.reader import Reader
+
+LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
+
+
+class PalaceSearch(Kept):
+    """The index of one palace.
+
+    Args:
+        persona: its memories.
+        ledger: where they lie.
+        reader: has the snapshot.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, persona: Persona, ledger: Ledger, reader: Reader, clock: Callable[[], float]) -> None:
+        super().__init__("palace", made_of("palace", FORMAT, LANGUAGE), ledger, reader)
+        self._persona, self._clock = persona, clock
+        self._index: PalaceIndex | None = None
+        self._turn = asyncio.Lock()
+
+    def __len__(self) -> int:
+        return 0 if self._index is None else len(self._index)
+
+    async def search(self, query: str, limit: int, relevance_floor: float) -> list[PersonaHit]:
+        """The memories that a query means, the best first."""
+        check(query, limit, relevance_floor)
+        catalog = await self._persona.desk.catalog()
+        index = self._index or await self._made(catalog)
+        hits = []
+        for found in index.search(query, now=self._clock(), limit=limit, relevance_floor=relevance_floor):
+            memory = catalog.get(found.path)
+            if memory is not None:
+                memory = memory.changed(state=state_at(found.why.relevance))
+                hits.append(PersonaHit.of(memory, found.score, found.why))
+        return hits
+
+    async def _made(self, catalog: Catalog) -> PalaceIndex:
+        """The index of the last time with what changed since, or a new one; it follows the palace from now on."""
+        async with self._turn:
+            if self._index is None:
+                index = _loaded(await self.saved())
+                self.unsaved = index.follow(catalog)
+                self._index = index
+                self._persona.palace.follow(self)
+        return self._index
+
+    def put(self, memory: PersonaMemory) -> None:
+        """A memory is new, or changed."""
+        if self._index is not None:
+            self.unsaved += self._index.put_many((memory,))
+
+    def drop(self, path: str) -> None:
+        """A memory is gone."""
+        if self._index is not None:
+            self._index.drop(path)
+
+    async def catch_up(self) -> None:
+        """Bring the index up to date."""
+        await self._persona.palace.refresh()
+
+    def dumped(self) -> bytes:
+        """The index as bytes."""
+        return b"" if self._index is None else self._index.dump()
+
+
+def check(query: object, limit: object, relevance_floor: object) -> None:
+    """Refuse what no search can be made with.
+
+    Raises:
+        InvalidInput: the query is no text, or a number is out of range.
+    """
+    if not isinstance(query, str):
+        raise InvalidInput("a query must be text")
+    if type(limit) is not int or not 1 <= limit <= MAX_FOUND_COUNT:
+        raise InvalidInput(f"limit must lie between 1 and {MAX_FOUND_COUNT:,}, not {given.quoted(limit)}")
+    if type(relevance_floor) not in {int, float} or not 0 <= relevance_floor <= 1:  # type: ignore[operator]
+        raise InvalidInput(f"relevance_floor must lie between 0 and 1, not {given.quoted(relevance_floor)}")
+
+
+def _loaded(saved: bytes | None) -> PalaceIndex:
+    if saved:
+        try:
+            return PalaceIndex.load(saved)
+        except (ValueError, KeyError, TypeError, IndexError):  # a cache: it is made anew
+            pass
+    return PalaceIndex(LANGUAGE)

@@ -1,0 +1,108 @@
+"""What a search over everything gives: memories of every kind that say why they were found."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Kind(StrEnum):
+    """Which memories a hit is one of."""
+
+    PALACE = "palace"  # a persona memory
+    JOURNAL = "journal"  # a journal entry
+    FLAT = "flat"  # a v1 memory
+
+
+class Evidence(BaseModel):
+    """One summand of a hit's score.
+
+    Attributes:
+        kind: "word", "prefix" or "phrase" that the memory has; "neighbours" or "session", what was said around
+            it; "date", when it was said; "speaker", who is its source; "meaning", where there is an embedder.
+        detail: the word as the query has it, in lower case and without accents ("photo*" for a beginning); the
+            day, the source; empty where there is nothing to say.
+        fields: where a word stands: "key", "themes", "value".
+        contribution: what it adds to the score; all of them add up to it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    detail: str = Field(default="", repr=False)
+    fields: tuple[str, ...] = ()
+    contribution: float
+
+
+class Explanation(BaseModel):
+    """Why a memory was found.
+
+    Attributes:
+        evidence: the largest contribution first.
+        relevance: what age has left, 0 to 1 or somewhat more where connections lift it; 1 for what does not age.
+        factor: what the score was multiplied by for that; it is in the contributions.
+        text: the same in a sentence.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    evidence: tuple[Evidence, ...]
+    relevance: float
+    factor: float
+    text: str = Field(repr=False)
+
+    @classmethod
+    def of(cls, evidence: Sequence[Evidence], relevance: float, factor: float) -> Explanation:
+        """The evidence, with a sentence."""
+        listed = ", ".join(map(_told, evidence)) or "nothing but its age"
+        text = f"{listed}; relevance {relevance:.2f}"
+        return cls(evidence=tuple(evidence), relevance=relevance, factor=factor, text=text)
+
+
+class Hit(BaseModel):
+    """A memory that was found.
+
+    Attributes:
+        kind: palace, journal or flat.
+        path: `domain/facet/key` in the palace, the key of a flat memory, the event's id of a journal entry.
+        value: the text.
+        created_at: when it was first written, seconds since 1970.
+        event_id: the event that holds it, 64 hex digits.
+        source: where a persona memory came from; else empty.
+        score: higher is better; comparable within one search only.
+        why: what the score is made of.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Kind
+    path: str
+    value: str = Field(repr=False)
+    created_at: float
+    event_id: str
+    source: str = ""
+    score: float
+    why: Explanation = Field(repr=False)
+
+
+def _told(item: Evidence) -> str:
+    match item.kind:
+        case "word" | "prefix":
+            return f"{item.detail} in {' and '.join(item.fields)}"
+        case "phrase":
+            return f'"{item.detail}" in {" and ".join(item.fields)}'
+        case "neighbours":
+            return "what was said just before and after"
+        case "session":
+            return "what else was said that day"
+        case "date":
+            return f"told on {item.detail}"
+        case "speaker":
+            return f"from {item.detail}"
+    return item.kind

@@ -1,0 +1,108 @@
+"""`search` on the command line: for people at 80 columns, for pipes, and for programs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+
+LONG = " ".join(f"filler{number}" for number in range(200))
+
+
+@pytest.fixture
+def filled(agent):
+    """An agent that remembers, keeps a palace, and writes a journal."""
+    agent("remember", "favourite_tea", "Darjeeling, first flush")
+    agent(
+        *("palace", "remember", "people/facts/lisa", "artist, teaches painting workshops on Saturdays"),
+        *("--theme", "art", "--source", "user"),
+    )
+    agent("journal", "Lisa showed me how to mix green for the painting of the harbour.")
+    agent("journal", f"{LONG} chrysanthemum {LONG}")
+    return agent
+
+
+def rows(result):
+    return [line.split("\t") for line in result.stdout.splitlines()]
+
+
+def test_a_pipe_gets_one_line_for_each_hit_of_every_kind(filled):
+    found = rows(filled("search", "what", "did", "lisa", "say", "about", "painting", "and", "tea"))
+
+    assert [len(row) for row in found[:3]] == [5, 5, 5]
+    assert {row[0] for row in found} == {"palace", "journal", "flat"}
+    assert {row[1] for row in found} >= {"people/facts/lisa", "favourite_tea"}
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", row[2]) for row in found)
+    scores = [float(row[3]) for row in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_explaining_names_the_words_their_fields_and_what_is_left_of_a_memory(filled):
+    (lisa,) = rows(filled("search", "art lisa teaching", "--in", "palace", "--explain"))
+
+    assert "lisa in key" in lisa[5]
+    assert "art in themes" in lisa[5]
+    assert "teach" in lisa[5]
+    assert lisa[5].endswith("relevance 1.00")
+
+
+def test_programs_get_everything(filled):
+    hits = {hit["kind"]: hit for hit in filled.json("search", "lisa darjeeling")}
+
+    assert set(hits) == {"palace", "journal", "flat"}
+    assert hits["palace"]["path"] == "people/facts/lisa"
+    assert hits["palace"]["source"] == "user"
+    assert hits["flat"]["value"] == "Darjeeling, first flush"
+    (evidence, *_) = hits["flat"]["why"]["evidence"]
+    assert (evidence["kind"], evidence["detail"], evidence["fields"]) == ("word", "darjeeling", ["value"])
+    assert hits["flat"]["created_at"].endswith("Z")
+
+
+def test_kinds_sources_times_and_numbers_narrow_it_down(filled):
+    assert {row[0] for row in rows(filled("search", "lisa", "--in", "palace, flat"))} == {"palace"}
+    assert {row[0] for row in rows(filled("search", "lisa", "--source", "user"))} == {"palace"}
+    assert len(rows(filled("search", "lisa painting", "-n", "1"))) == 1
+    assert rows(filled("search", "lisa", "--since", "1h"))
+    assert rows(filled("search", "lisa", "--since", "2001-01-01"))
+    assert "Nothing was found." in filled("search", "lisa", "--since", "now").stderr
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("--in", "nonsense"), ("--in", ","), ("--since", "nonsense"), ("--limit", "0"), ("--limit", "1001")],
+)
+def test_what_makes_no_sense_is_refused(filled, wrong):
+    filled("search", "lisa", *wrong, code=2)
+
+
+def test_nothing_found_is_said_and_is_no_error(filled):
+    result = filled("search", "zeppelin")
+
+    assert (result.stdout, result.stderr) == ("", "Nothing was found.\n")
+    assert filled.json("search", "zeppelin") == []
+
+
+def test_a_terminal_shows_the_words_where_they_stand_at_80_columns(filled, terminal):
+    shown = terminal("search", "painting chrysanthemum", "--explain")
+
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert max(map(len, plain.splitlines())) <= 80
+    assert re.search(r"\x1b\[1(;32)?mpainting\x1b\[0m workshops", shown)
+    assert re.search(r"\x1b\[1(;32)?mchrysanthemum\x1b\[0m", shown)  # in the middle of a long text
+    assert re.search(r"painting in value \d\.\d\d", plain)
+    assert re.search(r"^people/facts/lisa · palace · \d+ s ago · \d\.\d\d$", plain, re.MULTILINE)
+    assert re.search(r"^[0-9a-f]{12} · journal · ", plain, re.MULTILINE)
+
+
+def test_what_is_kept_can_not_paint_the_terminal(agent, terminal):
+    agent("journal", "red \x1b[31malert\x07 painting \u202e")
+    agent("remember", "k\u200bey", "painting [bold]markup[/bold]")
+
+    shown = terminal("search", "painting alert", "--explain")
+
+    assert "\x1b[31m" not in shown
+    assert "\x07" not in shown
+    assert "\u202e" not in shown
+    assert "[bold]markup[/bold]" in shown
+    assert "\x1b[31m" not in agent("search", "painting alert").stdout
