@@ -279,7 +279,7 @@ async def test_what_another_process_or_device_writes_and_forgets_is_noticed(open
         assert await here.search("workshops darjeeling") == []
 
 
-async def test_a_deletion_by_another_client_takes_an_old_version_and_a_whole_memory_out(open_store, clock):
+async def test_what_another_client_deletes_by_its_id_is_not_found_any_more(open_store, clock):
     async with open_store() as store:
         await fill(store)
         await store.search("anything")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.search.rows import Rows
 
 EXACT_COUNT: Final = 50_000  # pieces that are all compared exactly; with more it would be most of a search
-EMBEDDED_AT_ONCE_COUNT: Final = 4_096  # pieces: bounds what a failure costs, and what stands in memory twice
+EMBEDDED_AT_ONCE_COUNT: Final = 512  # pieces: bounds what a failure costs, and what stands in memory twice
 
 
 class Meaning:
@@ -94,7 +94,7 @@ class Meaning:
         vectors = self._embed([question])
         if vectors is None or not vectors.any():
             return None
-        return pooled(self._rows.similarities(vectors[0]), first_pieces)
+        return pooled(self._rows.similarities(normalised(vectors)[0]), first_pieces)
 
     def dump(self) -> dict[str, NDArray[Any]]:
         """All rows."""
@@ -111,7 +111,7 @@ class Meaning:
             self._rows = kind(self._rows.dimension, self._rows.halves())
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """A row of length 1 for each text; None, and `trouble`, if the embedder failed."""
+        """A row for each text; None, and `trouble`, if the embedder failed."""
         try:
             vectors = self._checked(self.embedder.embed(texts), len(texts))
         except EmbedderError as error:
@@ -125,7 +125,7 @@ class Meaning:
         if vectors.shape != expected or not np.isfinite(vectors).all():
             problem = f"it gave {vectors.shape} numbers for {expected}, or some that are none"
             raise EmbedderError(self.embedder.name, problem)
-        return normalised(vectors)
+        return vectors
 
 
 def unnamed(query: str, names: Collection[str]) -> str:
