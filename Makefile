@@ -20,7 +20,7 @@ demo: $(VENV)/.installed  ## a memory on a relay of this machine, from first not
 	@$(BIN)/python scripts/demo/demo.py
 
 test: lint types  ## lint, types and the whole test suite, as CI runs them
-	@$(BIN)/python -m pytest --numprocesses auto
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: $(VENV)/.installed-test  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .

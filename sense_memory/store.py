@@ -261,10 +261,10 @@ class MemoryStore:
             await self._check_plan(records)
             ids += await self._writer.write([await self._carry_over(ledger, record) for record in records])
             self._wake()
-            if len(batch) == APPLY_BATCH_COUNT:
-                await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
             if progress is not None:
                 progress(len(ids))
+            if len(batch) == APPLY_BATCH_COUNT:
+                await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
         return ids
 
     async def recall(self, key: str) -> Memory | None:

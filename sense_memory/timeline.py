@@ -60,7 +60,7 @@ def at(versions: Sequence[Version], time: float) -> Version | None:
 def before(versions: Sequence[Version]) -> Version | None:
     """What an undo of the head brings back: the version before it, or before the one it had restored.
 
-    So undoing twice goes back two steps, instead of back and forth.
+    So undoing twice goes back two steps, instead of back and forth. A version with the same text is no step.
     """
     if not versions or not versions[0].is_head:
         return None
@@ -69,4 +69,5 @@ def before(versions: Sequence[Version]) -> Version | None:
         place = next(
             (index for index, item in enumerate(versions) if item.event_id == versions[0].restored), 0
         )
-    return next((item for item in versions[place + 1 :] if item.value is not None), None)
+    passed = {None, versions[0].value}
+    return next((item for item in versions[place + 1 :] if item.value not in passed), None)

@@ -76,6 +76,11 @@ def test_what_was_forgotten_is_nothing_to_go_back_to():
     assert before(versions("b", None)) is None
 
 
+def test_the_same_text_written_again_is_no_step_of_an_undo():
+    assert before(versions("b", "b", "a")).value == "a"
+    assert before(versions("b", "b")) is None
+
+
 def test_only_a_head_can_be_undone():
     found = versions("b", "a")
 

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidEvent
 from sense_memory.ledger import versions
-from sense_memory.nostr.address import JOURNAL_PREFIX
+from sense_memory.nostr.address import JOURNAL_PREFIX, PREFIX
 from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 
 
 if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
 
+_LOGS: Final = f"{PREFIX}introspection/"
+
 
 def census(db: Database) -> dict[str, int]:
     """Counts of what the ledger holds.
 
-    `heads` are memories and journal entries, of which `entries` are journal entries. Every event is a head, an
-    `older` version, a tombstone, a deletion, or quarantined.
+    `heads` are memories and journal entries, of which `entries` are journal entries; `logs` are those of
+    introspection. Every event is a head, a log, an `older` version, a tombstone, a deletion, or quarantined.
     """
     found = db.row(
-        "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0) "
+        "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0), "
+        "coalesce(sum(substr(e.slot, 1, ?) = ?), 0) "
         "FROM slots s JOIN events e ON e.seq = s.head WHERE e.role = 0",
         KIND_DIRECT_MESSAGE,
         len(JOURNAL_PREFIX),
         JOURNAL_PREFIX,
+        len(_LOGS),
+        _LOGS,
     )
     rest = db.row(
         "SELECT count(*), sum(role = 1 AND NOT quarantined), sum(role = 2 AND NOT quarantined), sum(quarantined) "
         "FROM events"
     )
-    heads, entries = found or (0, 0)
+    live, entries, logs = found or (0, 0, 0)
+    heads = live - logs
     events, tombstones, deletions, quarantined = (int(value or 0) for value in rest or (0,) * 4)
     return {
         "heads": heads,
         "entries": entries,
+        "logs": logs,
         "events": events,
-        "older": events - heads - tombstones - deletions - quarantined,
+        "older": events - live - tombstones - deletions - quarantined,
         "tombstones": tombstones,
         "deletions": deletions,
         "quarantined": quarantined,

@@ -88,7 +88,10 @@ def lookup_paths(key: str) -> tuple[str, ...]:
         InvalidAddress: empty, or with `/`, a backslash or lone surrogates, which no address can hold.
     """
     if not isinstance(key, str) or not key or _unfindable(key):
-        raise InvalidAddress("a memory key must be a non-empty string without '/', '\\' or lone surrogates")
+        hint = "; a path such as people/facts/lisa belongs to the palace" if "/" in str(key) else ""
+        raise InvalidAddress(
+            f"a memory key must be a non-empty string without '/', '\\' or lone surrogates{hint}"
+        )
     return tuple(dict.fromkeys((unicodedata.normalize("NFC", key), key)))
 
 

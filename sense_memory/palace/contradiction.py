@@ -202,6 +202,8 @@ def _comparable(old: PersonaMemory, new: PersonaMemory) -> bool:
         return False
     if (old.conflict_of and old.conflict_of == new.path) or (new.conflict_of and new.conflict_of == old.path):
         return False
+    if new.path in old.dismissed or old.path in new.dismissed:
+        return False
     return not (old.contradicts and new.path in old.contradicts) and not (
         new.contradicts and old.path in new.contradicts
     )

@@ -306,6 +306,9 @@ def _suspected(
         ):
             continue
         opposed = palace.links.opposed
+        first, second = palace.memories[old], palace.memories[new]
+        if second.path in first.dismissed or first.path in second.dismissed:
+            continue
         if new in opposed.get(old, ()) or old in opposed.get(new, ()):
             continue
         known = found.get(frozenset((old, new)))

@@ -70,5 +70,5 @@ class Contradictions:
 def _says_the_same(known: PersonaMemory | None, memory: PersonaMemory) -> bool:
     return known is not None and all(
         getattr(known, name) == getattr(memory, name)
-        for name in ("value", "themes", "contradicts", "superseded_by", "conflict_of")
+        for name in ("value", "themes", "contradicts", "superseded_by", "conflict_of", "dismissed")
     )

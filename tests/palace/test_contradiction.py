@@ -419,3 +419,11 @@ def test_a_look_over_a_large_palace_reads_the_newest_only_and_says_so(monkeypatc
     assert not pairs(homes, 5).bounded
     found = pairs([*homes, memory("Ruca is a dog", "ruca", created_at=3.0)], 5)
     assert (found.verdicts, found.bounded) == ((), True)
+
+
+def test_a_pair_that_was_dismissed_is_left_alone():
+    old = memory("Lisa lives in Berlin", "lisa-home", created_at=1.0)
+    new = memory("Lisa lives in Lisbon", "lisa-city", created_at=2.0)
+    assert pairs([old, new], 5).verdicts
+    assert not pairs([old.changed(dismissed=(new.path,)), new], 5).verdicts
+    assert not pairs([old, new.changed(dismissed=(old.path,))], 5).verdicts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sense_memory import EmbeddedRelay, State
+from sense_memory import EmbeddedRelay, MemoryStore, State
 
 
 DAY = 86_400
@@ -209,3 +209,11 @@ async def test_the_background_settles_too(open_store, clock):
                 while len(await two.persona_recall()) < 2:  # noqa: ASYNC110 - settling makes no noise
                     await asyncio.sleep(0)
             assert {memory.value for memory in await two.persona_recall()} == {"artist", "sculptor"}
+
+
+async def test_introspection_logs_are_counted_apart_from_memories(signer):
+    async with MemoryStore(signer, ledger=":memory:", background=False) as store:
+        await store.persona_remember("people", "facts", "lisa", "artist")
+        await store.persona_introspect()
+        counts = store.status().counts
+        assert (counts["heads"], counts["logs"], counts["events"]) == (1, 1, 2)

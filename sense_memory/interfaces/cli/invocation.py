@@ -42,6 +42,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     NOT_REPLICATED = 3
     NOT_FOUND = 4
+    INTERRUPTED = 130  # as shells have it for Ctrl-C
 
 
 class Stop(Exception):

@@ -11,7 +11,7 @@ import typer
 
 from sense_memory.errors import NotSynced
 from sense_memory.interfaces.cli import reading, writing
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of, say
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, safe
@@ -40,7 +40,10 @@ KeyArgument = Annotated[
         'sense-memory remember plan "Ship on Friday." --require-acks 2',
         "# Many at once, as `list --json` prints them:",
         "sense-memory remember --many memories.json",
-        codes={3: "kept here, but fewer relays than --require-acks have it"},
+        codes={
+            3: "kept here, but fewer relays than --require-acks have it",
+            130: "interrupted; of many, it says how many are kept",
+        },
     ),
 )
 def remember(
@@ -100,12 +103,25 @@ def _remember_many(
 
     invocation = of(context)
 
+    kept = 0
+
     async def work(store: MemoryStore) -> writing.Written:
         with progress("keeping", len(pairs)) as advance:
-            ids = await store.remember_many(pairs, progress=advance)
+
+            def count(written: int) -> None:
+                nonlocal kept
+                kept = written
+                advance(written)
+
+            ids = await store.remember_many(pairs, progress=count)
         return await writing.send(store, ids, wait)
 
-    written = invocation.run(work, creates=True)
+    try:
+        written = invocation.run(work, creates=True)
+    except KeyboardInterrupt:
+        some = f"the first {kept:,} of {quantity(len(pairs), 'memory', 'memories')} are kept and will be sent"
+        say("interrupted", f"{some}; the rest was not written")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     done = f"{quantity(len(pairs), 'memory', 'memories')} kept"
     result = {"count": len(pairs), "event_ids": list(written.ids)}
     writing.end(invocation, written, done, result, require_acks)
@@ -200,7 +216,11 @@ def list_memories(context: typer.Context, _json: JsonOption = False) -> None:
         return found
 
     memories = invocation.run(work)
-    show_memories(invocation, memories, none="There are no memories yet.")
+    show_memories(
+        invocation,
+        memories,
+        none="There are no memories under plain keys; `sense-memory palace` shows the others.",
+    )
 
 
 # ── Shown by other commands too ─────────────────────────────────────────────────────────
@@ -246,7 +266,12 @@ def warn_if_incomplete(status: Status) -> None:
 
 
 def no_memory(key: str, status: Status) -> Stop:
-    """There is nothing under a key, as far as this ledger can know."""
+    """There is nothing under a key, as far as this ledger can know; where it can not know, that is an error."""
+    if status.relays and all(relay.last_complete is None for relay in status.relays):
+        unknown = (
+            f"{key!r} is not in the local ledger, and no relay ever showed everything; it may exist there."
+        )
+        return Stop(ExitCode.ERROR, "NotSynced", f"{unknown} Run `sense-memory sync`, then try again.")
     return Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} ({_asked(status)})")
 
 

@@ -186,6 +186,7 @@ Exit codes:
   2  wrong usage or input; nothing was changed
   3  not replicated as asked: `sync`, and writes with --require-acks
   4  not found
+  130  interrupted with Ctrl-C
 
 Environment:
   SENSE_MEMORY_HOME      The folder of keys, ledgers, config.toml and .env, instead of the platform's data folder.

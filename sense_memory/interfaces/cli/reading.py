@@ -68,7 +68,7 @@ def _entries(text: str) -> Iterator[tuple[str, Any, Any]]:
         whole = orjson.loads(text)
     except orjson.JSONDecodeError:
         whole = None
-    if isinstance(whole, dict) and whole.keys() != {"key", "value"}:
+    if isinstance(whole, dict) and whole.keys().isdisjoint({"key", "value"}):
         yield from ((f"entry {number}", key, value) for number, (key, value) in enumerate(whole.items(), 1))
     elif isinstance(whole, list):
         yield from (

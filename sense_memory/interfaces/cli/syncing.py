@@ -217,6 +217,7 @@ def _events(counts: Mapping[str, int]) -> str:
     """All events of the ledger, as a sum of what they are."""
     parts = {
         "heads": f"{counts['heads']:,} current",
+        "logs": quantity(counts["logs"], "log of an introspection", "logs of introspections"),
         "older": quantity(counts["older"], "older version"),
         "tombstones": f"{counts['tombstones']:,} of what was forgotten",
         "deletions": quantity(counts["deletions"], "deletion request"),

@@ -141,7 +141,13 @@ def sentence(copies: Sequence[Copies]) -> str:
         return f"{quantity(len(copies), 'relay')} {'has' if len(copies) == 1 else 'have'} it"
     refusing = [relay for relay in copies if relay.refused]
     waiting = [relay for relay in copies if relay not in whole and relay not in refusing]
-    parts = [f"{len(whole)} of {len(copies)} relays have it" if whole else "no relay has it yet"]
+    parts = [
+        f"{len(whole)} of {len(copies)} relays have it"
+        if whole
+        else (
+            "no relay has it yet" if not any(relay.held for relay in copies) else "no relay has all of it yet"
+        )
+    ]
     if waiting and (whole or refusing):
         parts.append(f"{len(waiting)} {'has' if len(waiting) == 1 else 'have'} still to get it")
     if refusing:

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 
@@ -382,7 +385,7 @@ def test_a_list_in_a_real_terminal_is_a_table(agent, terminal):
 
 
 def test_an_empty_list(agent):
-    assert agent("list").stderr == "There are no memories yet.\n"
+    assert agent("list").stderr.startswith("There are no memories under plain keys")
     assert agent.json("list") == []
 
 
@@ -394,3 +397,27 @@ def test_json_escapes_what_a_terminal_must_not_see_and_keeps_letters(agent):
     assert "東京" in shown
     assert all(char.isprintable() or char == "\n" for char in shown)
     assert json.loads(shown)["value"] == HOSTILE + "東京 \x7f \U000e0041"
+
+
+def test_who_interrupts_many_is_told_how_many_are_kept(agent, home, tmp_path):
+    many = tmp_path / "many.json"
+    many.write_text(json.dumps({f"k{number}": "v" for number in range(30_000)}))
+    command = [sys.executable, "-m", "sense_memory", "remember", "--many", str(many)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 30
+        while not agent.json("status")["counts"]["heads"] and time.monotonic() < until:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+
+    kept = agent.json("status")["counts"]["heads"]
+    assert process.returncode == 130
+    assert 0 < kept < 30_000
+    assert f"interrupted: the first {kept:,} of 30,000 memories are kept" in told
+
+
+def test_a_single_misspelt_object_is_not_taken_for_two_memories(agent):
+    told = agent("remember", "--many", "-", stdin='{"key": "a", "vaule": "1"}\n', code=2).stderr
+
+    assert 'line 1 is not an object with "key" and "value"; nothing was written' in told
+    assert agent.json("status")["counts"]["heads"] == 0

@@ -235,7 +235,9 @@ def test_a_report_without_findings_says_so_and_what_can_not_be_told():
     texts = [line.text for line in lines(IntrospectionReport(created_at=NOW, changes=changes), NOW)]
 
     assert texts[0] == "0 memories"
-    assert texts[1].startswith("Nothing has changed since the last introspection, 1 day ago")
+    assert texts[1].startswith(
+        "Nothing came, went, faded, revived or was contradicted since the last introspection, 1 day ago"
+    )
     assert "  not known: the names of 3 memories" in texts
     assert texts[-1] == "Nothing needs attention."
 

@@ -187,6 +187,7 @@ def test_the_counts_of_status_add_up(agent):
     assert counts == {
         "heads": 4,
         "entries": 2,
+        "logs": 0,
         "events": 8,
         "older": 2,
         "tombstones": 1,

@@ -111,7 +111,7 @@ def steps(report: PruneReport) -> list[tuple[str, list[PruneLine]]]:
 
 def _print(report: PruneReport) -> None:
     """A plan: a table on a terminal; in a pipe a line for each step."""
-    if not sys.stdout.isatty():
+    if report.lines and not sys.stdout.isatty():
         for line in report.lines:
             fields = (
                 one_line(line.path),
@@ -123,7 +123,8 @@ def _print(report: PruneReport) -> None:
             typer.echo("\t".join(fields))
         return
     if not report.lines:
-        typer.echo("Nothing is to be pruned: every memory is in the state that its relevance means.")
+        nothing = "Nothing is to be pruned: every memory is in the state that its relevance means."
+        typer.echo(nothing, err=not sys.stdout.isatty())
     else:
         _print_table(report)
     if report.held:

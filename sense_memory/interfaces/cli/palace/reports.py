@@ -94,7 +94,10 @@ def _changes(changes: PalaceChanges, now: float) -> Iterator[Line]:
     moved = [(name, getattr(changes, name)) for name in _MOVES]
     since = f"{age(changes.since, now)} ({local_time(changes.since)})"
     if not any(paths for _, paths in moved) and not changes.contradicted:
-        yield Line(f"Nothing has changed since the last introspection, {since}.", FAINT)
+        yield Line(
+            f"Nothing came, went, faded, revived or was contradicted since the last introspection, {since}.",
+            FAINT,
+        )
     else:
         yield Line(f"Since the last introspection, {since}:")
     for name, paths in moved:
@@ -142,6 +145,7 @@ def _item(section: Section, item: Any, reason: str) -> Iterator[Line]:
             yield from _texts(suggestion.old, suggestion.new)
             pair = f"{quoted(suggestion.old.path)} {quoted(suggestion.new.path)}"
             yield from _do(section.advice, f"palace contradict {pair}")
+            yield from _do("If both are:", f"palace dismiss {pair}")
         case "suggested_connections":
             one, other = item
             yield Line(f"  {one_line(one.path)} and {one_line(other.path)}: {reason}")
