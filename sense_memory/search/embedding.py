@@ -2,7 +2,7 @@
 
 An embedder that fails never stops anything: what could not be embedded is remembered as a gap, a question that
 could not be is answered by words, and `trouble` says why. Beyond `EXACT_COUNT` pieces only the 2,000 whose signs
-agree best are compared exactly: fused with words, that finds as much (within 0.005 of recall, both benchmarks).
+agree best are compared exactly: fused with words, that finds as much (within about 0.015 of recall, both benchmarks).
 """
 
 from __future__ import annotations
