@@ -520,6 +520,8 @@ class MemoryStore:
     async def persona_compress(self, domain: str | None = None, *, max_tokens: int = 500) -> str:
         """The active memories in the compressed format for a prompt, the most relevant as far as they fit.
 
+        A plan with basic compression gets them word for word.
+
         Args:
             domain: only of this domain.
             max_tokens: what the text may cost, by an estimate that is rather too high; at least 32.
@@ -528,7 +530,8 @@ class MemoryStore:
             InvalidInput: too few tokens.
             NotSynced: there is no memory here, and no relay ever answered completely.
         """
-        return await self._reviews().compress(domain, max_tokens)
+        full = self._plan.compression == "full"
+        return await self._reviews().compress(domain, max_tokens, full=full)
 
     async def persona_introspect(self) -> IntrospectionReport:
         """Look over the palace: what needs attention, what could be linked, what has changed since the last time.

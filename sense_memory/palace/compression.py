@@ -24,7 +24,7 @@ import numpy as np
 from sense_memory.errors import InvalidInput
 from sense_memory.limits import ACTIVE_ABOVE
 from sense_memory.palace.columns import Columns
-from sense_memory.palace.shorthand import Piece, header, shorthand
+from sense_memory.palace.shorthand import Piece, header, plain, shorthand
 from sense_memory.palace.tokens import estimated_tokens
 
 
@@ -67,6 +67,7 @@ def compress(
     max_tokens: int = DEFAULT_MAX_TOKENS,
     relevances: NDArray[np.float64] | None = None,
     count: Callable[[str], int] = estimated_tokens,
+    full: bool = True,
 ) -> Compressed:
     """The active memories in the spec's compressed format (sense-memory v2, "Compression").
 
@@ -79,6 +80,7 @@ def compress(
         max_tokens: what `text` may cost, at least 32.
         relevances: current relevance of each memory, in the order of `memories`; computed if None.
         count: tokens of a text; the default estimates, and rather too much than too little.
+        full: with shorthand; without, every memory stands under its key word for word (the spec's basic tier).
 
     Raises:
         InvalidInput: `max_tokens` is below 32.
@@ -91,7 +93,8 @@ def compress(
     if relevances is None:
         relevances = Columns.of(memories).relevances(now)
     active = _active(memories, relevances, domain)
-    chosen = _chosen(_by_relevance(memories, relevances, active), len(active), max_tokens, count)
+    short = shorthand if full else plain
+    chosen = _chosen(_by_relevance(memories, relevances, active), len(active), max_tokens, count, short)
     text = _text(chosen, len(active) - len(chosen))
     while (tokens := count(text)) > max_tokens and text:  # parts may cost less than their whole
         chosen = chosen[: len(chosen) - max(1, len(chosen) * (tokens - max_tokens) // (2 * tokens))]
@@ -142,7 +145,11 @@ def _by_relevance(
 
 
 def _chosen(
-    candidates: Iterator[PersonaMemory], total: int, max_tokens: int, count: Callable[[str], int]
+    candidates: Iterator[PersonaMemory],
+    total: int,
+    max_tokens: int,
+    count: Callable[[str], int],
+    short: Callable[[PersonaMemory], Piece],
 ) -> list[_Chosen]:
     """The memories that fit, the most relevant first."""
     chosen: list[_Chosen] = []
@@ -156,7 +163,7 @@ def _chosen(
         misses += 1
         if len(memory.value) > _MAX_CHARS_PER_TOKEN * room:
             continue
-        item = _Chosen(memory.path, memory.domain, memory.facet, shorthand(memory))
+        item = _Chosen(memory.path, memory.domain, memory.facet, short(memory))
         section, line = (item.domain, item.facet), (item.domain, item.facet, item.piece.head)
         cost = _BREAK_TOKENS + count(
             item.piece.text if line in lines else f"{item.piece.head}: {item.piece.text}"

@@ -117,13 +117,16 @@ _LITERAL: Final = re.compile(
 _HIDDEN: Final = re.compile(r"\x1a(\d+)\x1a")
 
 
+def plain(memory: PersonaMemory) -> Piece:
+    """A memory under its key, word for word: the format without shorthand."""
+    return Piece(_name(memory.key) or "?", cleaned(memory.value) or "(empty)")
+
+
 def shorthand(memory: PersonaMemory) -> Piece:
     """A memory's piece of the compressed format."""
     key, value = _name(memory.key) or "?", cleaned(memory.value)
-    if not value:
-        return Piece(key, "(empty)")
-    if not is_english(value):
-        return Piece(key, value)
+    if not value or not is_english(value):
+        return plain(memory)
     literals: list[str] = []
 
     def hide(found: re.Match[str]) -> str:

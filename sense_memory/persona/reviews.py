@@ -84,13 +84,13 @@ class Reviews:
 
     # ── Looking ─────────────────────────────────────────────────────────────────────────
 
-    async def compress(self, domain: str | None, max_tokens: int) -> str:
-        """The active memories in the spec's compressed format."""
+    async def compress(self, domain: str | None, max_tokens: int, *, full: bool) -> str:
+        """The active memories in the spec's compressed format, with shorthand or without."""
         domain, _ = given.selection(domain, None)
         if type(max_tokens) is not int:
             raise InvalidInput("max_tokens must be a whole number")
         memories = list(await self._persona.desk.catalog())
-        return compress(memories, self._clock(), domain=domain, max_tokens=max_tokens).text
+        return compress(memories, self._clock(), domain=domain, max_tokens=max_tokens, full=full).text
 
     async def stats(self) -> dict[str, Any]:
         """Counts: all, by state, by domain and facet, linked, superseded."""

@@ -512,6 +512,14 @@ async def test_the_free_tier_holds_one_domain_one_facet_and_a_hundred_memories(o
         assert len(await store.persona_recall()) == 99
 
 
+async def test_the_free_plan_has_basic_compression_word_for_word(open_store):
+    said = "Lisa is an artist who teaches workshops"
+    for plan, shown in (("free", f"lisa: {said}"), ("keep", "lisa: artist who teaches workshops")):
+        async with open_store(plan=plan, ledger=":memory:") as store:
+            await store.persona_remember("people", "facts", "lisa", said)
+            assert await store.persona_compress() == f"[domain:people/facet:facts]\n{shown}"
+
+
 async def test_a_plan_by_which_another_device_wrote_more_takes_nothing_away(open_store, clock):
     async with open_store() as store:
         for domain in ("people", "world"):
