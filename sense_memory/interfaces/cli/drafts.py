@@ -9,7 +9,7 @@ import typer
 
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
-from sense_memory.interfaces.cli.memories import KeyArgument  # noqa: TC001 - typer reads the annotations
+from sense_memory.interfaces.cli.memories import KeyArgument, no_memory
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import age, as_json, iso, safe
@@ -114,7 +114,7 @@ def refresh(
     async def work(store: MemoryStore) -> Written:
         ident = await store.refresh(key)
         if ident is None:
-            raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r}")
+            raise no_memory(key, store.status())
         return await writing.send(store, [ident], wait)
 
     written = invocation.run(work)
