@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sense_memory.errors import StoreClosed
@@ -48,13 +49,13 @@ class Introspections:
         return report
 
 
-class BlockingPersona:
+class BlockingPersona(ABC):
     """What a blocking store does with persona memories."""
 
     _store: MemoryStore
 
-    def _wait(self, call: Coroutine[Any, Any, _T]) -> _T:
-        raise NotImplementedError
+    @abstractmethod
+    def _wait(self, call: Coroutine[Any, Any, _T]) -> _T: ...
 
     def persona_remember(  # noqa: PLR0917 - the spec's signature
         self,

@@ -7,6 +7,7 @@ memories), so the ledger tells whether anything was forgotten since it was made.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import Stemmer
@@ -24,7 +25,7 @@ def made_of(*parts: object) -> str:
     return " ".join(map(str, (__version__, Stemmer.version(), *parts)))
 
 
-class Kept:
+class Kept(ABC):
     """What an index in the snapshot has in common with others.
 
     Args:
@@ -50,18 +51,18 @@ class Kept:
         self._reader.extras[self._name] = self
         return found
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     async def dump(self) -> bytes | None:
         """The index as of now; None where something was forgotten since it was made."""
         await self.catch_up()
         return self.dumped() if self._era and self._ledger.snapshot.era() == self._era else None
 
+    @abstractmethod
     async def catch_up(self) -> None:
         """Bring the index up to date."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dumped(self) -> bytes:
         """The index as bytes."""
-        raise NotImplementedError

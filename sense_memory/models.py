@@ -138,7 +138,7 @@ class PersonaMemory(_Frozen):
         state: when this version was written or read; it changes with time alone.
         created_at: when the memory first was written.
         dissolved_at: when it was first seen dissolved; 30 days later it may be pruned.
-        dismissed: memories with which a suggested connection was declined; it is not suggested again.
+        dismissed: memories with which a suggested link was declined, a connection or a contradiction.
         conflict_of: the path whose concurrent edit lost and is kept here.
         seen: a version vector: device id to that device's count of edits that this version knows.
         event_id: the event that holds it, 64 hex digits; empty before it is written.

@@ -455,7 +455,7 @@ class MemoryStore:
         self._wake()
 
     async def persona_dismiss(self, key1: str, key2: str) -> None:
-        """Decline a connection that `persona_introspect` suggested; it will not again. As `persona_connect`."""
+        """Decline a connection or contradiction that `persona_introspect` suggested, for good. As `persona_connect`."""
         await self._persona().links.dismiss(key1, key2)
         self._wake()
 

@@ -117,16 +117,6 @@ class Plan:
             problem = "searches by themes and words, not by embeddings"
             raise PlanLimitError(self.name, "search", problem, "Search without embeddings")
 
-    def check_full_compression(self) -> None:
-        """Whether more than the basic compression may be used.
-
-        Raises:
-            PlanLimitError: `compression`.
-        """
-        if self.compression != "full":
-            problem = "includes basic compression only"
-            raise PlanLimitError(self.name, "compression", problem, "Ask for basic compression")
-
     def check_schedule(self) -> None:
         """Whether introspection may run on a schedule.
 

@@ -50,6 +50,7 @@ class Piece:
 
 # ── Cleaning ────────────────────────────────────────────────────────────────────────────
 
+_EMPTY: Final = "(empty)"
 _BREAKS: Final = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _DROPPED: Final = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
 _SIGNS: Final = ".,;:!?\u2026\u3001\u3002\uff01\uff1a\uff1b\uff1f"  # behind these a line break is a space
@@ -119,14 +120,15 @@ _HIDDEN: Final = re.compile(r"\x1a(\d+)\x1a")
 
 def plain(memory: PersonaMemory) -> Piece:
     """A memory under its key, word for word: the format without shorthand."""
-    return Piece(_name(memory.key) or "?", cleaned(memory.value) or "(empty)")
+    return Piece(_name(memory.key) or "?", cleaned(memory.value) or _EMPTY)
 
 
 def shorthand(memory: PersonaMemory) -> Piece:
     """A memory's piece of the compressed format."""
-    key, value = _name(memory.key) or "?", cleaned(memory.value)
-    if not value or not is_english(value):
-        return plain(memory)
+    piece = plain(memory)
+    key, value = piece.head, piece.text
+    if value == _EMPTY or not is_english(value):
+        return piece
     literals: list[str] = []
 
     def hide(found: re.Match[str]) -> str:

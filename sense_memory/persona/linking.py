@@ -51,7 +51,7 @@ class Linking:
         await self._change_both(one, other, change, "disconnected from")
 
     async def dismiss(self, one: str, other: str) -> None:
-        """Decline a suggested link; it is not suggested again."""
+        """Decline a suggested link, a connection or a contradiction; it is not suggested again."""
 
         def change(memory: PersonaMemory, to: str) -> PersonaMemory | None:
             return None if to in memory.dismissed else memory.changed(dismissed=(*memory.dismissed, to))

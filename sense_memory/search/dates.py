@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MAX_SPANS: Final = 300  # of one query; more would only mean every day
 MAX_DATED_CHARS: Final = 1_000  # of a longer query only these are searched for dates
-_YEARS: Final = range(1900, 2200)
 
 _MONTH_NAMES: Final = (
     "january jan januar janvier enero janeiro gennaio januari",

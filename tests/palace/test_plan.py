@@ -94,7 +94,6 @@ def test_the_free_plan_has_a_fixed_half_life():
     ("check", "limit"),
     [
         ("check_embeddings", "search"),
-        ("check_full_compression", "compression"),
         ("check_schedule", "introspection"),
     ],
 )

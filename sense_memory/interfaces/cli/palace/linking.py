@@ -71,7 +71,7 @@ def dismiss(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Decline a connection that `introspect` suggested: it will not suggest it again."""
+    """Decline a connection or a contradiction that `introspect` suggested, for good."""
 
     async def change(store: MemoryStore) -> None:
         await store.persona_dismiss(one, other)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 BAR_CHARS: Final = 8
 MAX_FACETS: Final = 12  # of one domain that are drawn, unless all are wanted
-MAX_DOMAINS: Final = 20
 
 
 class Shown(StrEnum):
