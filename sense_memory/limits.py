@@ -81,6 +81,7 @@ SEND_SECONDS = 10.0  # for a relay to read what was written, before it counts as
 SIGN_SECONDS = 60.0  # for a signer, perhaps remote, to sign a NIP-42 challenge
 CLOSE_SECONDS = 2.0  # to say goodbye
 PUBLISH_WINDOW_COUNT = 500  # events in flight on one connection
+PUBLISH_WINDOW_BYTES = 4 * 1024 * 1024  # and their size: systems buffer 32 MB for a relay that reads nothing
 SEND_BATCH_COUNT = 50  # events read from the outbox at a time: at most some 3 MB of them
 PAGE_COUNT = 500  # `limit` of one REQ: the cap of strfry and the usual default elsewhere
 MIN_PAGE_COUNT = 20  # a relay that says it sends fewer is asked for the usual number, and sends what it sends

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from sense_memory.limits import PUBLISH_WINDOW_BYTES
 from sense_memory.nostr.verdict import Outcome
 
 
@@ -26,26 +27,32 @@ class Batch:
 
     Args:
         window: most events in flight, and most verdicts that wait for the caller.
+        room_bytes: nothing more is sent while the events in flight are this long together.
 
     Attributes:
-        waiting: ids in flight.
+        waiting: ids in flight, and how many bytes each has.
         verdicts: what came back and was not handed over yet.
         stopped: whether nothing more is sent: the relay asked for a pause, or is gone.
         news: set when a verdict came, or when nothing more will be sent.
         room: set when there may be room for more.
     """
 
-    def __init__(self, window: int) -> None:
-        self.waiting: set[str] = set()
+    def __init__(self, window: int, room_bytes: int = PUBLISH_WINDOW_BYTES) -> None:
+        self.waiting: dict[str, int] = {}
         self.verdicts: deque[tuple[str, Verdict]] = deque()
         self.stopped = False
         self.news = asyncio.Event()
         self.room = asyncio.Event()
-        self._window = window
+        self._window, self._room_bytes, self._bytes = window, room_bytes, 0
+
+    def send(self, event_id: str, size: int) -> None:
+        """Note that an event of so many bytes is in flight."""
+        self.waiting[event_id] = size
+        self._bytes += size
 
     def judge(self, event_id: str, verdict: Verdict) -> None:
         """Note the verdict on an event that was in flight."""
-        self.waiting.discard(event_id)
+        self._bytes -= self.waiting.pop(event_id, 0)
         self.verdicts.append((event_id, verdict))
         if verdict.outcome is Outcome.RATE_LIMITED:
             self.stopped = True
@@ -60,9 +67,13 @@ class Batch:
 
     async def has_room(self) -> None:
         """Wait until one more may be sent, or nothing more will be."""
-        while not self.stopped and max(len(self.waiting), len(self.verdicts)) >= self._window:
+        while not self.stopped and self._is_full():
             self.room.clear()
             await self.room.wait()
+
+    def _is_full(self) -> bool:
+        counts = max(len(self.waiting), len(self.verdicts))
+        return counts >= self._window or self._bytes >= self._room_bytes
 
 
 async def each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Item]:

@@ -224,7 +224,7 @@ class RelayConnection:
 
         Args:
             items: event ids (64 hex digits) and bodies (canonical JSON bytes); read as there is room.
-            window: most events in flight, and most verdicts kept for a caller who is slow.
+            window: most events in flight (of long ones fewer), and most verdicts kept for a slow caller.
 
         Raises:
             RelayError: the connection was not open any more.
@@ -260,7 +260,7 @@ class RelayConnection:
             if event_id in self._batches:
                 continue
             self._batches[event_id] = batch
-            batch.waiting.add(event_id)
+            batch.send(event_id, len(body))
             actions = self._session.publish(event_id, body, self._clock())
             self._alarm.set()
             await self._write(actions)

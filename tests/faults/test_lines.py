@@ -141,7 +141,7 @@ async def test_r15_what_a_slow_reader_leaves_waits_in_the_ledger(stage):
     assert told["problem"] == "does not read what it is sent"
     assert 900 < told["waiting"] <= 1_000
     assert waiting > 50_000_000
-    assert max(told["peaks"]) < waiting / 2
+    assert max(told["peaks"]) < waiting / 2  # whatever the system is ready to buffer
     assert max(told["left"]) < waiting / 10  # nothing piles up with each try
 
 
