@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from sense_memory import watching
+    from sense_memory.embedding import Gaps
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.models import Change, Draft, JournalEntry, Memory, PersonaMemory
     from sense_memory.portable import ImportReport
@@ -219,6 +220,14 @@ class SyncMemoryStore(BlockingPersona):
         """As `MemoryStore.search`."""
         options: dict[str, Any] = {"within": within, "since": since, "source": source}
         return self._wait(self._store.search(query, limit, relevance_floor=relevance_floor, **options))
+
+    def embed(self, *, progress: Callable[[int, int], None] | None = None) -> Gaps:
+        """As `MemoryStore.embed`."""
+        return self._wait(self._store.embed(progress=progress))
+
+    def gaps(self) -> Gaps:
+        """As `MemoryStore.gaps`."""
+        return self._store.gaps()
 
     def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """As `MemoryStore.sync`."""

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from sense_memory.envelope import RecordType
+from sense_memory.embedding import Gaps
+from sense_memory.items import item_of, item_of_persona, stamp_of, text_of, written_at
 from sense_memory.keeping import Kept, made_of
+from sense_memory.limits import EMBED_BATCH_COUNT, EMBED_SECONDS, SNAPSHOT_EMBEDDED_COUNT
 from sense_memory.persona.finding import LANGUAGE, check
+from sense_memory.said import Said
 from sense_memory.search.fusion import Levers
 from sense_memory.search.hits import Hit, Kind
 from sense_memory.search.index import FORMAT, MemoryIndex, SearchItem
@@ -26,32 +28,21 @@ from sense_memory.weighing import Weigher
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from sense_memory.envelope import Record
+    from numpy.typing import NDArray
+
+    from sense_memory.embedding import Embedding
     from sense_memory.ledger import Ledger
-    from sense_memory.ledger.edits import Placed
     from sense_memory.models import PersonaMemory
     from sense_memory.persona.palace import Palace
     from sense_memory.reader import Reader
+    from sense_memory.search.embedders import Embedder
+    from sense_memory.search.index import SearchItem
     from sense_memory.search.ranking import SearchHit
     from sense_memory.search.scope import Scope
-    from sense_memory.snapshot import Opened
 
-ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" of a question may mean
-_KEY_TIMES: Final = 3  # sense-memory v2, "Semantic Search": its weights beside the value's 1
-_THEMES_TIMES: Final = 2
-_STAMP_BYTES: Final = 8
 _PART_COUNT: Final = 2_000  # memories that are read at a time: some 0.2 s
-
-
-class _Said(NamedTuple):
-    """A flat memory or journal entry in the index. `name` is empty for what is there and is neither."""
-
-    name: str
-    stamp: str  # of the event that it was read from
-    seq: int
-    created_at: float
 
 
 class Finding(Kept):
@@ -63,6 +54,7 @@ class Finding(Kept):
         reader: opens it.
         clock: seconds since 1970.
         ask: makes sure that a relay was asked before "nothing" is said; whether one was.
+        meaning: finds by meaning besides words.
     """
 
     def __init__(
@@ -70,18 +62,19 @@ class Finding(Kept):
         palace: Palace,
         ledger: Ledger,
         reader: Reader,
+        *,
         clock: Callable[[], float],
         ask: Callable[[str], Awaitable[bool]],
+        meaning: Embedding | None = None,
     ) -> None:
         self._levers = Levers()
-        super().__init__("everything", made_of("all", FORMAT, LANGUAGE, self._levers), ledger, reader)
-        self._palace, self._clock, self._ask = palace, clock, ask
+        model = "" if meaning is None else meaning.name
+        super().__init__("everything", made_of("all", FORMAT, LANGUAGE, self._levers, model), ledger, reader)
+        self._palace, self._clock, self._ask, self._meaning = palace, clock, ask, meaning
         self._index: MemoryIndex | None = None
-        self._said: dict[str, _Said] = {}  # by slot
-        self._slots: dict[str, str] = {}  # by name
+        self._said = Said(ledger, reader)
         self._stamps: dict[str, str] = {}  # of persona memories, by path
         self._changed: dict[str, PersonaMemory | None] = {}  # by path, since the last search
-        self._version, self._seq = (-1, -1), -1
         self._turn = asyncio.Lock()
 
     def __len__(self) -> int:
@@ -93,16 +86,85 @@ class Finding(Kept):
         index = await self._current()
         if not len(index) and await self._ask("memories are"):
             index = await self._current()
-        now = self._clock()
-        weigher = Weigher(
-            self._memory, self._written_at, index.vocabulary, query=query, now=now, floor=relevance_floor
-        )
+        direction, now = await self._direction(index, query), self._clock()
+        about: dict[str, Any] = {"query": query, "now": now, "floor": relevance_floor}
+        weigher = Weigher(self._memory, self._said.written_at, index.vocabulary, **about)
         only = None if scope.is_all else self._filter(scope)
         # How well a day fits tells entries of the journal apart; beside memories without a day it is unfair.
-        levers = replace(self._levers, session=scope.within == {Kind.JOURNAL})
-        found = index.search(query, limit, now=now, levers=levers, only=only, factors=weigher.factors)
+        by_day = scope.within == {Kind.JOURNAL}
+        levers = replace(self._levers, session=by_day, dense=direction is not None)
+        found = index.search(
+            *(query, limit), now=now, levers=levers, only=only, factors=weigher.factors, direction=direction
+        )
         hits = [await self._hit(hit, weigher) for hit in found]
         return [hit for hit in hits if hit is not None]
+
+    # ── Meaning ─────────────────────────────────────────────────────────────────────────
+
+    async def embed(self, progress: Callable[[int, int], None] | None = None) -> Gaps:
+        """Embed every memory that is not yet; `progress` is told how many of how many are."""
+        index = await self._current()
+        total = len(index.without_meaning())
+        while self._meaning is not None:
+            left = index.without_meaning()
+            if progress is not None:
+                progress(total - len(left), total)
+            if not left or not await self._fill(index, left[:EMBED_BATCH_COUNT], again=True):
+                break
+        return self.gaps()
+
+    def gaps(self) -> Gaps:
+        """What searches know by words only, as of the last one."""
+        if self._meaning is None or self._index is None:
+            return Gaps(0, None)
+        return Gaps(len(self._index.without_meaning()), self._meaning.trouble)
+
+    async def near(self, query: str) -> dict[str, float]:
+        """The persona memories that mean what a question means, by path: how nearly, above 0 up to 1."""
+        if self._meaning is None:
+            return {}
+        index = await self._current()
+        direction = await self._direction(index, query)
+        if direction is None:
+            return {}
+        head = f"{Kind.PALACE}/"
+        nearest = index.nearest(direction)
+        return {name.removeprefix(head): near for name, near in nearest.items() if name.startswith(head)}
+
+    async def _direction(self, index: MemoryIndex, query: str) -> NDArray[Any] | None:
+        """The vector of a question, once the memories have theirs, or as many as there was time for."""
+        if self._meaning is None:
+            return None
+        end = self._meaning.clock() + EMBED_SECONDS
+        while left := index.without_meaning():
+            if self._meaning.clock() > end or not await self._fill(index, left[-EMBED_BATCH_COUNT:]):
+                break  # the newest first; the others wait for the next search, or for `embed`
+        asked = index.asks(query)
+        rows = await self._meaning.rows([asked]) if asked else None
+        return None if rows is None else rows[0]
+
+    async def _fill(self, index: MemoryIndex, names: Sequence[str], *, again: bool = False) -> bool:
+        """Embed some memories; whether that worked."""
+        assert self._meaning is not None  # noqa: S101 - whoever calls has looked
+        async with self._turn:  # what is embedded must not change meanwhile
+            texts = {item.id: index.texts_of(item) for item in await self._items(names)}
+            rows = await self._meaning.rows([text for parts in texts.values() for text in parts], again=again)
+            if rows is None:
+                return False
+            vectors, start = {}, 0
+            for name, parts in texts.items():
+                vectors[name] = rows[start : start + len(parts)]
+                start += len(parts)
+            filled = index.fill(vectors)
+            self.unsaved += filled * SNAPSHOT_EMBEDDED_COUNT
+            return filled > 0
+
+    async def _items(self, names: Sequence[str]) -> list[SearchItem]:
+        """Memories as the index takes them, by their names in it."""
+        items = [item_of_persona(memory) for name in names if (memory := self._memory(name)) is not None]
+        said = await self._said.read(names)
+        found = (item_of(record, opened.id.hex(), opened.created_at) for opened, record in said)
+        return items + [item for item in found if item is not None]
 
     # ── Following the ledger ────────────────────────────────────────────────────────────
 
@@ -132,63 +194,16 @@ class Finding(Kept):
         return self._index
 
     async def _look_at_said(self, index: MemoryIndex) -> None:
-        edits = self._ledger.edits
-        version, last = edits.version(), edits.last
-        if version == self._version:
-            return
-        heads = None if self._seq < 0 else edits.said_since(self._seq)
-        if heads is None:
-            heads = edits.said()
-            for slot in self._said.keys() - {head.slot for head in heads}:
-                self._forget(index, slot)
-        stamped = [(head, head.id[:_STAMP_BYTES].hex()) for head in heads]
-        fresh = {
-            head.slot: (head, stamp)
-            for head, stamp in stamped
-            if head.slot not in self._said or self._said[head.slot].stamp != stamp
-        }
-        records = await self._reader.opened([(head.slot, head.seq) for head, _ in fresh.values()])
-        await self._read(index, fresh, records)
-        self._version, self._seq = version, last
-
-    async def _read(
-        self,
-        index: MemoryIndex,
-        fresh: dict[str, tuple[Placed, str]],
-        records: Iterable[tuple[Opened, Record]],
-    ) -> None:
-        """Put flat memories and entries that are new into the index."""
-        for slot in fresh.keys() & self._said.keys():
-            self._forget(index, slot)
-        found = {opened.id: (opened, record) for opened, record in records}
-        waiting = list(fresh.values())
-        while waiting:
-            part, waiting = waiting[:_PART_COUNT], waiting[_PART_COUNT:]
-            items = []
-            for head, stamp in part:
-                said, item = _Said("", stamp, head.seq, 0.0), None
-                if head.id in found:
-                    opened, record = found[head.id]
-                    created_at = _time(record, opened.created_at)
-                    item = _item_of(record, head.id.hex(), created_at)
-                if item is not None:
-                    said = _Said(item.id, stamp, head.seq, created_at)
-                    self._slots[item.id] = head.slot
-                    items.append(item)
-                self._said[head.slot] = said
-            await self._put(index, items)
+        async for gone, fresh in self._said.changes():
+            for name in gone:
+                index.drop(name)
+            await self._put(index, fresh)
 
     async def _put(self, index: MemoryIndex, items: Sequence[SearchItem]) -> None:
-        index.put_many(items)
+        index.put_many(items, embeds=False)
         self.unsaved += len(items)
         if len(items) > _PART_COUNT // 2:
             await asyncio.sleep(0)  # that was a while, and other tasks want their turn
-
-    def _forget(self, index: MemoryIndex, slot: str) -> None:
-        known = self._said.pop(slot)
-        if known.name and self._slots.get(known.name) == slot:
-            del self._slots[known.name]
-            index.drop(known.name)
 
     async def _look_at_palace(self, index: MemoryIndex) -> None:
         while self._changed:
@@ -198,9 +213,9 @@ class Finding(Kept):
                 if memory is None:
                     self._stamps.pop(path, None)
                     index.drop(f"{Kind.PALACE}/{path}")
-                elif self._stamps.get(path) != (stamp := _stamp_of(memory)):
+                elif self._stamps.get(path) != (stamp := stamp_of(memory)):
                     self._stamps[path] = stamp
-                    items.append(_item_of_persona(memory))
+                    items.append(item_of_persona(memory))
             await self._put(index, items)
 
     # ── Finding ─────────────────────────────────────────────────────────────────────────
@@ -216,10 +231,10 @@ class Finding(Kept):
             memory = self._memory(name)
             if memory is not None:
                 is_new = scope.since is None or memory.created_at >= scope.since
-                return is_new and _came_from(memory.source, scope.source)
-            if scope.source is not None or name not in self._slots:
+                return is_new and scope.is_from(memory.source)
+            if scope.source is not None or name not in self._said:
                 return False
-            return scope.since is None or self._written_at(name) >= scope.since
+            return scope.since is None or self._said.written_at(name) >= scope.since
 
         return is_meant
 
@@ -227,9 +242,6 @@ class Finding(Kept):
         """The persona memory that a name in the index means."""
         kind, _, path = name.partition("/")
         return self._palace.catalog.get(path) if kind == Kind.PALACE else None
-
-    def _written_at(self, name: str) -> float:
-        return self._said[self._slots[name]].created_at
 
     async def _hit(self, found: SearchHit, weigher: Weigher) -> Hit | None:
         kind, _, path = found.id.partition("/")
@@ -239,13 +251,12 @@ class Finding(Kept):
             more: dict[str, Any] = {"created_at": memory.created_at, "event_id": memory.event_id}
             more["source"] = memory.source
         else:
-            said = self._said.get(self._slots.get(found.id, ""))
-            opened = [] if said is None else await self._reader.opened([(self._slots[found.id], said.seq)])
-            if said is None or not opened:
+            opened = await self._said.read([found.id])
+            if not opened:
                 return None  # forgotten while this search waited
             ((event, record),) = opened
-            fields = {"value": _text(record)} | ({"key": path} if kind == Kind.FLAT else {})
-            more = {"created_at": said.created_at, "event_id": event.id.hex()}
+            fields = {"value": text_of(record)} | ({"key": path} if kind == Kind.FLAT else {})
+            more = {"created_at": written_at(record, event.created_at), "event_id": event.id.hex()}
         why = weigher.explain(found, fields)
         return Hit(kind=Kind(kind), path=path, value=fields["value"], score=found.score, why=why, **more)
 
@@ -255,8 +266,7 @@ class Finding(Kept):
         """The index as bytes, with what it was made from."""
         if self._index is None:
             return b""
-        said = {slot: tuple(row) for slot, row in self._said.items()}
-        head = orjson.dumps([said, self._stamps])
+        head = orjson.dumps([self._said.dumped(), self._stamps])
         return len(head).to_bytes(8, "big") + head + self._index.dump()
 
     def _restored(self, saved: bytes | None) -> MemoryIndex:
@@ -265,47 +275,12 @@ class Finding(Kept):
             try:
                 end = 8 + int.from_bytes(saved[:8], "big")
                 said, self._stamps = orjson.loads(saved[8:end])
-                self._said = {slot: _Said(*row) for slot, row in said.items()}
-                self._slots = {row.name: slot for slot, row in self._said.items() if row.name}
-                return MemoryIndex.load(saved[end:], self._levers)
+                self._said = Said(self._ledger, self._reader, said)
+                return MemoryIndex.load(saved[end:], self._levers, self._embedder)
             except (ValueError, KeyError, TypeError, IndexError):  # a cache: it is made anew
-                self._said, self._slots, self._stamps = {}, {}, {}
-        return MemoryIndex(self._levers, LANGUAGE)
+                self._said, self._stamps = Said(self._ledger, self._reader), {}
+        return MemoryIndex(self._levers, LANGUAGE, self._embedder)
 
-
-def _came_from(source: str, wanted: str | None) -> bool:
-    return wanted is None or source == wanted or source.startswith(f"{wanted}:")
-
-
-def _text(record: Record) -> str:
-    return str(record.fields["content" if record.type is RecordType.JOURNAL else "value"])
-
-
-def _time(record: Record, event_time: int) -> float:
-    ts = record.fields.get("ts")
-    return float(ts) if type(ts) is float or type(ts) is int else float(event_time)
-
-
-def _item_of(record: Record, event_id: str, created_at: float) -> SearchItem | None:
-    """A flat memory or journal entry as the index takes it; None for anything else."""
-    if record.type is RecordType.JOURNAL:
-        return SearchItem(f"{Kind.JOURNAL}/{event_id}", _text(record), created_at)
-    if record.type is not RecordType.FLAT:
-        return None
-    key = record.fields["key"]
-    return SearchItem(f"{Kind.FLAT}/{key}", _weighed(key, (), _text(record)))
-
-
-def _item_of_persona(memory: PersonaMemory) -> SearchItem:
-    text = _weighed(memory.key, memory.themes, memory.value)
-    speaker = memory.source if memory.source in ROLES else ""
-    return SearchItem(f"{Kind.PALACE}/{memory.path}", text, speaker=speaker)
-
-
-def _weighed(key: str, themes: Sequence[str], value: str) -> str:
-    return " \n".join((*(key,) * _KEY_TIMES, *tuple(themes) * _THEMES_TIMES, value))
-
-
-def _stamp_of(memory: PersonaMemory) -> str:
-    joined = "\0".join((memory.key, *memory.themes, "", memory.value, memory.source))
-    return blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=_STAMP_BYTES).hexdigest()
+    @property
+    def _embedder(self) -> Embedder | None:
+        return None if self._meaning is None else self._meaning.embedder

@@ -41,6 +41,9 @@ DAY_SECONDS = 86_400.0
 LOW_CONFIDENCE = 0.5  # a belief below it is more likely wrong than right
 REVISION_HALFLIVES_COUNT = 3  # without being linked or written: by its own measure 7/8 of a belief has faded
 CONTEXT_TOKENS_COUNT = 500  # the spec's target for what a prompt is given
+EMBEDDER_REST_SECONDS = 60  # without asking an embedder that has just failed
+EMBED_BATCH_COUNT = 64  # memories that are embedded at a time: less than a second of a small model
+EMBED_SECONDS = 1.0  # that a search spends on memories without vectors; the others it finds by words
 CHARS_PER_TOKEN_COUNT = 4  # of English in the usual tokenizers; an estimate is all that is needed
 OVERLOADED_FACET_COUNT = 50  # active memories: at ten tokens a line, more than these exceed a prompt's share
 SUGGESTED_PAIRS_COUNT = 50  # pairs that one run suggests: nobody reads more, and the next run goes on
@@ -137,6 +140,7 @@ MAX_WAL_BYTES = 32 * 1024 * 1024  # a longer write-ahead log is folded into the 
 SNAPSHOT_NEW_COUNT = (
     200  # opened records that are not in it, before it is written anew: some 10 ms of opening
 )
+SNAPSHOT_EMBEDDED_COUNT = 20  # so many of them is what embedding one memory counts: a model costs as much
 SNAPSHOT_NEW_SHARE = 0.05  # and this share of all, because it is written whole
 SNAPSHOT_MESSAGE_BYTES = 8 * 1024 * 1024  # of JSON under one authentication tag
 SNAPSHOT_WORTH_SHARE = 0.2  # of all records: opening more than these takes longer than reading all from it

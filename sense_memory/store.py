@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from pynostr.key import PrivateKey
 
+    from sense_memory.embedding import Embedding, Gaps
     from sense_memory.envelope import Record, Sealed
     from sense_memory.finding import Finding
     from sense_memory.ledger import Stored
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.pool import Pool
     from sense_memory.relay.report import SyncReport
     from sense_memory.relay.session import Timeouts
+    from sense_memory.search.embedders import Embedder
     from sense_memory.search.hits import Hit
     from sense_memory.snapshot import Opened
     from sense_memory.timeline import Version
@@ -98,11 +101,14 @@ class MemoryStore:
             not open each again. It is written when a store closes; without it, one that exists is removed.
         plan: what may be added: a `Plan`, or free, keep or self_hosted, the default without limits. What is
             there already can always be read, changed and forgotten.
+        embedder: finds by meaning besides words: an `Embedder`, what `open_embedder` takes ("static"), or a
+            function that opens one when it is first needed. Texts are shown to it, and to no other.
         timeouts: of relay connections; see `relay.session.Timeouts`.
         clock: seconds since 1970.
 
     Raises:
         InvalidSetting: no such plan.
+        InvalidInput: no such embedder.
         InvalidRelayUrl: a relay that must not be dialled.
         BadKey: `signer` is neither.
     """
@@ -118,6 +124,7 @@ class MemoryStore:
         allow_plain: bool = False,
         snapshot: bool = True,
         plan: Plan | str | None = None,
+        embedder: Embedder | str | Callable[[], Embedder | None] | None = None,
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -128,7 +135,7 @@ class MemoryStore:
         self._ledger_path = ledger
         self._background, self._offline_first = background, offline_first
         self._snapshot, self._timeouts, self._clock = snapshot, timeouts, clock
-        self._plan = _plan_of(plan)
+        self._plan, self._open_embedder = _plan_of(plan), _opening(embedder)
         self._ledger: Ledger | None = None
         self._pool: Pool | None = None
         self._watchers: Watchers | None = None
@@ -136,6 +143,7 @@ class MemoryStore:
         self._views: Reviews | None = None
         self._finds: PalaceSearch | None = None
         self._everything: Finding | None = None
+        self._meaning: Embedding | None = None
         self._last_entry = 0.0
 
     @classmethod
@@ -836,7 +844,30 @@ class MemoryStore:
         from sense_memory.search.scope import scope
 
         wanted = scope(within, since, source)
-        return await self._finding().search(query, limit, wanted, relevance_floor)
+        return await (await self._finding()).search(query, limit, wanted, relevance_floor)
+
+    async def embed(self, *, progress: Callable[[int, int], None] | None = None) -> Gaps:
+        """Show every memory that was not yet to the embedder, so that searches find it by meaning.
+
+        Searches do so by themselves for about a second each; a large memory and a slow embedder take longer.
+        Interrupted, it goes on where it was. A change of the embedder begins anew.
+
+        Args:
+            progress: called with how many are done, and of how many.
+
+        Returns:
+            What is left, and why; nothing if all went well, or if there is no embedder.
+
+        Raises:
+            MissingExtra, EmbedderError: the embedder can not be opened.
+        """
+        return await (await self._finding()).embed(progress)
+
+    def gaps(self) -> Gaps:
+        """What the last search knew by words only, although there is an embedder, and why."""
+        from sense_memory.embedding import Gaps
+
+        return Gaps(0, None) if self._everything is None else self._everything.gaps()
 
     # ── Relays ──────────────────────────────────────────────────────────────────────────
 
@@ -1115,16 +1146,32 @@ class MemoryStore:
         if self._finds is None:
             from sense_memory.persona.finding import PalaceSearch
 
-            self._finds = PalaceSearch(persona, ledger, self._reader, self._clock)
+            near = None if self._open_embedder is None else self._near
+            self._finds = PalaceSearch(persona, ledger, self._reader, clock=self._clock, near=near)
         return self._finds
 
-    def _finding(self) -> Finding:
+    async def _finding(self) -> Finding:
         palace, ledger = self._persona().palace, self._opened()
+        meaning = await self._embedding()
         if self._everything is None:
             from sense_memory.finding import Finding
 
-            self._everything = Finding(palace, ledger, self._reader, self._clock, self._ask_relays)
+            about: dict[str, Any] = {"clock": self._clock, "ask": self._ask_relays, "meaning": meaning}
+            self._everything = Finding(palace, ledger, self._reader, **about)
         return self._everything
+
+    async def _near(self, query: str) -> Mapping[str, float]:
+        return await (await self._finding()).near(query)
+
+    async def _embedding(self) -> Embedding | None:
+        """The embedder, opened when it is first needed; None where nobody chose one."""
+        if self._meaning is None and self._open_embedder is not None:
+            embedder = await asyncio.to_thread(self._open_embedder)
+            if self._meaning is None and embedder is not None:
+                from sense_memory.embedding import Embedding
+
+                self._meaning = Embedding(embedder, time.monotonic)
+        return self._meaning
 
     def _relay_pool(self) -> Pool:
         """The pool, made when a relay is first needed: a read of the ledger does not pay for sockets."""
@@ -1247,13 +1294,20 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
     Raises: as `MemoryStore.from_settings`.
     """
     from sense_memory.nostr.signer import LocalSigner
-    from sense_memory.settings import Settings, find_secret, ledger_path
+    from sense_memory.settings import Settings, find_embedder, find_secret, ledger_path
 
     settings = Settings.load(agent=agent, relays=options.get("relays"), ledger=options.get("ledger"))
     secret, _ = find_secret(settings)
     signer = LocalSigner(secret)
     ledger = settings.ledger or ledger_path(settings.home, signer.public_key)
-    return signer, {"plan": settings.plan, **options, "relays": settings.relays, "ledger": ledger}
+    embedder = None if settings.embedder.kind == "none" else partial(find_embedder, settings)
+    return signer, {
+        "plan": settings.plan,
+        "embedder": embedder,
+        **options,
+        "relays": settings.relays,
+        "ledger": ledger,
+    }
 
 
 def _plan_of(plan: Plan | str | None) -> Plan:
@@ -1263,6 +1317,17 @@ def _plan_of(plan: Plan | str | None) -> Plan:
     if found is None:
         raise InvalidSetting("plan", "argument", f"known are {', '.join(PLANS)}")
     return found
+
+
+def _opening(embedder: Embedder | str | Callable[[], Embedder | None] | None) -> Callable[[], Any] | None:
+    """What opens an embedder; None where none is wanted."""
+    if isinstance(embedder, str):
+        from sense_memory.search.embedders import Choice
+
+        return Choice.parse(embedder).open
+    if embedder is None or not hasattr(embedder, "embed"):
+        return embedder
+    return lambda: embedder
 
 
 def _verified(body: bytes) -> Event | None:

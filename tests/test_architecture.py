@@ -29,6 +29,9 @@ TIERS = (
         "writer",
         "keeping",
         "finding",
+        "said",
+        "items",
+        "embedding",
         "weighing",
         "envelope",
         "timeline",
@@ -60,6 +63,9 @@ BLIND_TO = {
     "persona": {"relay", "store"},
     "keeping": {"relay", "store", "writer"},
     "finding": {"relay", "store", "writer"},
+    "said": {"relay", "store", "writer"},
+    "items": {"relay", "ledger", "reader", "store", "writer"},
+    "embedding": {"relay", "ledger", "envelope", "reader", "store", "writer"},
     "weighing": {"relay", "ledger", "envelope", "reader", "writer", "store"},
 }
 

@@ -655,7 +655,13 @@ async def test_no_plaintext_at_rest(open_store, tmp_path, caplog):
         await store.persona_remember("people", "facts", "lisa", "MARKERTHREE", themes=["MARKERFOUR"])
         hits = await store.search("markerone markertwo markerthree")
         shown = repr(
-            [hits, vars(store), vars(store._finding()), vars(store._reader), vars(store._palace_search())]
+            [
+                hits,
+                vars(store),
+                vars(await store._finding()),
+                vars(store._reader),
+                vars(store._palace_search()),
+            ]
         )
         assert len(hits) == 3
 

@@ -10,11 +10,11 @@ from sense_memory.models import PersonaMemory
 
 
 class Match(BaseModel):
-    """One word, phrase or beginning that was found in one field.
+    """One word, phrase or beginning that was found in one field; or the meaning of all of it.
 
     Attributes:
-        field: "key", "themes" or "value".
-        term: as the query has it, in lower case and without accents; "photo*" for a beginning.
+        field: "key", "themes" or "value"; "meaning" for what an embedder finds close.
+        term: as the query has it, in lower case and without accents; "photo*" for a beginning; "meaning" there.
         contribution: what it adds to the score; all contributions of a hit add up to it.
     """
 
@@ -23,6 +23,9 @@ class Match(BaseModel):
     field: str
     term: str = Field(repr=False)
     contribution: Annotated[float, Field(ge=0)]
+
+    def __str__(self) -> str:
+        return "close in meaning" if self.field == "meaning" else f"{self.term} in {self.field}"
 
 
 class Why(BaseModel):

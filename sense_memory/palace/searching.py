@@ -23,6 +23,7 @@ from sense_memory.limits import ACTIVE_ABOVE, FADING_FROM
 from sense_memory.palace.columns import relevances_at, row
 from sense_memory.palace.hits import Match, Why
 from sense_memory.search.column import Column
+from sense_memory.search.fusion import best
 from sense_memory.search.lexical import LexicalIndex, pack, unpack
 from sense_memory.search.postings import Postings
 from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve
@@ -30,7 +31,7 @@ from sense_memory.search.vocabulary import Vocabulary
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -39,9 +40,12 @@ if TYPE_CHECKING:
 
 FIELDS: Final = ("key", "themes", "value")
 WEIGHTS: Final = (3.0, 2.0, 1.0)  # sense-memory v2, "Semantic Search"
+MEANING: Final = "meaning"  # the field of what no word says
+MEANING_WEIGHT: Final = 2.0  # of a memory that means just what is asked: as much as a theme
 FORMAT: Final = 1  # of a dump; another layout has another number
 SPARE_ROWS: Final = 1_000  # rows left behind by changes, before they are cleared away
 MAX_WHOLE_WORDS: Final = 8  # a key or theme of more words is found word by word only
+_PLACES: Final = (*FIELDS, MEANING)
 _DIGITS: Final = 6  # scores that agree to so many decimals are a tie
 _THEME_GAP: Final = " \n"
 
@@ -157,6 +161,7 @@ class PalaceIndex:
         limit: int = 10,
         relevance_floor: float = 0.0,
         relevances: Callable[[Sequence[str]], ArrayLike] | None = None,
+        near: Mapping[str, float] | None = None,
     ) -> list[Found]:
         """The memories that a query means, the best first.
 
@@ -170,24 +175,26 @@ class PalaceIndex:
             relevance_floor: 0 to 1; the score is multiplied by floor + (1 - floor) x relevance. 0 is the
                 specification's; above 0, age moves memories less.
             relevances: current relevances of the given paths, instead of those that follow from the memories.
+            near: paths that an embedder finds close in meaning, and how close, 0 to 1; found without a word too.
 
         Returns:
             Best first; ties by relevance, then by path.
         """
         ask = parse(query)
         wanted = resolve(ask, self._lexical.vocabulary)
-        if limit <= 0 or not wanted or not len(self):
+        meant = {self._rows[path]: share for path, share in (near or {}).items() if path in self._rows}
+        if limit <= 0 or not (wanted or meant) or not len(self):
             return []
-        rows, parts, quoted = self._matched(wanted)
+        rows, parts, quoted = self._matched(wanted, meant)
         current = self._relevances(rows, now, relevances)
         direct = quoted | np.isin(rows, self._named(query))
         open_ = (current > ACTIVE_ABOVE) | ((current >= FADING_FROM) & direct)
         factors = relevance_floor + (1 - relevance_floor) * current
         totals = np.sum([part.values for part in parts], axis=0, dtype=np.float64) * factors
-        best = _best(np.where(open_, totals, 0), limit)
+        chosen = best(np.where(open_, totals, 0), limit).tolist()
         keyed = [
             (-round(float(totals[at]), _DIGITS), -float(current[at]), self._paths[rows[at]], at)
-            for at in best
+            for at in chosen
         ]
         return [
             Found(path, -score, self._why(parts, int(at), factors[at], -relevance))
@@ -196,10 +203,13 @@ class PalaceIndex:
 
     # ── Matching ────────────────────────────────────────────────────────────────────────
 
-    def _matched(self, wanted: Sequence[Wanted]) -> tuple[NDArray[np.int64], list[_Part], NDArray[np.bool_]]:
+    def _matched(
+        self, wanted: Sequence[Wanted], meant: Mapping[int, float]
+    ) -> tuple[NDArray[np.int64], list[_Part], NDArray[np.bool_]]:
         """The rows that match anything, what each match adds, and where a quoted phrase stands."""
         fits = [[self._fit(item, field) for field in range(len(FIELDS))] for item in wanted]
         anywhere = np.zeros(len(self._paths), np.bool_)
+        anywhere[list(meant)] = True
         rarities = []
         for by_field in fits:
             there = np.zeros(len(self._paths), np.bool_)
@@ -214,6 +224,10 @@ class PalaceIndex:
         quoted = np.zeros(len(matched), np.bool_)
         parts = []
         dense = np.zeros(len(self._paths), np.float32)
+        if meant:
+            dense[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
+            parts.append(_Part(len(FIELDS), MEANING, dense[matched]))
+            dense[:] = 0
         for item, rarity, by_field in zip(wanted, rarities, fits, strict=True):
             for field, (rows, strengths) in enumerate(by_field):
                 if len(rows):
@@ -229,12 +243,12 @@ class PalaceIndex:
         if wanted.kind == "phrase" or len(wanted.terms) == 1:
             rows = self._lexical.listing(wanted, field).rows
             return rows, np.full(len(rows), wanted.weights[0], np.float32)
-        best = np.zeros(len(self._paths), np.float32)
+        strongest = np.zeros(len(self._paths), np.float32)
         for term, weight in zip(wanted.terms, wanted.weights, strict=True):
             rows = self._lexical.fields[field].listing(term).rows
-            best[rows] = np.maximum(best[rows], np.float32(weight))
-        rows = np.flatnonzero(best).astype(np.int32)
-        return rows, best[rows]
+            strongest[rows] = np.maximum(strongest[rows], np.float32(weight))
+        rows = np.flatnonzero(strongest).astype(np.int32)
+        return rows, strongest[rows]
 
     def _named(self, query: str) -> list[int]:
         """The rows of which the whole key, or a whole theme, stands in the query."""
@@ -265,10 +279,10 @@ class PalaceIndex:
         shares = [(part, float(part.values[at] * factor)) for part in parts if part.values[at] > 0]
         shares.sort(key=lambda share: (-share[1], share[0].field, share[0].label))
         matches = tuple(
-            Match.model_construct(field=FIELDS[part.field], term=part.label, contribution=share)
+            Match.model_construct(field=_PLACES[part.field], term=part.label, contribution=share)
             for part, share in shares
         )
-        listed = ", ".join(f"{match.term} in {match.field}" for match in matches)
+        listed = ", ".join(map(str, matches))
         text = f"{listed}; relevance {relevance:.2f}"
         return Why.model_construct(matches=matches, relevance=relevance, text=text)
 
@@ -333,13 +347,3 @@ _PRINT_BYTES: Final = 8
 def _print_of(texts: Sequence[str]) -> bytes:
     joined = "\0".join(texts).encode("utf-8", "surrogatepass")
     return blake2b(joined, digest_size=_PRINT_BYTES).digest()
-
-
-def _best(scores: NDArray[np.float64], limit: int) -> list[int]:
-    """The places of the highest scores above 0, all ties at the end included."""
-    places = np.flatnonzero(scores > 0)
-    if len(places) > limit:
-        bound = np.partition(scores[places], len(places) - limit)[len(places) - limit]
-        places = places[scores[places] >= bound]
-    found: list[int] = places.tolist()
-    return found

@@ -15,7 +15,7 @@ from sense_memory.persona import given
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from sense_memory.ledger import Ledger
     from sense_memory.models import PersonaMemory
@@ -34,11 +34,20 @@ class PalaceSearch(Kept):
         ledger: where they lie.
         reader: has the snapshot.
         clock: seconds since 1970.
+        near: what an embedder finds close to a query, by path; see `PalaceIndex.search`.
     """
 
-    def __init__(self, persona: Persona, ledger: Ledger, reader: Reader, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        persona: Persona,
+        ledger: Ledger,
+        reader: Reader,
+        *,
+        clock: Callable[[], float],
+        near: Callable[[str], Awaitable[Mapping[str, float]]] | None = None,
+    ) -> None:
         super().__init__("palace", made_of("palace", FORMAT, LANGUAGE), ledger, reader)
-        self._persona, self._clock = persona, clock
+        self._persona, self._clock, self._near = persona, clock, near
         self._index: PalaceIndex | None = None
         self._turn = asyncio.Lock()
 
@@ -50,8 +59,11 @@ class PalaceSearch(Kept):
         check(query, limit, relevance_floor)
         catalog = await self._persona.desk.catalog()
         index = self._index or await self._made(catalog)
+        near = await self._near(query) if self._near is not None else None
         hits = []
-        for found in index.search(query, now=self._clock(), limit=limit, relevance_floor=relevance_floor):
+        for found in index.search(
+            query, now=self._clock(), limit=limit, relevance_floor=relevance_floor, near=near
+        ):
             memory = catalog.get(found.path)
             if memory is not None:
                 memory = memory.changed(state=state_at(found.why.relevance))

@@ -21,7 +21,7 @@ from sense_memory.search.tokens import words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from sense_memory.search.rows import Rows
 
 EXACT_COUNT: Final = 50_000  # pieces that are all compared exactly; with more it would be most of a search
+_LINE: Final = " \n"  # between the key, the themes and the text of a memory
 EMBEDDED_AT_ONCE_COUNT: Final = 512  # pieces: bounds what a failure costs, and what stands in memory twice
 
 
 class Meaning:
-    """The vectors of the pieces of all memories, in their order.
+    """The vectors of the pieces of all memories, in their order; those without one are gaps.
 
     Args:
         embedder: makes them.
@@ -71,6 +72,26 @@ class Meaning:
             self._is_known.extend(np.full(len(part), is_known))
         self._fit()
 
+    def leave(self, count: int) -> None:
+        """Take in some pieces without their vectors: gaps, for `fill`."""
+        if self._rows is not None:
+            self._rows.extend(np.zeros((count, self._rows.dimension)))
+        self._is_known.extend(np.zeros(count, np.bool_))
+        self._fit()
+
+    def fill(self, first: int, vectors: NDArray[np.float32]) -> bool:
+        """Give the pieces from one on their vectors, a row each; not such as others can not be compared with."""
+        if self._rows is None:
+            self._rows = ExactRows(vectors.shape[1])
+            self._rows.extend(np.zeros((len(self), vectors.shape[1])))
+            self._fit()
+        if vectors.shape[1] != self._rows.dimension:
+            return False
+        for place, vector in enumerate(vectors, first):
+            self._rows.replace(place, vector)
+            self._is_known[place] = True
+        return True
+
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Keep only some pieces, in this order."""
         self._is_known = Column(np.bool_, self._is_known.view[rows])
@@ -82,19 +103,27 @@ class Meaning:
         """The pieces that could not be embedded."""
         return np.flatnonzero(~self._is_known.view)
 
-    def similar(self, question: str, first_pieces: NDArray[np.int64]) -> NDArray[np.float32] | None:
-        """The cosine of each memory's best piece to a question; None where that can not be said.
-
-        Args:
-            question: see `unnamed`.
-            first_pieces: where the pieces of each memory begin.
-        """
+    def direction(self, question: str) -> NDArray[np.float32] | None:
+        """The vector of a question (see `unnamed`); None, and perhaps `trouble`, where there is none."""
         if self._rows is None or not len(self._rows) or not question.strip():
             return None
         vectors = self._embed([question])
-        if vectors is None or not vectors.any():
+        return None if vectors is None else vectors[0]
+
+    def similar(
+        self, direction: NDArray[np.float32], first_pieces: NDArray[np.int64]
+    ) -> NDArray[np.float32] | None:
+        """The cosine of each memory's best piece to a vector; None where that can not be said.
+
+        Args:
+            direction: of any length; one of other numbers than the pieces have is like none.
+            first_pieces: where the pieces of each memory begin.
+        """
+        if self._rows is None or not len(self._rows) or not direction.any():
             return None
-        return pooled(self._rows.similarities(normalised(vectors)[0]), first_pieces)
+        if direction.shape != (self._rows.dimension,):
+            return None
+        return pooled(self._rows.similarities(normalised(direction[None])[0]), first_pieces)
 
     def dump(self) -> dict[str, NDArray[Any]]:
         """All rows."""
@@ -113,19 +142,39 @@ class Meaning:
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """A row for each text; None, and `trouble`, if the embedder failed."""
         try:
-            vectors = self._checked(self.embedder.embed(texts), len(texts))
+            dimension = None if self._rows is None else self._rows.dimension
+            vectors = checked(self.embedder, self.embedder.embed(texts), len(texts), dimension)
         except EmbedderError as error:
             self.trouble = error
             return None
         self.trouble = None
         return vectors
 
-    def _checked(self, vectors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-        expected = (count, vectors.shape[-1] if self._rows is None else self._rows.dimension)
-        if vectors.shape != expected or not np.isfinite(vectors).all():
-            problem = f"it gave {vectors.shape} numbers for {expected}, or some that are none"
-            raise EmbedderError(self.embedder.name, problem)
-        return vectors
+
+def checked(
+    embedder: Embedder, vectors: NDArray[np.float32], count: int, dimension: int | None = None
+) -> NDArray[np.float32]:
+    """What an embedder gave, if it is a row of numbers for each text.
+
+    Args:
+        embedder: who gave it.
+        vectors: what it gave.
+        count: of the texts.
+        dimension: that the rows have to have; by default any.
+
+    Raises:
+        EmbedderError: it is something else.
+    """
+    expected = (count, vectors.shape[-1] if dimension is None else dimension)
+    if vectors.shape != expected or not np.isfinite(vectors).all():
+        problem = f"it gave {vectors.shape} numbers for {expected}, or some that are none"
+        raise EmbedderError(embedder.name, problem)
+    return vectors
+
+
+def spoken(pieces: Iterable[str]) -> list[str]:
+    """The pieces of a memory as they are embedded: a line that stands there twice, to count twice, once."""
+    return [_LINE.join(dict.fromkeys(piece.split(_LINE))) for piece in pieces]
 
 
 def unnamed(query: str, names: Collection[str]) -> str:

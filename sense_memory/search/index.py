@@ -15,8 +15,8 @@ import numpy as np
 from sense_memory.search import context, dates
 from sense_memory.search.calendar import DAY_SECONDS, Span
 from sense_memory.search.column import Column
-from sense_memory.search.embedding import Meaning, unnamed
-from sense_memory.search.fusion import Levers
+from sense_memory.search.embedding import Meaning, spoken, unnamed
+from sense_memory.search.fusion import MIN_SIMILAR, Levers, best
 from sense_memory.search.lexical import LexicalIndex, pack, unpack
 from sense_memory.search.postings import Postings
 from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve
@@ -27,7 +27,7 @@ from sense_memory.search.vocabulary import Vocabulary
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sense_memory.search.ranking import Factors
 
 FORMAT: Final = 1  # of a dump; another layout has another number
+NEAREST_COUNT: Final = 200  # items that meaning alone brings into a ranking by other rules
 SPARE_ROWS: Final = 1_000  # rows left behind by changes, before they are cleared away
 
 
@@ -97,7 +98,7 @@ class MemoryIndex:
         return None if self._meaning is None else self._meaning.trouble
 
     def without_meaning(self) -> list[str]:
-        """The items that could not be embedded: put them again once the embedder works."""
+        """The items that have no vectors, in the order in which they came: put them again, or `fill` them in."""
         if self._meaning is None:
             return []
         rows = np.unique(self._owners.view[self._meaning.gaps()])
@@ -107,8 +108,8 @@ class MemoryIndex:
         """Add an item, or replace the one with its id."""
         self.put_many((item,))
 
-    def put_many(self, items: Iterable[SearchItem]) -> None:
-        """Add or replace items, of which the last one with an id stays. Many at once cost less each."""
+    def put_many(self, items: Iterable[SearchItem], *, embeds: bool = True) -> None:
+        """Add or replace items, of which the last with an id stays. Unless it `embeds`, vectors wait for `fill`."""
         latest = {item.id: item for item in items}
         first, owned = len(self._lexical), list[int]()
         texts: list[tuple[str]] = []
@@ -121,12 +122,32 @@ class MemoryIndex:
             texts += [(part,) for part in parts]
             owned += [row] * len(parts)
         self._lexical.extend(texts)
-        if self._meaning is not None:
-            self._meaning.extend([text for (text,) in texts])
+        if self._meaning is not None and embeds:
+            self._meaning.extend(spoken(text for (text,) in texts))
+        elif self._meaning is not None:
+            self._meaning.leave(len(texts))
         self._owners.extend(owned)
         self._measure(first)
         if len(self._shelf) > 2 * len(self) + SPARE_ROWS:
             self._tidy()
+
+    def texts_of(self, item: SearchItem) -> list[str]:
+        """What an embedder is given for an item: a text for each of its pieces."""
+        return spoken(context.pieces(item.text) if self.levers.pieces else [item.text])
+
+    def fill(self, vectors: Mapping[str, NDArray[np.float32]]) -> int:
+        """Give items their vectors, made elsewhere: by id, a row for each text of `texts_of`.
+
+        Returns:
+            How many took them; not those that are gone, or have another number of pieces by now.
+        """
+        filled = 0
+        for ident, rows in vectors.items():
+            row = self._shelf.rows.get(ident)
+            if self._meaning is not None and row is not None:
+                first, end = self._pieces_of(row)
+                filled += end - first == len(rows) and self._meaning.fill(first, rows)
+        return filled
 
     def drop(self, ident: str) -> bool:
         """Take an item out.
@@ -149,6 +170,7 @@ class MemoryIndex:
         explain: bool = True,
         only: Callable[[str], bool] | None = None,
         factors: Factors | None = None,
+        direction: NDArray[np.float32] | None = None,
     ) -> list[SearchHit]:
         """The items that answer a question best.
 
@@ -161,6 +183,7 @@ class MemoryIndex:
             explain: whether the hits say why.
             only: which ids may be found; asked once for each item there is.
             factors: what the scores of some ids are multiplied by, each 0 to 1; 0 leaves an item out.
+            direction: the vector of `asks(query)`, if it was made elsewhere; by default the embedder is asked.
 
         Returns:
             Best first, ties by id; only items that the question has something to do with.
@@ -168,7 +191,7 @@ class MemoryIndex:
         levers, query = levers or self.levers, query[:MAX_QUERY_CHARS]
         if k <= 0 or not len(self):
             return []
-        question = self._question(query, now, levers)
+        question = self._question(query, now, levers, direction)
         if only is not None:
             allowed = np.fromiter(map(only, self._shelf.ids), np.bool_, len(self._shelf.ids))
             question = replace(question, allowed=allowed)
@@ -176,23 +199,47 @@ class MemoryIndex:
             return []
         return rank(question, self._ground(), levers).hits(self._shelf.ids, k, explain, factors)
 
-    def _question(self, query: str, now: float | None, levers: Levers) -> Question:
-        names: set[str] = set()
-        meant: set[int] = set()
-        if levers.speaker:
-            meant, names = context.speakers_meant(query, self._shelf.speakers.all)
+    def asks(self, query: str) -> str:
+        """What an embedder is given for a question; empty if there is nothing to ask."""
+        return unnamed(query[:MAX_QUERY_CHARS], self._speakers(query[:MAX_QUERY_CHARS], self.levers)[1])
+
+    def _speakers(self, query: str, levers: Levers) -> tuple[set[int], set[str]]:
+        return context.speakers_meant(query, self._shelf.speakers.all) if levers.speaker else (set(), set())
+
+    def nearest(self, direction: NDArray[np.float32], count: int = NEAREST_COUNT) -> dict[str, float]:
+        """The items that are clearly nearer to a vector than is usual here.
+
+        Returns:
+            By id, the share of the way from the usual cosine (at least 0.2) to 1, above 0; at most `count`.
+        """
+        similar = self._similar(direction)
+        if similar is None:
+            return {}
+        there = similar[self._shelf.column("alive")]
+        usual = max(MIN_SIMILAR, float(there.mean() + there.std()))
+        shares = (similar - usual) / max(1 - usual, 1e-6)
+        return {self._shelf.ids[row]: min(1.0, float(shares[row])) for row in best(shares, count).tolist()}
+
+    def _question(
+        self, query: str, now: float | None, levers: Levers, direction: NDArray[np.float32] | None
+    ) -> Question:
+        meant, names = self._speakers(query, levers)
         ask = parse(query, names)
         wanted = resolve(ask, self._lexical.vocabulary, levers.spread)
         only_speaker = bool(names) and not ask.beginnings and ask.words.keys() <= names
         spans = self._spans(query, now) if levers.dates else []
-        dense = self._similar(query, names) if levers.dense else None
+        dense = None
+        if levers.dense and self._meaning is not None:
+            if direction is None:
+                direction = self._meaning.direction(unnamed(query, names))
+            dense = None if direction is None else self._similar(direction)
         return Question(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
 
-    def _similar(self, query: str, names: set[str]) -> NDArray[np.float32] | None:
+    def _similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """How near every memory is to what is asked for; None where that can not be said."""
         if self._meaning is None:
             return None
-        similar = self._meaning.similar(unnamed(query, names), self._shelf.column("first_piece"))
+        similar = self._meaning.similar(direction, self._shelf.column("first_piece"))
         return None if similar is None else np.where(self._shelf.column("alive"), similar, np.float32(0))
 
     def _spans(self, query: str, now: float | None) -> list[Span]:
@@ -223,14 +270,17 @@ class MemoryIndex:
 
     def _empty(self, row: int) -> None:
         """Take a memory's words out."""
-        starts = self._shelf.column("first_piece")
-        end = int(starts[row + 1]) if row + 1 < len(starts) else len(self._lexical)
-        for piece in range(int(starts[row]), end):
+        for piece in range(*self._pieces_of(row)):
             self._lexical.drop(piece)
         session = int(self._shelf.column("sessions")[row])
         if session >= 0:
             self._session_lengths[session] -= self._lengths[row]
         self._lengths[row] = 0
+
+    def _pieces_of(self, row: int) -> tuple[int, int]:
+        """The first piece of a memory, and the first that is not its any more."""
+        starts = self._shelf.column("first_piece")
+        return int(starts[row]), int(starts[row + 1]) if row + 1 < len(starts) else len(self._owners)
 
     def _tidy(self) -> None:
         """Number memories and pieces anew, without those that are gone."""

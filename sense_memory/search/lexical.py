@@ -72,8 +72,6 @@ class LexicalIndex:
         """
         for postings, text in zip(self.fields, texts, strict=True):
             postings.append(*self.vocabulary.add(text))
-            if postings.needs_folding():
-                postings.fold()
         return len(self) - 1
 
     def extend(self, rows: Sequence[Sequence[str]]) -> None:

@@ -1,7 +1,8 @@
 """One field of all memories: which terms stand in which row, how often, and in what order.
 
-Rows only ever grow: a memory that changes gets a new row and leaves an empty one behind. Most of it lies in
-flat sorted arrays, the latest rows in small lists per term; `fold` joins the two. Scores are sums over the
+Rows only ever grow: a memory that changes gets a new row and leaves an empty one behind. What came at once or
+was loaded lies in flat sorted arrays, what came one by one in a list per term; `fold` joins the two, and only
+what takes long anyway asks for it, so that no single row ever waits for all others. Scores are sums over the
 lists of the terms asked for, so the cost of a search does not depend on the memories that have none of them.
 """
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_COUNT: Final = 255  # a term that stands more often in one row counts as so many
-FOLD_ROWS: Final = 2_000  # late rows, and
-FOLD_SHARE: Final = 0.05  # this share of all, before they are folded in
 _GAP: Final = -1  # between a row's words and its asides: no phrase reaches across
 
 
@@ -47,8 +46,7 @@ class Postings:
         self._offsets: NDArray[np.int64] = np.zeros(1, np.int64)
         self._rows: NDArray[np.int32] = np.empty(0, np.int32)
         self._counts: NDArray[np.uint8] = np.empty(0, np.uint8)
-        self._folded = 0
-        self._late: dict[int, tuple[array[int], array[int]]] = {}
+        self._late = _Late()
         self.lengths = Column(np.float32)
         self.total, self.live = 0, 0
 
@@ -66,10 +64,10 @@ class Postings:
         counts: dict[int, int] = {}
         for term in (*terms, *asides) if asides else terms:
             counts[term] = counts.get(term, 0) + 1
-        self._list_late(row, counts)
+        self._late.append(row, counts)
 
     def extend(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> None:
-        """Add many rows at once, which costs far less than one by one."""
+        """Add many rows at once and sort all anew, which costs less each than one by one."""
         flat: list[int] = []
         ends, lengths, at = [], [], len(self._tokens)
         for terms, asides in rows:
@@ -104,10 +102,9 @@ class Postings:
             rows, counts = self._rows[part], self._counts[part].astype(np.float32)
         else:
             rows, counts = self._rows[:0], np.empty(0, np.float32)
-        late = self._late.get(term)
+        late = self._late.listing(term)
         if late is not None:
-            rows = np.concatenate([rows, np.array(late[0], np.int32)])
-            counts = np.concatenate([counts, np.array(late[1], np.float32)])
+            rows, counts = np.concatenate([rows, late.rows]), np.concatenate([counts, late.counts])
         if self.live < len(self):
             kept = self.lengths.view[rows] > 0
             rows, counts = rows[kept], counts[kept]
@@ -136,10 +133,6 @@ class Postings:
         rows, counts = np.unique(owners[:last][found], return_counts=True)
         return Listing(rows, counts.astype(np.float32))
 
-    def needs_folding(self) -> bool:
-        """Whether so many rows are late that searching them costs more than folding them in."""
-        return len(self) - self._folded > FOLD_ROWS + FOLD_SHARE * self._folded
-
     def fold(self) -> None:
         """Sort all rows into the flat arrays; dropped rows fall out."""
         sizes = np.diff(self._ends.view, prepend=0)
@@ -154,7 +147,7 @@ class Postings:
         self._rows = (keys[firsts] % height).astype(np.int32)
         self._counts = np.minimum(counts, MAX_COUNT).astype(np.uint8)
         self._offsets = np.concatenate([[0], np.cumsum(np.bincount(terms))]).astype(np.int64)
-        self._folded, self._late = len(sizes), {}
+        self._late = _Late()
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Keep only some rows, numbered anew in this order."""
@@ -167,14 +160,6 @@ class Postings:
         self._ends = Column(np.int64, np.cumsum(sizes))
         self.lengths = Column(np.float32, self.lengths.view[rows])
         self.fold()
-
-    def _list_late(self, row: int, counts: Mapping[int, int]) -> None:
-        for term, count in counts.items():
-            late = self._late.get(term)
-            if late is None:
-                late = self._late[term] = (array("i"), array("i"))
-            late[0].append(row)
-            late[1].append(min(count, MAX_COUNT))
 
     def dump(self) -> dict[str, NDArray[Any]]:
         """Everything as flat arrays, folded."""
@@ -195,7 +180,64 @@ class Postings:
         self._tokens, self._ends = Column(np.int32, arrays["tokens"]), Column(np.int64, arrays["ends"])
         self.lengths = Column(np.float32, arrays["lengths"])
         self._offsets, self._rows, self._counts = arrays["offsets"], arrays["rows"], arrays["counts"]
-        self._folded = len(self._ends)
         self.total = int(self.lengths.view.sum(dtype=np.float64))
         self.live = int(np.count_nonzero(self.lengths.view))
         return self
+
+
+class _Late:
+    """The rows that came one by one, listed by term.
+
+    Each list has a room of its own in one array, and moves to one of twice the size when it is full. Its size
+    alone tells whether it is: rooms hold 1, 2, 4, 8 rows and so on.
+    """
+
+    def __init__(self) -> None:
+        self._begins, self._sizes = array("q"), array("i")  # of the list of each term
+        self._rows, self._counts = Column(np.int32), Column(np.uint8)
+        self._left: dict[int, list[int]] = {}  # where rooms begin that lists moved out of, by their size
+
+    def append(self, row: int, counts: Mapping[int, int]) -> None:
+        """Add a row to the lists of its terms."""
+        if not counts:
+            return
+        self._know(max(counts))
+        sizes = self._sizes
+        places = []
+        for term in counts:
+            size = sizes[term]
+            if not size & (size - 1):
+                self._move(term, size)
+            places.append(self._begins[term] + size)
+            sizes[term] = size + 1
+        self._rows[places] = row
+        self._counts[places] = np.minimum(list(counts.values()), MAX_COUNT)
+
+    def listing(self, term: int) -> Listing | None:
+        """Where a term stands among these rows."""
+        size = self._sizes[term] if term < len(self._sizes) else 0
+        if not size:
+            return None
+        part = slice(self._begins[term], self._begins[term] + size)
+        return Listing(self._rows[part], self._counts[part].astype(np.float32))
+
+    def _know(self, term: int) -> None:
+        missing = term + 1 - len(self._sizes)
+        if missing > 0:
+            self._begins.frombytes(bytes(missing * self._begins.itemsize))
+            self._sizes.frombytes(bytes(missing * self._sizes.itemsize))
+
+    def _move(self, term: int, size: int) -> None:
+        """Give the list of a term room for as much again."""
+        room, old = 2 * size or 1, self._begins[term]
+        if self._left.get(room):
+            begin = self._left[room].pop()
+        else:
+            begin = len(self._rows)
+            self._rows.grow(begin + room)
+            self._counts.grow(begin + room)
+        if size:
+            self._rows[begin : begin + size] = self._rows[old : old + size]
+            self._counts[begin : begin + size] = self._counts[old : old + size]
+            self._left.setdefault(size, []).append(old)
+        self._begins[term] = begin

@@ -27,6 +27,10 @@ class Scope(NamedTuple):
         """Whether nothing is left out."""
         return self.since is None and self.source is None and len(self.within) == len(Kind)
 
+    def is_from(self, source: str) -> bool:
+        """Whether a persona memory of this source may be found; `tool` stands for every `tool:<name>`."""
+        return self.source is None or source == self.source or source.startswith(f"{self.source}:")
+
 
 def scope(within: Any, since: Any, source: Any) -> Scope:
     """What a caller wants to find, checked.

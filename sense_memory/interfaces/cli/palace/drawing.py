@@ -132,9 +132,7 @@ def print_hits(hits: Sequence[PersonaHit], *, explain: bool) -> None:
 
 
 def _why(hit: PersonaHit) -> str:
-    parts = " + ".join(
-        f"{one_line(match.term)} in {match.field} {match.contribution:.2f}" for match in hit.why.matches
-    )
+    parts = " + ".join(f"{one_line(str(match))} {match.contribution:.2f}" for match in hit.why.matches)
     return f"{parts}; relevance {hit.why.relevance:.2f}"
 
 

@@ -1,0 +1,122 @@
+"""What was said: flat memories and journal entries, followed in the ledger for an index over everything.
+
+Only what changed since the last look is opened. A row says which event a name in the index was made from, so
+that an index out of the snapshot goes on where it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sense_memory.items import STAMP_BYTES, item_of, written_at
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+    from sense_memory.envelope import Record
+    from sense_memory.ledger import Ledger
+    from sense_memory.ledger.edits import Placed
+    from sense_memory.reader import Reader
+    from sense_memory.search.index import SearchItem
+    from sense_memory.snapshot import Opened
+
+_PART_COUNT: Final = 2_000  # memories that are handed over at a time: some 0.2 s of indexing
+
+
+class _Row(NamedTuple):
+    """A flat memory or journal entry. `name` is empty for what lies there and is neither."""
+
+    name: str
+    stamp: str  # of the event that it was read from
+    seq: int
+    created_at: float
+
+
+class Said:
+    """Follows the flat memories and the journal of a ledger.
+
+    Args:
+        ledger: where they lie.
+        reader: opens them.
+        rows: what `dumped` gave, to go on from there.
+    """
+
+    def __init__(
+        self, ledger: Ledger, reader: Reader, rows: Mapping[str, Sequence[Any]] | None = None
+    ) -> None:
+        self._ledger, self._reader = ledger, reader
+        self._rows = {slot: _Row(*row) for slot, row in (rows or {}).items()}
+        self._slots = {row.name: slot for slot, row in self._rows.items() if row.name}
+        self._version, self._seq = (-1, -1), -1
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._slots
+
+    def written_at(self, name: str) -> float:
+        """When one was written, seconds since 1970, by its name in the index."""
+        return self._rows[self._slots[name]].created_at
+
+    async def read(self, names: Iterable[str]) -> list[tuple[Opened, Record]]:
+        """Those of these names that are there, opened."""
+        slots = [self._slots[name] for name in names if name in self._slots]
+        return await self._reader.opened([(slot, self._rows[slot].seq) for slot in slots])
+
+    def dumped(self) -> dict[str, tuple[Any, ...]]:
+        """All rows, as plain values."""
+        return {slot: tuple(row) for slot, row in self._rows.items()}
+
+    async def changes(self) -> AsyncIterator[tuple[list[str], list[SearchItem]]]:
+        """What changed since the last look, in parts: names that are gone, and what is new. Read it to its end."""
+        edits = self._ledger.edits
+        version, last = edits.version(), edits.last
+        if version == self._version:
+            return
+        heads = None if self._seq < 0 else edits.said_since(self._seq)
+        gone: list[str] = []
+        if heads is None:
+            heads = edits.said()
+            gone += self._drop(self._rows.keys() - {head.slot for head in heads})
+        stamped = ((head, head.id[:STAMP_BYTES].hex()) for head in heads)
+        fresh = {
+            head.slot: (head, stamp)
+            for head, stamp in stamped
+            if head.slot not in self._rows or self._rows[head.slot].stamp != stamp
+        }
+        opened = await self._reader.opened([(head.slot, head.seq) for head, _ in fresh.values()])
+        gone += self._drop(fresh.keys() & self._rows.keys())
+        yield gone, []
+        records = {found.id: (found, record) for found, record in opened}
+        waiting = list(fresh.values())
+        while waiting:
+            part, waiting = waiting[:_PART_COUNT], waiting[_PART_COUNT:]
+            yield [], self._taken(part, records)
+        self._version, self._seq = version, last
+
+    def _taken(
+        self, heads: Iterable[tuple[Placed, str]], records: Mapping[bytes, tuple[Opened, Record]]
+    ) -> list[SearchItem]:
+        """Note what lies at some heads; returns those that can be searched."""
+        items = []
+        for head, stamp in heads:
+            row, item = _Row("", stamp, head.seq, 0.0), None
+            if head.id in records:
+                opened, record = records[head.id]
+                created_at = written_at(record, opened.created_at)
+                item = item_of(record, head.id.hex(), created_at)
+            if item is not None:
+                row = _Row(item.id, stamp, head.seq, created_at)
+                self._slots[item.id] = head.slot
+                items.append(item)
+            self._rows[head.slot] = row
+        return items
+
+    def _drop(self, slots: Iterable[str]) -> list[str]:
+        """Forget what lies at some slots; returns the names that are gone with them."""
+        gone = []
+        for slot in slots:
+            name = self._rows.pop(slot).name
+            if name and self._slots.get(name) == slot:
+                del self._slots[name]
+                gone.append(name)
+        return gone

@@ -1,0 +1,206 @@
+"""An embedder in a store: memories are found by what they mean, and by their words where it can not be asked."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from sense_memory import EmbedderError, InvalidInput, LocalSigner, MemoryStore, MissingExtra, SyncMemoryStore
+
+
+CLUSTERS = (
+    {"cat", "kitten", "purring", "feline"},
+    {"car", "engine", "garage", "automobile"},
+    {"tea", "darjeeling", "beverage", "drink"},
+)
+
+
+class Topics:
+    """An embedder that knows three topics, counts what it is asked and can be switched off."""
+
+    dimension = 4
+
+    def __init__(self, name="topics-1"):
+        self.name, self.seen, self.threads, self.problem = name, [], set(), ""
+
+    def embed(self, texts):
+        self.threads.add(threading.current_thread())
+        if self.problem:
+            raise EmbedderError(self.name, self.problem)
+        self.seen += texts
+        rows = np.full((len(texts), 4), 0.01, np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            words = text.lower().replace(",", " ").split()
+            row[:3] += [sum(word in cluster for word in words) for cluster in CLUSTERS]
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def open_store(clock, tmp_path):
+    def make(embedder, **options):
+        options = {"ledger": tmp_path / "a.db", "clock": clock, "background": False, **options}
+        return MemoryStore(LocalSigner.from_hex("5e" * 32), embedder=embedder, **options)
+
+    return make
+
+
+async def fill(store):
+    await store.remember("pet", "a purring kitten, striped")
+    await store.persona_remember("home", "facts", "vehicle", "engine rebuilt in the garage")
+    await store.journal("Bought darjeeling at the market.")
+    for number in range(12):
+        await store.remember(f"note{number}", f"nothing of interest, number {number}")
+
+
+async def paths(store, query, **options):
+    return [hit.path for hit in await store.search(query, **options)]
+
+
+async def test_a_memory_without_any_word_of_the_question_is_found_by_its_meaning(open_store):
+    async with open_store(None) as store:
+        await fill(store)
+        assert await store.search("feline") == []
+    async with open_store(Topics()) as store:
+        assert (await paths(store, "feline"))[0] == "pet"
+        assert (await paths(store, "automobile"))[0] == "home/facts/vehicle"
+        (hit, *_) = await store.search("beverage")
+        assert hit.value.startswith("Bought darjeeling")
+        assert {item.kind for item in hit.why.evidence} >= {"meaning"}
+
+
+async def test_the_palace_finds_by_meaning_too_and_says_so(open_store):
+    async with open_store(Topics()) as store:
+        await fill(store)
+        (hit,) = await store.persona_search("automobile")
+        assert hit.path == "home/facts/vehicle"
+        assert [match.field for match in hit.why.matches] == ["meaning"]
+        assert sum(match.contribution for match in hit.why.matches) == pytest.approx(hit.score)
+        assert hit.why.text.startswith("close in meaning; relevance 1.00")
+        assert await store.persona_search("gardening") == []
+
+
+async def test_words_weigh_as_much_in_the_palace_as_without_an_embedder(open_store):
+    async with open_store(None) as store:
+        await fill(store)
+        (bare,) = await store.persona_search("rebuilt vehicle")
+    async with open_store(Topics()) as store:
+        (hit,) = await store.persona_search("rebuilt vehicle")
+    words = [match.contribution for match in hit.why.matches if match.field != "meaning"]
+    assert sum(words) == pytest.approx(bare.score)
+
+
+async def test_a_memory_is_shown_once_and_in_no_thread_of_the_loop(open_store):
+    topics = Topics()
+    async with open_store(topics) as store:
+        await fill(store)
+        await store.search("feline")
+        shown = len(topics.seen)
+        await store.search("feline")
+        assert len(topics.seen) == shown + 1  # the question
+    assert threading.current_thread() not in topics.threads
+    assert "vehicle \nengine rebuilt in the garage" in topics.seen  # each line once, however much it weighs
+    again = Topics()
+    async with open_store(again) as store:  # out of the snapshot
+        assert (await paths(store, "feline"))[0] == "pet"
+    assert again.seen == ["feline"]
+
+
+async def test_a_changed_memory_is_found_by_what_it_says_now(open_store):
+    async with open_store(Topics()) as store:
+        await fill(store)
+        await store.search("feline")
+        await store.remember("pet", "an old automobile")
+        assert "pet" not in await paths(store, "feline")
+        assert "pet" in await paths(store, "engine")
+        await store.forget("pet")
+        assert "pet" not in await paths(store, "engine")
+
+
+async def test_where_the_embedder_fails_words_find_and_the_store_says_why(open_store):
+    topics = Topics()
+    topics.problem = "it sleeps"
+    async with open_store(topics) as store:
+        await fill(store)
+        assert (await paths(store, "kitten"))[0] == "pet"
+        assert await store.search("feline") == []
+        gaps = store.gaps()
+        assert gaps.count == 15
+        assert gaps.trouble.problem == "it sleeps"
+        asked = len(topics.threads)
+        topics.problem = ""
+        assert await store.search("feline") == []  # it is left alone for a while
+        assert len(topics.threads) == asked
+        done = []
+        gaps = await store.embed(progress=lambda *counts: done.append(counts))
+        assert (gaps.count, gaps.trouble) == (0, None)
+        assert (done[0], done[-1]) == ((0, 15), (15, 15))
+        assert (await paths(store, "feline"))[0] == "pet"
+
+
+async def test_embedding_that_is_interrupted_goes_on_where_it_was(open_store):
+    topics = Topics()
+
+    def stop(done, _):
+        if done:
+            topics.problem = "the power is out"
+
+    async with open_store(topics) as store:
+        await store.remember_many((f"k{number}", f"note {number}") for number in range(200))
+        assert (await store.embed(progress=stop)).count == 136
+    topics.problem, topics.seen = "", []
+    async with open_store(topics) as store:
+        assert (await store.embed()).count == 0
+    assert len(topics.seen) == 136
+
+
+async def test_another_embedder_begins_anew(open_store):
+    async with open_store(Topics()) as store:
+        await fill(store)
+        await store.search("feline")
+    other = Topics("topics-2")
+    async with open_store(other) as store:
+        assert (await paths(store, "feline"))[0] == "pet"
+    assert len(other.seen) == 16
+
+
+async def test_an_embedder_that_changes_its_mind_about_dimensions_is_an_embedder_that_fails(open_store):
+    topics = Topics()
+    async with open_store(topics) as store:
+        await fill(store)
+        await store.search("feline")
+        topics.embed = lambda texts: np.ones((len(texts), 7), np.float32)
+        await store.remember("new", "kitten")
+        assert set(await paths(store, "kitten")) >= {"new"}
+
+
+async def test_an_embedder_is_named_opened_late_or_given(open_store, monkeypatch):
+    with pytest.raises(InvalidInput, match="not an embedder; write one of"):
+        open_store("magic")
+    opened = []
+
+    def opening():
+        opened.append(1)
+        return Topics()
+
+    async with open_store(opening) as store:
+        await fill(store)
+        await store.recall("pet")
+        assert opened == []
+        assert (await paths(store, "feline"))[0] == "pet"
+        await store.search("feline")
+        assert opened == [1]
+    monkeypatch.setattr("sense_memory.search.static.package_folder", lambda name: None)
+    async with open_store("static") as store:
+        with pytest.raises(MissingExtra, match=r"sense-memory\[static\]"):
+            await store.search("feline")
+
+
+def test_the_twin_for_threads_embeds_too(clock, tmp_path):
+    options = {"ledger": tmp_path / "a.db", "clock": clock, "background": False}
+    with SyncMemoryStore(LocalSigner.from_hex("5e" * 32), embedder=Topics(), **options) as store:
+        store.remember("pet", "kitten")
+        assert store.embed().count == 0
+        assert store.gaps().count == 0
+        assert [hit.path for hit in store.search("feline")] == ["pet"]
