@@ -7,20 +7,22 @@ gets None and goes on with words. Texts go to it and nowhere else; which one tha
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sense_memory.errors import EmbedderError
+from sense_memory.errors import EmbedderError, SenseMemoryError
 from sense_memory.limits import EMBEDDER_REST_SECONDS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from sense_memory.search.embedders import Embedder
+    from sense_memory.vault import Read, Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,15 @@ class Embedding:
     Args:
         embedder: which one.
         clock: seconds of any clock that never goes back.
+        vault: keeps what it made of memories.
 
     Attributes:
         embedder, clock: as given.
         trouble: why it failed when it was last asked; None if it did not.
     """
 
-    def __init__(self, embedder: Embedder, clock: Callable[[], float]) -> None:
-        self.embedder = embedder
+    def __init__(self, embedder: Embedder, clock: Callable[[], float], vault: Vault) -> None:
+        self.embedder, self._vault = embedder, vault
         self.trouble: EmbedderError | None = None
         self.clock, self._rests_until = clock, float("-inf")
         self._dimension: int | None = None  # until it is known
@@ -77,6 +80,18 @@ class Embedding:
                 return None
             self.trouble, self._rests_until = None, float("-inf")
             return found
+
+    async def kept(self, slots: Collection[str]) -> Mapping[str, Read]:
+        """What was made before of the memories at some slots, by slot."""
+        try:
+            return await self._vault.find(slots)
+        except SenseMemoryError:  # a cache: it is made anew
+            return {}
+
+    async def keep(self, reads: Mapping[str, Read]) -> None:
+        """Keep what was made of some memories, by slot, if that is possible."""
+        with suppress(SenseMemoryError):
+            await self._vault.keep(reads)
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         from sense_memory.search.embedding import checked

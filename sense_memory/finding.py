@@ -18,12 +18,14 @@ import orjson
 from sense_memory.embedding import Gaps
 from sense_memory.items import item_of, item_of_persona, stamp_of, text_of, written_at
 from sense_memory.keeping import Kept, made_of
-from sense_memory.limits import EMBED_BATCH_COUNT, EMBED_SECONDS, SNAPSHOT_EMBEDDED_COUNT
+from sense_memory.limits import EMBED_BATCH_COUNT, EMBED_SECONDS
+from sense_memory.nostr import address
 from sense_memory.persona.finding import LANGUAGE, check
 from sense_memory.said import Said
 from sense_memory.search.fusion import Levers
 from sense_memory.search.hits import Hit, Kind
 from sense_memory.search.index import FORMAT, MemoryIndex, SearchItem
+from sense_memory.vault import Read
 from sense_memory.weighing import Weigher
 
 
@@ -68,13 +70,13 @@ class Finding(Kept):
         meaning: Embedding | None = None,
     ) -> None:
         self._levers = Levers()
-        model = "" if meaning is None else meaning.name
-        super().__init__("everything", made_of("all", FORMAT, LANGUAGE, self._levers, model), ledger, reader)
+        super().__init__("everything", made_of("all", FORMAT, LANGUAGE, self._levers), ledger, reader)
         self._palace, self._clock, self._ask, self._meaning = palace, clock, ask, meaning
         self._index: MemoryIndex | None = None
         self._said = Said(ledger, reader)
         self._stamps: dict[str, str] = {}  # of persona memories, by path
         self._changed: dict[str, PersonaMemory | None] = {}  # by path, since the last search
+        self._unread = 0  # memories without vectors, when kept ones were last looked for
         self._turn = asyncio.Lock()
 
     def __len__(self) -> int:
@@ -144,20 +146,48 @@ class Finding(Kept):
         return None if rows is None else rows[0]
 
     async def _fill(self, index: MemoryIndex, names: Sequence[str], *, again: bool = False) -> bool:
-        """Embed some memories; whether that worked."""
+        """Have some memories read by the embedder; whether that worked."""
         assert self._meaning is not None  # noqa: S101 - whoever calls has looked
-        async with self._turn:  # what is embedded must not change meanwhile
+        async with self._turn:  # what is read must not change meanwhile
             texts = {item.id: index.texts_of(item) for item in await self._items(names)}
             rows = await self._meaning.rows([text for parts in texts.values() for text in parts], again=again)
             if rows is None:
                 return False
-            vectors, start = {}, 0
+            reads, start = {}, 0
             for name, parts in texts.items():
-                vectors[name] = rows[start : start + len(parts)]
+                reads[name] = rows[start : start + len(parts)]
                 start += len(parts)
-            filled = index.fill(vectors)
-            self.unsaved += filled * SNAPSHOT_EMBEDDED_COUNT
-            return filled > 0
+            origins = {name: origin for name in reads if (origin := self._origin(name))}
+            await self._meaning.keep(
+                {slot: Read(stamp, reads[name]) for name, (slot, stamp) in origins.items()}
+            )
+            return index.fill(reads) > 0
+
+    async def _look_at_kept(self, index: MemoryIndex) -> None:
+        """Give memories the vectors that were made of them before, by this process or another."""
+        if self._meaning is None:
+            return
+        left = index.without_meaning()
+        if len(left) == self._unread:
+            return
+        origins = {name: origin for name in left if (origin := self._origin(name))}
+        kept = await self._meaning.kept({slot for slot, _ in origins.values()})
+        index.fill(
+            {
+                name: kept[slot].rows
+                for name, (slot, stamp) in origins.items()
+                if slot in kept and kept[slot].stamp == stamp
+            }
+        )
+        self._unread = len(index.without_meaning())
+
+    def _origin(self, name: str) -> tuple[str, str] | None:
+        """The slot of a memory, and what tells its states apart, by its name in the index."""
+        kind, _, path = name.partition("/")
+        if kind != Kind.PALACE:
+            return self._said.origin(name)
+        stamp = self._stamps.get(path)
+        return None if stamp is None else (address.d_tag(address.PERSONA + path), stamp)
 
     async def _items(self, names: Sequence[str]) -> list[SearchItem]:
         """Memories as the index takes them, by their names in it."""
@@ -191,6 +221,7 @@ class Finding(Kept):
                 self._index = index
             await self._look_at_said(self._index)
             await self._look_at_palace(self._index)
+            await self._look_at_kept(self._index)
         return self._index
 
     async def _look_at_said(self, index: MemoryIndex) -> None:
@@ -267,7 +298,7 @@ class Finding(Kept):
         if self._index is None:
             return b""
         head = orjson.dumps([self._said.dumped(), self._stamps])
-        return len(head).to_bytes(8, "big") + head + self._index.dump()
+        return len(head).to_bytes(8, "big") + head + self._index.dump(vectors=False)
 
     def _restored(self, saved: bytes | None) -> MemoryIndex:
         """The index of the last time, or a new one."""

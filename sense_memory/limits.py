@@ -140,7 +140,6 @@ MAX_WAL_BYTES = 32 * 1024 * 1024  # a longer write-ahead log is folded into the 
 SNAPSHOT_NEW_COUNT = (
     200  # opened records that are not in it, before it is written anew: some 10 ms of opening
 )
-SNAPSHOT_EMBEDDED_COUNT = 20  # so many of them is what embedding one memory counts: a model costs as much
 SNAPSHOT_NEW_SHARE = 0.05  # and this share of all, because it is written whole
 SNAPSHOT_MESSAGE_BYTES = 8 * 1024 * 1024  # of JSON under one authentication tag
 SNAPSHOT_WORTH_SHARE = 0.2  # of all records: opening more than these takes longer than reading all from it

@@ -57,6 +57,11 @@ class Said:
         """When one was written, seconds since 1970, by its name in the index."""
         return self._rows[self._slots[name]].created_at
 
+    def origin(self, name: str) -> tuple[str, str] | None:
+        """The slot of one and what tells its states apart, by its name in the index; None where it is not there."""
+        slot = self._slots.get(name)
+        return None if slot is None else (slot, self._rows[slot].stamp)
+
     async def read(self, names: Iterable[str]) -> list[tuple[Opened, Record]]:
         """Those of these names that are there, opened."""
         slots = [self._slots[name] for name in names if name in self._slots]

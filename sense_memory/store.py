@@ -205,7 +205,7 @@ class MemoryStore:
                 await pool.close()
         finally:
             palace, self._palace, self._views = self._palace, None, None
-            self._finds = self._everything = None
+            self._finds = self._everything = self._meaning = None
             if ledger is not None:
                 try:
                     if palace is not None:
@@ -1169,8 +1169,10 @@ class MemoryStore:
             embedder = await asyncio.to_thread(self._open_embedder)
             if self._meaning is None and embedder is not None:
                 from sense_memory.embedding import Embedding
+                from sense_memory.vault import Vault
 
-                self._meaning = Embedding(embedder, time.monotonic)
+                vault = Vault(self._signer, self._opened().vectors, embedder.name)
+                self._meaning = Embedding(embedder, time.monotonic, vault)
         return self._meaning
 
     def _relay_pool(self) -> Pool:

@@ -32,6 +32,7 @@ TIERS = (
         "said",
         "items",
         "embedding",
+        "vault",
         "weighing",
         "envelope",
         "timeline",
@@ -66,6 +67,7 @@ BLIND_TO = {
     "said": {"relay", "store", "writer"},
     "items": {"relay", "ledger", "reader", "store", "writer"},
     "embedding": {"relay", "ledger", "envelope", "reader", "store", "writer"},
+    "vault": {"relay", "envelope", "reader", "store", "writer"},
     "weighing": {"relay", "ledger", "envelope", "reader", "writer", "store"},
 }
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
 
-from sense_memory import EmbedderError, InvalidInput, LocalSigner, MemoryStore, MissingExtra, SyncMemoryStore
+from sense_memory import (
+    EmbedderError,
+    InvalidInput,
+    LocalSigner,
+    MemoryStore,
+    MissingExtra,
+    StorageFullError,
+    SyncMemoryStore,
+)
 
 
 CLUSTERS = (
@@ -204,3 +215,124 @@ def test_the_twin_for_threads_embeds_too(clock, tmp_path):
         assert store.embed().count == 0
         assert store.gaps().count == 0
         assert [hit.path for hit in store.search("feline")] == ["pet"]
+
+
+# ── What is kept ────────────────────────────────────────────────────────────────────────
+
+
+def shown(topics):
+    """What an embedder was shown besides questions."""
+    return [text for text in topics.seen if " " in text]
+
+
+async def test_forgetting_one_memory_shows_no_other_one_again(open_store):
+    """The index is thrown away with a forgotten memory, whose words it may hold; the vectors of others are not."""
+    async with open_store(Topics()) as store:
+        await fill(store)
+        await store.search("feline")
+    async with open_store(None) as store:
+        await store.forget("note3")
+    topics = Topics()
+    async with open_store(topics) as store:
+        assert (await paths(store, "feline"))[0] == "pet"
+    assert shown(topics) == []
+
+
+async def test_a_forgotten_memory_leaves_no_vector_behind(open_store, tmp_path):
+    async with open_store(Topics()) as store:
+        await fill(store)
+        await store.search("feline")
+        (entry,) = await store.recent()
+
+    def rows():
+        with closing(sqlite3.connect(tmp_path / "a.db")) as ledger:
+            return {slot for (slot,) in ledger.execute("SELECT slot FROM vectors")}
+
+    assert len(rows()) == 15
+    async with open_store(None) as store:
+        await store.forget("pet")
+        await store.persona_forget("home", "facts", "vehicle")
+        await store.forget_entry(entry.event_id)
+    assert rows() == {f"sense-memory/note{number}" for number in range(12)}
+
+
+async def test_a_memory_that_is_forgotten_while_it_is_read_leaves_no_vector_either(open_store, tmp_path):
+    topics = Topics()
+    async with open_store(topics) as store:
+        await store.remember("pet", "kitten one")
+        loop = asyncio.get_running_loop()
+
+        def forgetting(texts, embed=topics.embed):
+            asyncio.run_coroutine_threadsafe(store.forget("pet"), loop).result(5)
+            return embed(texts)
+
+        topics.embed = forgetting
+        assert await store.search("feline") == []
+    with closing(sqlite3.connect(tmp_path / "a.db")) as ledger:
+        assert ledger.execute("SELECT count(*) FROM vectors").fetchone() == (0,)
+
+
+async def test_vectors_at_rest_say_nothing(open_store, tmp_path):
+    """Neither a word nor a number of them stands in any file."""
+    topics = Topics()
+    async with open_store(topics) as store:
+        await store.remember("pet", "kitten kitten kitten")
+        await store.search("feline")
+        row = topics.embed(["pet \nkitten kitten kitten"])[0]
+        stored = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+    for kind in ("<f2", "<f4"):
+        assert row.astype(kind).tobytes() not in stored
+    assert b"kitten" not in stored
+
+
+async def test_vectors_that_were_tampered_with_or_moved_are_made_anew(open_store, tmp_path):
+    async with open_store(Topics()) as store:
+        await store.remember("pet", "kitten one")
+        await store.remember("vehicle", "engine two")
+        await store.search("feline")
+    with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as ledger:
+        bodies = dict(ledger.execute("SELECT slot, body FROM vectors"))
+        for slot, other in zip(bodies, reversed(bodies), strict=True):
+            ledger.execute("UPDATE vectors SET body = ? WHERE slot = ?", (bodies[other], slot))
+    topics = Topics()
+    async with open_store(topics) as store:
+        assert (await paths(store, "feline"))[0] == "pet"
+    assert len(shown(topics)) == 2
+    with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as ledger:
+        ledger.execute("UPDATE meta SET value = 'no key' WHERE name = 'vectors_key'")
+    topics = Topics()
+    async with open_store(topics) as store:
+        assert (await paths(store, "feline"))[0] == "pet"
+    assert len(shown(topics)) == 2
+
+
+async def test_what_one_process_had_read_another_need_not(open_store):
+    first, second = Topics(), Topics()
+    async with open_store(first) as one, open_store(second) as other:
+        await fill(one)
+        await one.search("feline")
+        assert (await paths(other, "feline"))[0] == "pet"
+        await one.remember("pet", "an automobile now")
+        await one.search("feline")
+        assert "pet" in await paths(other, "engine")
+    assert shown(second) == []
+
+
+async def test_without_the_snapshot_vectors_are_kept_as_well(open_store):
+    async with open_store(Topics(), snapshot=False) as store:
+        await fill(store)
+        await store.search("feline")
+    topics = Topics()
+    async with open_store(topics, snapshot=False) as store:
+        assert (await paths(store, "feline"))[0] == "pet"
+    assert shown(topics) == []
+
+
+async def test_a_ledger_that_can_not_be_written_stops_no_search(open_store, monkeypatch):
+    def full(*_):
+        raise StorageFullError("disk")
+
+    async with open_store(Topics()) as store:
+        await fill(store)
+        monkeypatch.setattr(store._ledger.vectors, "keep", full)
+        assert (await paths(store, "feline"))[0] == "pet"

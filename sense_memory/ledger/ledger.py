@@ -18,6 +18,7 @@ from sense_memory.ledger.notes import Notes, Remark
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.ledger.snapshotfile import SnapshotFile
 from sense_memory.ledger.stamps import Stamps
+from sense_memory.ledger.vectors import Vectors
 from sense_memory.ledger.versions import Fate, Filed, Role, Stored
 from sense_memory.limits import (
     LOCK_SECONDS,
@@ -58,7 +59,7 @@ class Ledger:
         drafts: what could not be stamped.
         snapshot: the file beside it, which is removed with whatever is forgotten.
         arrivals: what came in from elsewhere, for whoever watches.
-        edits: what edits start from.
+        edits, vectors: what edits start from; the vectors of memories, sealed.
     """
 
     def __init__(self, path: str | Path, owner: str) -> None:
@@ -70,10 +71,9 @@ class Ledger:
         except BaseException:
             self._db.close()
             raise
-        self.notes = Notes(self._db)
-        self.drafts = Drafts(self._db)
-        self.arrivals = Arrivals(self._db)
-        self.edits = Edits(self._db)
+        self.notes, self.drafts = Notes(self._db), Drafts(self._db)
+        self.arrivals, self.edits = Arrivals(self._db), Edits(self._db)
+        self.vectors = Vectors(self._db)
         self._erasure = Erasure(self._db)
         self._full: set[int] = set()  # a write after a burst looks at every second of it
 

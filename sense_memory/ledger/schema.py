@@ -107,5 +107,13 @@ MIGRATIONS: Final = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX forks_of_event ON forks (event);
     """,
+    # Sealed, see `vectors`.
+    """
+    CREATE TABLE vectors (
+      slot TEXT PRIMARY KEY,
+      model TEXT NOT NULL,
+      body BLOB NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 VERSION: Final = len(MIGRATIONS)

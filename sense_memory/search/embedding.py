@@ -79,17 +79,17 @@ class Meaning:
         self._is_known.extend(np.zeros(count, np.bool_))
         self._fit()
 
-    def fill(self, first: int, vectors: NDArray[np.float32]) -> bool:
-        """Give the pieces from one on their vectors, a row each; not such as others can not be compared with."""
+    def fill(self, places: Sequence[int], vectors: NDArray[Any]) -> bool:
+        """Give some pieces their vectors, a row each; not such as others can not be compared with."""
         if self._rows is None:
             self._rows = ExactRows(vectors.shape[1])
             self._rows.extend(np.zeros((len(self), vectors.shape[1])))
             self._fit()
         if vectors.shape[1] != self._rows.dimension:
             return False
-        for place, vector in enumerate(vectors, first):
+        for place, vector in zip(places, vectors, strict=True):
             self._rows.replace(place, vector)
-            self._is_known[place] = True
+        self._is_known[list(places)] = True
         return True
 
     def keep(self, rows: NDArray[np.int64]) -> None:

@@ -63,7 +63,7 @@ class MemoryIndex:
     """An index over items.
 
     Args:
-        levers: what searches take into account; `pieces` is decided here once and for all.
+        levers: what searches take into account; `pieces` is decided once and for all.
         language: of words in Latin letters, for stemming, as Snowball names it.
         embedder: for meaning besides words; without one, words alone decide.
 
@@ -94,7 +94,7 @@ class MemoryIndex:
 
     @property
     def trouble(self) -> EmbedderError | None:
-        """Why the embedder failed when it was last asked; words went on alone. None if it did not."""
+        """Why the embedder failed when it was last asked; None if it did not."""
         return None if self._meaning is None else self._meaning.trouble
 
     def without_meaning(self) -> list[str]:
@@ -135,25 +135,28 @@ class MemoryIndex:
         """What an embedder is given for an item: a text for each of its pieces."""
         return spoken(context.pieces(item.text) if self.levers.pieces else [item.text])
 
-    def fill(self, vectors: Mapping[str, NDArray[np.float32]]) -> int:
+    def fill(self, vectors: Mapping[str, NDArray[Any]]) -> int:
         """Give items their vectors, made elsewhere: by id, a row for each text of `texts_of`.
 
         Returns:
             How many took them; not those that are gone, or have another number of pieces by now.
         """
-        filled = 0
+        taken: list[NDArray[Any]] = []
+        places: list[int] = []
         for ident, rows in vectors.items():
             row = self._shelf.rows.get(ident)
-            if self._meaning is not None and row is not None:
-                first, end = self._pieces_of(row)
-                filled += end - first == len(rows) and self._meaning.fill(first, rows)
-        return filled
+            own = range(0) if row is None else range(*self._pieces_of(row))
+            if rows.shape == (len(own), taken[0].shape[1] if taken else rows.shape[1]):
+                taken.append(rows)
+                places += own
+        if self._meaning is None or not taken or not self._meaning.fill(places, np.concatenate(taken)):
+            return 0
+        return len(taken)
 
     def drop(self, ident: str) -> bool:
         """Take an item out.
 
-        Returns:
-            Whether it was there.
+        Returns: whether it was there.
         """
         if ident not in self._shelf.rows:
             return False
@@ -212,8 +215,7 @@ class MemoryIndex:
         Returns:
             By id, the share of the way from the usual cosine (at least 0.2) to 1, above 0; at most `count`.
         """
-        similar = self._similar(direction)
-        if similar is None:
+        if (similar := self._similar(direction)) is None:
             return {}
         there = similar[self._shelf.column("alive")]
         usual = max(MIN_SIMILAR, float(there.mean() + there.std()))
@@ -298,8 +300,8 @@ class MemoryIndex:
         self._lengths = Column(np.float32, self._lengths.view[rows])
         self._shelf.keep(rows, np.searchsorted(owners, np.arange(len(rows))))
 
-    def dump(self) -> bytes:
-        """Everything as bytes. They hold the words of the memories: for encrypted places only."""
+    def dump(self, *, vectors: bool = True) -> bytes:
+        """Everything as bytes, or all but the vectors. They hold the words of memories: for encrypted places."""
         self._tidy()
         names, columns = self._shelf.dump()
         own: dict[str, NDArray[Any]] = {
@@ -310,7 +312,7 @@ class MemoryIndex:
         header = {"format": FORMAT, "shelf": names, "pieces": self.levers.pieces}
         header["vocabulary"] = self._lexical.vocabulary.dump()
         groups = [own, columns, self._lexical.fields[0].dump()]
-        if self._meaning is not None:
+        if self._meaning is not None and vectors:
             header["embedder"] = self._meaning.embedder.name
             groups.append(self._meaning.dump())
         return pack(header, groups)
@@ -324,7 +326,7 @@ class MemoryIndex:
         Args:
             dumped: bytes that this version of the package made; kept alive as long as the index.
             levers: as for a new index; `pieces` stays as it was dumped.
-            embedder: the one that the index was made with, or None where it was made without.
+            embedder: the one that the index was made with; any, where it was dumped without vectors.
 
         Raises:
             ValueError: another format, another embedder, or no dump of an index.
@@ -332,12 +334,14 @@ class MemoryIndex:
         header, groups = unpack(dumped)
         if header.get("format") != FORMAT:
             raise ValueError("these bytes are no index of this format; build it anew")
-        if header.get("embedder") != (embedder and embedder.name):
+        if header.get("embedder") not in {None, embedder and embedder.name}:
             raise ValueError("this index was made with another embedder; build it anew")
         own, columns, postings = groups[:3]
         self = cls(replace(levers or Levers(), pieces=header["pieces"]), embedder=embedder)
-        if embedder is not None:
+        if "embedder" in header and embedder is not None:
             self._meaning = Meaning(embedder, groups[3])
+        elif self._meaning is not None:
+            self._meaning.leave(len(own["owners"]))
         self._lexical.vocabulary = Vocabulary.load(header["vocabulary"])
         self._lexical.fields = (Postings.load(postings),)
         self._shelf = Shelf.load(header["shelf"], columns)

@@ -61,8 +61,18 @@ def test_meaning_follows_changes_and_survives_a_dump(pets, found):
 def test_an_index_of_another_embedder_is_refused(pets):
     with pytest.raises(ValueError, match="another embedder"):
         MemoryIndex.load(pets.dump())
-    with pytest.raises(ValueError, match="another embedder"):
-        MemoryIndex.load(MemoryIndex().dump(), embedder=Pets())
+
+
+def test_an_index_without_vectors_takes_any_embedder_and_waits_for_them(pets, found):
+    loaded = MemoryIndex.load(pets.dump(vectors=False), embedder=Pets())
+
+    assert loaded.without_meaning() == ["0", "1", "2", "3"]
+    assert found(loaded, "kitten") == []
+    assert loaded.fill({"1": np.ones((2, 2)), "nobody": np.ones((1, 2))}) == 0  # other pieces, and nobody's
+    rows = {str(place): Pets().embed([text]) for place, text in enumerate(TEXTS)}
+    assert loaded.fill(rows) == 4
+    assert loaded.without_meaning() == []
+    assert found(loaded, "kitten") == found(pets, "kitten") == ["0", "3"]
 
 
 # ── An embedder that fails, many pieces, and what a question is embedded as ─────────────

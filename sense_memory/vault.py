@@ -1,0 +1,124 @@
+"""The vault: what an embedder made of memories, sealed in the ledger, so that no memory is shown to it twice.
+
+Vectors tell much of a text, so they lie under a random key that is itself sealed to the owner, each row bound to
+its slot and its model. A row goes with its memory when that is forgotten. Each says which state of the memory it
+was made from: vectors of an older text are never used. It is a cache: what can not be opened is made anew.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import orjson
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from sense_memory.errors import BadPayload
+from sense_memory.search.rows import rounded
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from numpy.typing import NDArray
+
+    from sense_memory.ledger.vectors import Vectors
+    from sense_memory.nostr.signer import Signer
+
+_KEY_TYPE: Final = "sense-memory:vectors-key"  # what a signer sealed for anything else is no key
+_NONCE_BYTES: Final = 12
+_HEAD: Final = struct.Struct("<16sHI")  # a stamp, the dimension, how many pieces
+
+
+class Read(NamedTuple):
+    """What an embedder made of one memory.
+
+    Attributes:
+        stamp: of the state of the memory that it read; at most 16 characters.
+        rows: a vector for each piece of its text.
+    """
+
+    stamp: str
+    rows: NDArray[Any]
+
+
+class Vault:
+    """The vectors that one model made of the memories of a ledger.
+
+    Args:
+        signer: the owner, who seals the key.
+        vectors: where they lie.
+        model: its name; vectors of different models are never mixed.
+    """
+
+    def __init__(self, signer: Signer, vectors: Vectors, model: str) -> None:
+        self._signer, self._vectors, self._model = signer, vectors, model
+        self._opened: ChaCha20Poly1305 | None = None
+
+    async def find(self, slots: Collection[str]) -> dict[str, Read]:
+        """What was made of the memories at some slots, by slot."""
+        if self._vectors.key is None:
+            return {}
+        cipher = await self._cipher()
+        found = {}
+        for slot, body in self._vectors.of(self._model, slots):
+            try:
+                text = cipher.decrypt(body[:_NONCE_BYTES], body[_NONCE_BYTES:], self._bound(slot))
+                found[slot] = _read(text)
+            except (InvalidTag, ValueError, struct.error):
+                continue
+        return found
+
+    async def keep(self, reads: Mapping[str, Read]) -> None:
+        """Keep what was made of some memories, by slot.
+
+        Raises:
+            LedgerError: it can not be written; nothing was.
+        """
+        cipher = await self._cipher()
+        rows = []
+        for slot, read in reads.items():
+            nonce = os.urandom(_NONCE_BYTES)
+            rows.append((slot, nonce + cipher.encrypt(nonce, _written(read), self._bound(slot))))
+        self._vectors.keep(self._model, rows)
+
+    async def _cipher(self) -> ChaCha20Poly1305:
+        if self._opened is None:
+            sealed = self._vectors.key
+            self._opened = None if sealed is None else await self._unsealed(sealed)
+        if self._opened is None:
+            if sealed is not None:
+                self._vectors.clear()  # nobody can open them any more
+            text = orjson.dumps({"type": _KEY_TYPE, "key": ChaCha20Poly1305.generate_key().hex()})
+            sealed = await self._signer.encrypt(text, self._signer.public_key)
+            self._opened = await self._unsealed(self._vectors.begin(sealed))
+        if self._opened is None:
+            raise BadPayload("the signer does not open what it has just sealed")
+        return self._opened
+
+    async def _unsealed(self, sealed: str) -> ChaCha20Poly1305 | None:
+        """The cipher that a sealed key opens; None where it is none."""
+        try:
+            fields = orjson.loads(await self._signer.decrypt(sealed, self._signer.public_key))
+            is_key = isinstance(fields, dict) and fields.get("type") == _KEY_TYPE
+            return ChaCha20Poly1305(bytes.fromhex(fields["key"])) if is_key else None
+        except (BadPayload, ValueError, KeyError, TypeError):
+            return None
+
+    def _bound(self, slot: str) -> bytes:
+        return f"{self._model}\0{slot}".encode()
+
+
+def _written(read: Read) -> bytes:
+    count, dimension = read.rows.shape
+    head = _HEAD.pack(read.stamp.encode(), dimension, count)
+    return head + rounded(read.rows).astype("<f2").tobytes()
+
+
+def _read(text: bytes) -> Read:
+    stamp, dimension, count = _HEAD.unpack_from(text)
+    rows = np.frombuffer(text, "<f2", offset=_HEAD.size).reshape(count, dimension)
+    return Read(stamp.rstrip(b"\0").decode(), rows)
