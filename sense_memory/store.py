@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -291,6 +292,21 @@ class MemoryStore:
             return None
         record = await self._reader.needed(stored)
         return _memory(stored, record) if record.type is RecordType.FLAT and record.path in paths else None
+
+    async def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
+        """The values under many keys by key, from the ledger as it is: no relay is asked, what is not here is left out.
+
+        Raises:
+            InvalidAddress: one is no key at all.
+        """
+        paths = {key: address.lookup_paths(key) for key in keys}
+        slots = {address.d_tag(path) for names in paths.values() for path in names}
+        opened = await self._reader.opened(self._opened().edits.heads_of(slots))
+        flat = {
+            record.path: _memory(item, record) for item, record in opened if record.type is RecordType.FLAT
+        }
+        found = {key: next((flat[path] for path in names if path in flat), None) for key, names in paths.items()}
+        return {key: memory for key, memory in found.items() if memory is not None}
 
     async def recall_all(self) -> list[Memory]:
         """Every flat memory, ordered by address.
@@ -885,12 +901,16 @@ class MemoryStore:
         Raises:
             LedgerError: the ledger could not be used (`StorageFullError`: the disk is full).
         """
+        from sense_memory.overruled import Edited
         from sense_memory.relay.sync import Plan
 
         await self._settle()
+        ledger = self._opened()
         if retry_refused:
-            self._opened().outbox.retry(self._urls, self._clock())
-        return await self._round(Plan(sweep=full))
+            ledger.outbox.retry(self._urls, self._clock())
+        edited = Edited(ledger, self._reader)
+        report = await self._round(Plan(sweep=full))
+        return replace(report, overruled=await edited.overruled())
 
     async def flush(self) -> SyncReport:
         """Send what is queued, without pulling (but for relays that were never pulled completely).
@@ -1045,6 +1065,7 @@ class MemoryStore:
                     ledger.outbox.reasons(url),
                     notices.get(url, ()),
                     ledger.notes.remarks(url),
+                    ledger.inventory.held(url),
                 )
             )
         return Status(self.npub, str(ledger.path or ":memory:"), ledger.census(), tuple(lines))
@@ -1166,6 +1187,7 @@ class MemoryStore:
     async def _embedding(self) -> Embedding | None:
         """The embedder, opened when it is first needed; None where nobody chose one."""
         if self._meaning is None and self._open_embedder is not None:
+            self._plan.check_embeddings()
             embedder = await asyncio.to_thread(self._open_embedder)
             if self._meaning is None and embedder is not None:
                 from sense_memory.embedding import Embedding

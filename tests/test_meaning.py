@@ -16,6 +16,7 @@ from sense_memory import (
     LocalSigner,
     MemoryStore,
     MissingExtra,
+    PlanLimitError,
     StorageFullError,
     SyncMemoryStore,
 )
@@ -215,6 +216,15 @@ def test_the_twin_for_threads_embeds_too(clock, tmp_path):
         assert store.embed().count == 0
         assert store.gaps().count == 0
         assert [hit.path for hit in store.search("feline")] == ["pet"]
+
+
+async def test_a_plan_without_embeddings_says_so_and_reads_all_the_same(open_store):
+    async with open_store(Topics(), plan="free") as store:
+        await store.remember("pet", "kitten")
+        assert (await store.recall("pet")).value == "kitten"
+        for search in (store.search, store.persona_search):
+            with pytest.raises(PlanLimitError, match=r"by themes and words, not by embeddings;.* Use no embedder,"):
+                await search("feline")
 
 
 # ── What is kept ────────────────────────────────────────────────────────────────────────

@@ -115,7 +115,7 @@ class Plan:
         """
         if self.search != "embeddings":
             problem = "searches by themes and words, not by embeddings"
-            raise PlanLimitError(self.name, "search", problem, "Search without embeddings")
+            raise PlanLimitError(self.name, "search", problem, "Use no embedder")
 
     def check_schedule(self) -> None:
         """Whether introspection may run on a schedule.
