@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import statistics
 import time
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,15 +22,17 @@ from .starting import LIBRARIES, home_of, output_of, timed
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from .stage import Stage
 
 _SEARCHES_COUNT: Final = 300
+_PUTS_COUNT: Final = 3_000  # one by one: as many as it takes to meet whatever is put off
 _ENTRIES_COUNT: Final = 200  # of the journal, beside the palace
 _STARTS_COUNT: Final = 5  # processes; the best of them counts
 _DAY: Final = 86_400.0
+_WORD: Final = re.compile(r"\w+")
 
 
 def measure(stage: Stage) -> list[Figure]:
@@ -42,10 +46,31 @@ def measure(stage: Stage) -> list[Figure]:
 def _index(stage: Stage, asked: Sequence[str]) -> list[Figure]:
     stage.say(f"an index of {stage.count:,}")
     index = MemoryIndex()
-    texts = (f"{fields['key']} {fields['value']}" for fields in insights(stage.seed, stage.count, 0.0))
-    index.put_many(SearchItem(str(number), text, number * _DAY / 40) for number, text in enumerate(texts))
+    index.put_many(_items(stage.seed, stage.count, 0))
     times = sorted(_seconds(partial(index.search, query)) for query in asked)
-    return _figures(stage, f"MemoryIndex.search among {stage.count:,}", times, (1.0, 2.0))
+    return [
+        *_figures(stage, f"MemoryIndex.search among {stage.count:,}", times, (1.0, 2.0)),
+        *_puts(stage, index),
+    ]
+
+
+def _puts(stage: Stage, index: MemoryIndex) -> list[Figure]:
+    stage.say(f"items one by one, into an index of {stage.count:,}")
+    times, floors = [], []
+    for item in _items(stage.seed + 3, _PUTS_COUNT, stage.count):
+        times.append(_seconds(partial(index.put, item), time.thread_time))
+        floors.append(_seconds(lambda: Counter(_WORD.findall(item.text)), time.thread_time))  # noqa: B023
+    name, floor_name = f"MemoryIndex.put among {stage.count:,}", "its words, found and counted"
+    mean, floor = statistics.mean(times) * 1e3, statistics.mean(floors) * 1e3
+    return [
+        Figure(f"{name}, mean", "ms", mean, floor, floor_name, Rule.AT_MOST, 1.0),
+        Figure(f"{name}, the slowest", "ms", max(times) * 1e3, floor, floor_name, Rule.AT_MOST, 15.0),
+    ]
+
+
+def _items(seed: int, count: int, first: int) -> Iterator[SearchItem]:
+    for number, fields in enumerate(insights(seed, count, 0.0), first):
+        yield SearchItem(str(number), f"{fields['key']} {fields['value']}", number * _DAY / 40)
 
 
 def _store(stage: Stage, path: Path, asked: Sequence[str]) -> list[Figure]:
@@ -122,7 +147,7 @@ async def _search_each(stage: Stage, path: Path, asked: Sequence[str]) -> list[f
     return times
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+def _seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    begun = clock()
     work()
-    return time.perf_counter() - begun
+    return clock() - begun

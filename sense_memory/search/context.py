@@ -39,6 +39,7 @@ LEAN_FULLY: Final = 1.6
 
 ASKERS: Final = frozenset({"user", "human", "me", "customer"})
 ANSWERERS: Final = frozenset({"assistant", "agent", "ai", "bot", "model", "system"})
+_FEW: Final = 8  # where less than every so manyth memory has a score, only those are gone through
 _ABOUT_ME: Final = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|myself|we|our|us)\b")
 _ABOUT_YOU: Final = re.compile(
     r"\b(?:(?:did|do|have|had|would|could|were) you|you|your) (?:\w+ ){0,2}?(?:suggest|recommend|advise|advice|propose|explain|say"
@@ -90,7 +91,13 @@ def _sentences(text: str) -> Iterator[str]:
 
 def pooled(scores: NDArray[np.float32], first_pieces: NDArray[np.int64]) -> NDArray[np.float32]:
     """The best piece of each row."""
-    return np.maximum.reduceat(scores, first_pieces) if len(first_pieces) else scores[:0]
+    best = scores[first_pieces]
+    if len(scores) > len(best):
+        is_first = np.zeros(len(scores), np.bool_)
+        is_first[first_pieces] = True
+        others = np.flatnonzero(~is_first)  # the memory of the n-th of them is its place less n
+        np.maximum.at(best, others - np.arange(1, len(others) + 1), scores[others])
+    return best
 
 
 def leaning(lengths: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -98,16 +105,40 @@ def leaning(lengths: NDArray[np.float32]) -> NDArray[np.float32]:
 
     A short memory is half a conversation; a long one stands on its own.
     """
-    lean = LEAN_FULLY * LEAN_WORDS / (LEAN_WORDS + lengths.astype(np.float64))
-    return np.minimum(lean, 1).astype(np.float32)
+    lean: NDArray[np.float32] = np.float32(LEAN_FULLY * LEAN_WORDS) / (np.float32(LEAN_WORDS) + lengths)
+    return np.minimum(lean, np.float32(1))
 
 
-def smoothed(
-    scores: NDArray[np.float32], before: NDArray[np.int32], after: NDArray[np.int32]
+def lent(
+    scores: NDArray[np.float32],
+    lengths: NDArray[np.float32],
+    before: NDArray[np.int32],
+    after: NDArray[np.int32],
 ) -> NDArray[np.float32]:
-    """What the memories before and after each one lend it of their whole scores."""
+    """What the memories before and after each one lend it of their scores, as far as it leans on them."""
+    giving = np.flatnonzero(scores != 0)
+    if len(giving) > len(scores) // _FEW:
+        return _lent_by_all(scores, lengths, before, after)
+    found = np.zeros(len(scores) + 1, np.float32)  # the last one stands for -1, nobody
+    found[after[giving]] = scores[giving] * np.float32(BEFORE_SHARE)
+    found[before[giving]] += scores[giving] * np.float32(AFTER_SHARE)
+    found = found[:-1]
+    taking = np.flatnonzero(found != 0)
+    found[taking] *= leaning(lengths[taking])
+    return found
+
+
+def _lent_by_all(
+    scores: NDArray[np.float32],
+    lengths: NDArray[np.float32],
+    before: NDArray[np.int32],
+    after: NDArray[np.int32],
+) -> NDArray[np.float32]:
     padded = np.append(scores, np.float32(0))  # -1 is nobody
-    return padded[before] * np.float32(BEFORE_SHARE) + padded[after] * np.float32(AFTER_SHARE)
+    found = padded.take(before, mode="wrap") * np.float32(BEFORE_SHARE)
+    found += padded.take(after, mode="wrap") * np.float32(AFTER_SHARE)
+    found *= leaning(lengths)
+    return found
 
 
 def surroundings(
@@ -123,14 +154,16 @@ def surroundings(
 
 def session_scores(
     scored: Sequence[Scored],
+    owners: NDArray[np.int32],
     sessions: NDArray[np.int32],
     lengths: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """BM25 of whole sessions.
 
     Args:
-        scored: what was found in rows or pieces.
-        sessions: the session of each of these rows or pieces; -1 for none.
+        scored: what was found in pieces.
+        owners: the memory of each piece.
+        sessions: the session of each memory; -1 for none.
         lengths: words in each session.
     """
     totals = np.zeros(len(lengths))
@@ -138,8 +171,8 @@ def session_scores(
     mean = max(1.0, float(lengths.sum()) / live)
     norms = SATURATION * (1 - SESSION_LENGTH_SHARE + SESSION_LENGTH_SHARE * lengths / mean)
     for item in scored:
-        within = sessions[item.rows]
-        counts = np.bincount(within[within >= 0], item.counts[within >= 0], len(lengths))
+        within = sessions[owners[item.rows]] + 1
+        counts = np.bincount(within, item.counts, len(lengths) + 1)[1:]
         frequency = int(np.count_nonzero(counts))
         rarity = np.log1p((live - frequency + 0.5) / (frequency + 0.5))
         totals += rarity * counts * (SATURATION + 1) / (counts + norms + 1e-9)
@@ -178,19 +211,16 @@ def spoken_by(speakers: NDArray[np.int32], meant: Collection[int], count: int) -
     """1 where a meant speaker spoke, else 0."""
     table = np.zeros(count + 1, np.float32)  # the last one stands for -1, nobody
     table[list(meant)] = 1
-    return table[speakers]
+    return table.take(speakers, mode="wrap")
 
 
 def dated(days: NDArray[np.int32], spans: Iterable[Span]) -> NDArray[np.float32]:
     """1 on the days meant, less on the days after, 0 elsewhere and where there is no day."""
     best = np.zeros(len(days), np.float32)
     for span in spans:
-        late = days - np.int64(span.last)
-        inside = (days >= span.first) & (late <= 0)
-        after = (late > 0) & (late <= AFTERMATH_DAYS)
-        np.maximum(best, inside, out=best)
-        np.maximum(
-            best, np.where(after, 0.8 - late * (0.6 / AFTERMATH_DAYS), 0), out=best, casting="same_kind"
-        )
+        best[(days >= span.first) & (days <= span.last)] = 1
+        after = np.flatnonzero((days > span.last) & (days <= span.last + AFTERMATH_DAYS))
+        late = days[after] - span.last
+        best[after] = np.maximum(best[after], 0.8 - late * (0.6 / AFTERMATH_DAYS))
     best[days == NO_DAY] = 0
     return best

@@ -50,8 +50,7 @@ class Meaning:
         self._rows: Rows | None = None  # until the dimension is known
         self._is_known = Column(np.bool_, () if dumped is None else dumped["known"])
         if dumped is not None and dumped["vectors"].shape[1]:
-            self._rows = ExactRows(dumped["vectors"].shape[1], dumped["vectors"])
-            self._fit()
+            self._rows = _kind(len(self))(dumped["vectors"].shape[1], dumped["vectors"])
 
     def __len__(self) -> int:
         return len(self._is_known)
@@ -65,12 +64,11 @@ class Meaning:
             has_failed = vectors is None  # a service that is down is not waited for again and again
             is_known = not has_failed
             if vectors is not None and self._rows is None:
-                self._rows = ExactRows(vectors.shape[1])
-                self._rows.extend(np.zeros((len(self), vectors.shape[1])))
+                self._rows = self._gap_rows(vectors.shape[1])
             if self._rows is not None:
                 self._rows.extend(np.zeros((len(part), self._rows.dimension)) if vectors is None else vectors)
             self._is_known.extend(np.full(len(part), is_known))
-        self._fit()
+            self._fit()
 
     def leave(self, count: int) -> None:
         """Take in some pieces without their vectors: gaps, for `fill`."""
@@ -82,13 +80,10 @@ class Meaning:
     def fill(self, places: Sequence[int], vectors: NDArray[Any]) -> bool:
         """Give some pieces their vectors, a row each; not such as others can not be compared with."""
         if self._rows is None:
-            self._rows = ExactRows(vectors.shape[1])
-            self._rows.extend(np.zeros((len(self), vectors.shape[1])))
-            self._fit()
+            self._rows = self._gap_rows(vectors.shape[1])
         if vectors.shape[1] != self._rows.dimension:
             return False
-        for place, vector in zip(places, vectors, strict=True):
-            self._rows.replace(place, vector)
+        self._rows.replace(places, vectors)
         self._is_known[list(places)] = True
         return True
 
@@ -133,9 +128,12 @@ class Meaning:
             "known": self._is_known.view,
         }
 
+    def _gap_rows(self, dimension: int) -> Rows:
+        return _kind(len(self))(dimension, np.zeros((len(self), dimension), np.float16))
+
     def _fit(self) -> None:
         """Rows of the kind that suits their number."""
-        kind = ExactRows if len(self) <= EXACT_COUNT else BitRows
+        kind = _kind(len(self))
         if self._rows is not None and not isinstance(self._rows, kind):
             self._rows = kind(self._rows.dimension, self._rows.halves())
 
@@ -149,6 +147,10 @@ class Meaning:
             return None
         self.trouble = None
         return vectors
+
+
+def _kind(count: int) -> type[ExactRows | BitRows]:
+    return ExactRows if count <= EXACT_COUNT else BitRows
 
 
 def checked(

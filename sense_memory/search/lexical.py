@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 SATURATION: Final = 1.0  # BM25's k1: how much a second occurrence still adds
 LENGTH_SHARE: Final = 0.4  # BM25's b: how far long rows are taken down
-BULK_ROWS: Final = 500  # from so many on, rows are sorted in at once instead of listed one by one
+BULK_ROWS: Final = 500  # more than so many and
+BULK_SHARE: Final = 0.1  # this share of all are sorted in at once, instead of listed one by one
 _HEADER_BYTES: Final = 8
 
 
@@ -76,7 +77,7 @@ class LexicalIndex:
 
     def extend(self, rows: Sequence[Sequence[str]]) -> None:
         """Add many rows."""
-        if len(rows) < BULK_ROWS:
+        if len(rows) < BULK_ROWS + BULK_SHARE * len(self):
             for texts in rows:
                 self.append(texts)
             return

@@ -194,24 +194,22 @@ class _Late:
 
     def __init__(self) -> None:
         self._begins, self._sizes = array("q"), array("i")  # of the list of each term
-        self._rows, self._counts = Column(np.int32), Column(np.uint8)
+        self._rows, self._counts = array("i"), array("B")  # not numpy's, which copy all of it to grow
         self._left: dict[int, list[int]] = {}  # where rooms begin that lists moved out of, by their size
 
     def append(self, row: int, counts: Mapping[int, int]) -> None:
         """Add a row to the lists of its terms."""
-        if not counts:
-            return
-        self._know(max(counts))
-        sizes = self._sizes
-        places = []
-        for term in counts:
-            size = sizes[term]
+        missing = max(counts, default=-1) + 1 - len(self._sizes)
+        if missing > 0:
+            _grow(self._begins, missing)
+            _grow(self._sizes, missing)
+        for term, count in counts.items():
+            size = self._sizes[term]
             if not size & (size - 1):
                 self._move(term, size)
-            places.append(self._begins[term] + size)
-            sizes[term] = size + 1
-        self._rows[places] = row
-        self._counts[places] = np.minimum(list(counts.values()), MAX_COUNT)
+            place = self._begins[term] + size
+            self._rows[place], self._counts[place] = row, min(count, MAX_COUNT)
+            self._sizes[term] = size + 1
 
     def listing(self, term: int) -> Listing | None:
         """Where a term stands among these rows."""
@@ -219,13 +217,8 @@ class _Late:
         if not size:
             return None
         part = slice(self._begins[term], self._begins[term] + size)
-        return Listing(self._rows[part], self._counts[part].astype(np.float32))
-
-    def _know(self, term: int) -> None:
-        missing = term + 1 - len(self._sizes)
-        if missing > 0:
-            self._begins.frombytes(bytes(missing * self._begins.itemsize))
-            self._sizes.frombytes(bytes(missing * self._sizes.itemsize))
+        counts = np.frombuffer(self._counts[part], np.uint8)
+        return Listing(np.frombuffer(self._rows[part], np.int32), counts.astype(np.float32))
 
     def _move(self, term: int, size: int) -> None:
         """Give the list of a term room for as much again."""
@@ -234,10 +227,14 @@ class _Late:
             begin = self._left[room].pop()
         else:
             begin = len(self._rows)
-            self._rows.grow(begin + room)
-            self._counts.grow(begin + room)
+            _grow(self._rows, room)
+            _grow(self._counts, room)
         if size:
             self._rows[begin : begin + size] = self._rows[old : old + size]
             self._counts[begin : begin + size] = self._counts[old : old + size]
             self._left.setdefault(size, []).append(old)
         self._begins[term] = begin
+
+
+def _grow(values: array[int], more: int) -> None:
+    values.frombytes(bytes(more * values.itemsize))

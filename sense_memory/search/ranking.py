@@ -16,7 +16,7 @@ from sense_memory.search import context, fusion
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -157,22 +157,20 @@ class Ranking:
 def rank(question: Question, ground: Ground, levers: fusion.Levers) -> Ranking:
     """Order the memories that a question may mean."""
     words = _Words(question.scored, ground)
-    whole, lean = words.own, None
+    whole, dense = words.own, question.dense
     if levers.neighbours:
         sides = ground.shelf.neighbours()
-        lean = context.leaning(ground.lengths)
-        whole = whole + lean * context.smoothed(whole, *sides)
-    dense = question.dense
-    if dense is not None and lean is not None:
-        dense = dense + lean * context.smoothed(dense, *sides)
+        whole = whole + context.lent(whole, ground.lengths, *sides)
+        dense = None if dense is None else dense + context.lent(dense, ground.lengths, *sides)
     spoken, told = _spoken(question, ground.shelf), _told(question, ground.shelf)
     rows = _candidates(question, whole, spoken, told)
     among = min(fusion.CANDIDATES, len(ground.shelf.rows))
-    own = words.of(rows)
-    near = (whole - words.own)[rows] * np.float32(SUM_SHARE)
-    if lean is not None:
-        lent = words.lent(own, lean[rows], context.surroundings(rows, *sides))
-        near += lent * np.float32(1 - SUM_SHARE)
+    if levers.neighbours:
+        offers = context.surroundings(rows, *sides)
+        own, lent = words.among(rows, offers, context.leaning(ground.lengths[rows]))
+        near = (whole[rows] - words.own[rows]) * np.float32(SUM_SHARE) + lent * np.float32(1 - SUM_SHARE)
+    else:
+        own, near = words.among(rows)
     unit = fusion.scale(np.sum([near, *own], axis=0), among)
     parts = [
         Part(item.wanted.kind, _always(item.wanted.label), values / unit)
@@ -197,39 +195,50 @@ class _Words:
     def __init__(self, scored: Sequence[Scored], ground: Ground) -> None:
         self._scored = scored
         self._nothing = len(ground.owners)  # the place of -1, nobody
-        in_pieces = ground.lexical.totals(scored)
+        self.own = ground.lexical.totals(scored)
+        self._best: NDArray[np.int64] | None = None  # piece of each memory; None where each has but one
         first_pieces = ground.shelf.column("first_piece")
-        self.own = context.pooled(in_pieces, first_pieces)
-        self._best = np.append(first_pieces, self._nothing)
         if self._nothing > len(first_pieces):
-            found = np.flatnonzero(in_pieces > 0)[::-1]
-            found = found[in_pieces[found] == self.own[ground.owners[found]]]
-            self._best[ground.owners[found]] = found
+            found = np.flatnonzero(self.own > 0)
+            theirs, scores = ground.owners[found], self.own[found]
+            self.own = np.zeros(len(first_pieces), np.float32)
+            np.maximum.at(self.own, theirs, scores)
+            best = np.flatnonzero(scores == self.own[theirs])[::-1]  # of several the first
+            self._best = np.append(first_pieces, self._nothing)
+            self._best[theirs[best]] = found[best]
 
-    def of(self, rows: NDArray[np.int64]) -> list[NDArray[np.float32]]:
-        """Of each word, for some memories."""
-        return [dense[self._best[rows]] for dense in self._dense()]
-
-    def lent(
+    def among(
         self,
-        own: Sequence[NDArray[np.float32]],
-        lean: NDArray[np.float32],
-        offers: Sequence[tuple[NDArray[np.int32], float]],
-    ) -> NDArray[np.float32]:
-        """What others lend beyond what memories have themselves: of each word the best offer."""
-        total = np.zeros(len(lean), np.float32)
-        places = [(self._best[rows], np.float32(share)) for rows, share in offers]
-        for dense, mine in zip(self._dense(), own, strict=True):
-            best = np.maximum.reduce([dense[place] * share for place, share in places])
-            total += np.maximum(best * lean - mine, 0)
-        return total
+        rows: NDArray[np.int64],
+        offers: Sequence[tuple[NDArray[np.int32], float]] = (),
+        lean: NDArray[np.float32] | None = None,
+    ) -> tuple[list[NDArray[np.float32]], NDArray[np.float32]]:
+        """What each word adds to some memories, and what others lend them.
 
-    def _dense(self) -> Iterator[NDArray[np.float32]]:
+        Args:
+            rows: the memories.
+            offers: who lends to each, and at which share.
+            lean: how much each leans on others.
+
+        Returns:
+            By word, what it adds; and the sum over words of what the best offer has beyond that.
+        """
+        own, lent = [], np.zeros(len(rows), np.float32)
+        places = self._pieces(rows)
+        theirs = [(self._pieces(others), np.float32(share)) for others, share in offers]
         dense = np.zeros(self._nothing + 1, np.float32)
         for item in self._scored:
             dense[item.rows] = item.scores
-            yield dense
+            own.append(dense[places])
+            if lean is not None:
+                best = np.maximum.reduce([dense[place] * share for place, share in theirs])
+                lent += np.maximum(best * lean - own[-1], 0)
             dense[item.rows] = 0
+        return own, lent
+
+    def _pieces(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """The best pieces of some memories; of nobody the last place."""
+        return rows if self._best is None else self._best[rows]
 
 
 def _candidates(
@@ -243,13 +252,13 @@ def _candidates(
     if told is not None:
         key = key + told * np.float32(_DATED_KEY)
     if question.dense is not None:
-        key = key + np.where(question.dense >= fusion.MIN_SIMILAR, question.dense, 0)
+        key = key + question.dense * (question.dense >= fusion.MIN_SIMILAR)
     if spoken is not None:
         key = key * (1 + spoken * np.float32(_SPOKEN_KEY))
         if question.only_speaker:
             key = key + spoken
     if question.allowed is not None:
-        key = np.where(question.allowed, key, np.float32(0))
+        key = key * question.allowed
     return np.sort(fusion.best(key, fusion.CANDIDATES))
 
 
@@ -257,22 +266,24 @@ def _spoken(question: Question, shelf: Shelf) -> NDArray[np.float32] | None:
     if not question.speakers:
         return None
     spoken = context.spoken_by(shelf.column("speakers"), question.speakers, len(shelf.speakers.all))
-    return np.where(shelf.column("alive"), spoken, np.float32(0))
+    spoken *= shelf.column("alive")
+    return spoken
 
 
 def _told(question: Question, shelf: Shelf) -> NDArray[np.float32] | None:
     if not question.spans:
         return None
     told = context.dated(shelf.column("days"), question.spans)
-    return np.where(shelf.column("alive"), told, np.float32(0))
+    told *= shelf.column("alive")
+    return told
 
 
 def _session_part(question: Question, ground: Ground, rows: NDArray[np.int64]) -> Part:
     """How well the sessions of the candidates fit; less where sessions are long."""
     sessions = ground.shelf.column("sessions")
-    totals = context.session_scores(question.scored, sessions[ground.owners], ground.session_lengths)
+    totals = context.session_scores(question.scored, ground.owners, sessions, ground.session_lengths)
     of_rows = np.append(totals, 0)[sessions[rows]]
-    sizes = np.append(np.bincount(sessions[sessions >= 0], minlength=len(totals)), 1)[sessions[rows]]
+    sizes = np.append(ground.shelf.session_sizes, 1)[sessions[rows]]
     values = of_rows - of_rows.min(initial=np.inf)
     values *= np.minimum(1, fusion.SESSION_MEMORIES / np.maximum(1, sizes))
     return Part(

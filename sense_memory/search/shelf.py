@@ -1,12 +1,13 @@
 """What the index knows of each memory besides its words: time, session, speaker, neighbours, pieces.
 
 Rows only ever grow, as in `search.postings`; a memory that changes moves to a new row and keeps its place
-among its neighbours. Appending to the end of a session links in constant time; what comes out of order is
-sorted in at the next search.
+among its neighbours. What comes at the end of a session or near it, or changes without moving in time, is linked
+at once; what comes far out of order waits for the next search, which sorts all.
 """
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 NO_DAY: Final = -(2**31)  # of a memory without a time
 NONE: Final = -1
 _MAX_DAY: Final = 2**30
+_STEPS: Final = 64  # memories of a session that a new one is moved ahead of, before sorting all costs less
 
 
 class Names:
@@ -69,6 +71,7 @@ class Shelf:
         self.rows: dict[str, int] = {}
         self.sessions, self.speakers = Names(), Names()
         self._columns = {name: Column(dtype) for name, dtype in _COLUMNS.items()}
+        self._sizes = Column(np.int64)  # memories in each session
         self._last: dict[int, int] = {}
         self._is_sorted = True
         self._next_place = 0
@@ -79,6 +82,11 @@ class Shelf:
     def column(self, name: str) -> NDArray[Any]:
         """One column by its name; not for keeping."""
         return self._columns[name].view
+
+    @property
+    def session_sizes(self) -> NDArray[np.int64]:
+        """How many memories there are in each session; not for keeping."""
+        return self._sizes.view
 
     def put(self, ident: str, first_piece: int, time: float | None, session: str, speaker: str) -> int:
         """Add a row; the one that the memory had before, if any, must have been dropped with `replace`.
@@ -115,6 +123,8 @@ class Shelf:
             before[later] = earlier
         before[row] = after[row] = NONE
         session = int(self._columns["sessions"][row])
+        if session >= 0:
+            self._sizes[session] -= 1
         if self._last.get(session) == row:
             if earlier >= 0:
                 self._last[session] = earlier
@@ -123,22 +133,44 @@ class Shelf:
         return row
 
     def _take_place(self, ident: str, row: int) -> None:
-        """Link a new row behind its session's last; keep the place of the row that it replaces."""
-        columns = self._columns
-        session, time = int(columns["sessions"][row]), columns["times"][row]
-        if (old := self.rows.get(ident)) is not None:
+        """Link a new row with its neighbours; keep the place of the row that it replaces."""
+        columns, old = self._columns, self.rows.get(ident)
+        session = int(columns["sessions"][row])
+        sides = None
+        if old is not None:
             columns["places"][row] = columns["places"][old]
+            if session == columns["sessions"][old] and self._key(row) == self._key(old):
+                sides = int(columns["before"][old]), int(columns["after"][old])
             self.drop(ident)
-            self._is_sorted = False
-        if session < 0 or not self._is_sorted:
+        if session < 0:
             return
-        last = self._last.get(session)
-        if last is not None:
-            if time < columns["times"][last] or np.isnan(time) != np.isnan(columns["times"][last]):
-                self._is_sorted = False
-                return
-            columns["after"][last], columns["before"][row] = row, last
-        self._last[session] = row
+        self._sizes.grow(session + 1)
+        self._sizes[session] += 1
+        if self._is_sorted:
+            self._link(row, session, *(sides or (self._last.get(session, NONE), NONE)))
+
+    def _link(self, row: int, session: int, earlier: int, later: int) -> None:
+        """Link a row between two that follow each other, or as much further ahead as it is earlier."""
+        before, after, own = self._columns["before"], self._columns["after"], self._key(row)
+        for _ in range(_STEPS):
+            if earlier < 0 or self._key(earlier) <= own:
+                break
+            earlier, later = int(before[earlier]), earlier
+        else:
+            self._is_sorted = False
+            return
+        before[row], after[row] = earlier, later
+        if earlier >= 0:
+            after[earlier] = row
+        if later >= 0:
+            before[later] = row
+        else:
+            self._last[session] = row
+
+    def _key(self, row: int) -> tuple[bool, float, int]:
+        """What orders the rows of a session: those without a time come last, and else who came first."""
+        time = float(self._columns["times"][row])
+        return isnan(time), 0.0 if isnan(time) else time, int(self._columns["places"][row])
 
     def neighbours(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The rows before and after each in its session; -1 where there is none."""
@@ -187,7 +219,13 @@ class Shelf:
         self._columns["first_piece"] = Column(np.int64, first_pieces)
         self.ids = [self.ids[row] for row in rows.tolist()]
         self.rows = {ident: row for row, ident in enumerate(self.ids)}
+        self._count()
         self._sort()
+
+    def _count(self) -> None:
+        """Count the memories of each session; every row has to be alive."""
+        sessions = self.column("sessions")
+        self._sizes = Column(np.int64, np.bincount(sessions[sessions >= 0], minlength=len(self.sessions.all)))
 
     def dump(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Names as plain values, and the columns. Every row has to be alive."""
@@ -203,6 +241,7 @@ class Shelf:
         self.rows = {ident: row for row, ident in enumerate(self.ids)}
         self.sessions, self.speakers = Names(names["sessions"]), Names(names["speakers"])
         self._columns = {name: Column(dtype, columns[name]) for name, dtype in _COLUMNS.items()}
+        self._count()
         ends = np.flatnonzero((self.column("after") < 0) & (self.column("sessions") >= 0))
         self._last = dict(zip(self.column("sessions")[ends].tolist(), ends.tolist(), strict=True))
         self._next_place = int(self.column("places").max(initial=-1)) + 1

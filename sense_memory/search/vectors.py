@@ -131,7 +131,7 @@ class _OverRows:
         fresh: dict[str, int] = {}
         for at, ident in enumerate(idents):
             if ident in self._places:
-                self._rows.replace(self._places[ident], values[at])
+                self._rows.replace([self._places[ident]], values[at : at + 1])
             else:
                 fresh[ident] = at
         self._rows.extend(values[list(fresh.values())])

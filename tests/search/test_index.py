@@ -189,6 +189,37 @@ def test_what_a_hit_says_adds_up_to_its_score(at):
     assert index.search("otters", explain=False)[0].why == ()
 
 
+def test_a_word_is_a_reason_only_where_it_stands(index_of):
+    for hit in index_of("otters", "a river", "otters in a river", "rivers").search("otters river"):
+        said_words = {reason.detail for reason in hit.why if reason.kind == "word"}
+        assert said_words == {"0": {"otters"}, "2": {"otters", "river"}}.get(hit.id, {"river"})
+
+
+def test_of_a_word_that_a_memory_has_itself_its_neighbour_lends_but_a_part_of_the_sum():
+    index = MemoryIndex(replace(ALONE, neighbours=True))
+    index.put_many(said("Ann: otters", "Bob: otters"))
+    shares = {
+        reason.kind: reason.share for hit in index.search("otters") if hit.id == "s1" for reason in hit.why
+    }
+    assert shares["neighbours"] == pytest.approx(0.25 * shares["word"], rel=1e-3)
+
+
+def test_a_long_session_says_less_however_often_its_memories_changed(monkeypatch):
+    index = MemoryIndex(replace(ALONE, session=True))
+    items = said("Ann: otters", *["Ann: x"] * 49, session="s")
+    index.put_many(items + said("Ann: otters", *["Ann: x"] * 99, session="t"))
+
+    def share():
+        (hit,) = (hit for hit in index.search("otters") if hit.id == "s0")
+        return next(reason.share for reason in hit.why if reason.kind == "session")
+
+    once = share()
+    index.put_many(items)
+    assert share() == once
+    monkeypatch.setattr("sense_memory.search.fusion.SESSION_MEMORIES", 50)
+    assert share() == pytest.approx(2 * once, rel=1e-3)
+
+
 # ── Changes ─────────────────────────────────────────────────────────────────────────────
 
 SPOKEN = [

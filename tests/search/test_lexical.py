@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.search import postings
 from sense_memory.search.lexical import LENGTH_SHARE, SATURATION, LexicalIndex
+from sense_memory.search.postings import Postings
 from sense_memory.search.query import Wanted, parse, resolve
 from sense_memory.search.tokens import stemmer, words
 
@@ -109,13 +110,54 @@ def test_a_loaded_index_scores_the_same_and_goes_on_growing(first, second, query
     assert scores(loaded, query) == scores(index, query)
 
 
-def test_late_rows_are_folded_in_once_there_are_many(monkeypatch):
-    monkeypatch.setattr(postings, "FOLD_ROWS", 10)
-    index = LexicalIndex()
-    for number in range(25):
+def test_a_row_that_comes_alone_never_waits_for_all_others(monkeypatch):
+    index = index_of(["cat"] * 20)
+    monkeypatch.setattr(Postings, "fold", lambda self: pytest.fail("all rows were sorted anew"))
+    for number in range(3_000):
         index.append((f"cat number{number}",))
-    assert not index.fields[0].needs_folding()
-    assert index.listing(Wanted("cat", "word", (0,), (1.0,))).rows.tolist() == list(range(25))
+    assert index.listing(Wanted("cat", "word", (0,), (1.0,))).rows.tolist() == list(range(3_020))
+
+
+def test_few_rows_are_listed_one_by_one_and_many_sorted_at_once(monkeypatch):
+    folds = []
+    monkeypatch.setattr("sense_memory.search.lexical.BULK_ROWS", 5)
+    monkeypatch.setattr("sense_memory.search.lexical.BULK_SHARE", 0.5)
+    monkeypatch.setattr(Postings, "fold", lambda self: folds.append(len(self)))
+    index = LexicalIndex()
+    for count in (4, 20, 16, 40):  # of 4, 24 and 40 that are there, half and five more are 7, 17 and 25
+        index.extend([("cat",)] * count)
+    assert folds == [24, 80]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_listing_is_right_however_rows_came_and_went(seed):
+    dice = random.Random(seed)
+    postings, held = Postings(), {}
+    for number in range(700):
+        rows = [
+            ([int(40 * dice.random() ** 3) for _ in range(dice.randrange(12))], dice.sample(range(45), 2))
+            for _ in range(dice.choice((1, 1, 1, 5)))
+        ]
+        if dice.random() < 0.01:
+            rows[0][0].extend([3] * 400)
+        held |= {len(postings) + place: terms + asides for place, (terms, asides) in enumerate(rows) if terms}
+        if dice.random() < 0.01:
+            postings.extend(rows)
+        else:
+            for terms, asides in rows:
+                postings.append(terms, asides if terms else ())
+        if dice.random() < 0.2 and held:
+            gone = dice.choice([*held])
+            postings.drop(gone)
+            del held[gone]
+        if number % 200 == 150:
+            postings = Postings.load(postings.dump())
+
+    for term in range(46):
+        listing = postings.listing(term)
+        counts = {row: min(255, terms.count(term)) for row, terms in held.items() if term in terms}
+        assert dict(zip(listing.rows.tolist(), listing.counts.tolist(), strict=True)) == counts
+        assert listing.rows.tolist() == sorted(counts)
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,15 @@ COMMANDS = st.lists(
 )
 
 
+@pytest.fixture(params=["one block", "many blocks"])
+def _blocks(request, monkeypatch):
+    """Rows in blocks of four instead of very many."""
+    if request.param == "many blocks":
+        monkeypatch.setattr(rows_module, "_PART_ROWS", 4)
+        monkeypatch.setattr(rows_module, "_BLOCK_BYTES", 1)
+
+
+@pytest.mark.usefixtures("_blocks")
 @pytest.mark.parametrize("kind", STEADY)
 @given(commands=COMMANDS, dimension=st.sampled_from([1, 3, 64, 70]), k=st.integers(1, 15))
 @settings(max_examples=60, deadline=None)
@@ -103,6 +112,7 @@ def test_it_answers_like_brute_force_after_any_changes(kind, commands, dimension
         assert index.search(query, k).ids == oracle.search(query, k)
 
 
+@pytest.mark.usefixtures("_blocks")
 @pytest.mark.parametrize("kind", STEADY)
 def test_an_index_that_grew_is_the_index_built_at_once(kind, monkeypatch):
     monkeypatch.setattr(rows_module, "RESCORED_COUNT", 40)
@@ -272,6 +282,31 @@ def test_signs_guess_what_they_do_not_compare(monkeypatch):
     assert np.corrcoef(guessed, right)[0, 1] > 0.7
 
 
+@pytest.mark.parametrize("count", [1, 40, 299])
+def test_those_whose_signs_agree_best_are_compared_all_ties_included(monkeypatch, count):
+    monkeypatch.setattr(rows_module, "RESCORED_COUNT", count)
+    monkeypatch.setattr(rows_module, "OVERSAMPLED", 1)
+    vectors = random_vectors(300, 20)
+    rows = BitRows(20)
+    rows.extend(vectors)
+    differing = ((vectors > 0) != (vectors[7] > 0)).sum(1)
+    expected = np.flatnonzero(differing <= np.sort(differing)[count - 1])
+    assert rows.nearest(unit(vectors[7]), 1).rows.tolist() == expected.tolist()
+
+
+def test_what_signs_do_compare_is_right_to_single_precision():
+    dice = np.random.default_rng(2)
+    vectors = dice.standard_normal((300, 24)) * 10.0 ** dice.integers(
+        -7, 1, (300, 24)
+    )  # down to almost nothing
+    rows = BitRows(24)
+    rows.extend(vectors)
+    query = unit(vectors[5])
+    exact = (rows.halves().astype(np.float64) * query).sum(1)
+    assert rows.similarities(query) == pytest.approx(exact, abs=1e-7)
+
+
+@pytest.mark.usefixtures("_blocks")
 @pytest.mark.parametrize("kind", [ExactRows, BitRows])
 def test_rows_can_be_kept_in_another_order(kind):
     vectors = random_vectors(200, 65)

@@ -1,0 +1,68 @@
+"""The arithmetic of a search, in arrays, against the same in loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sense_memory.search import context, fusion
+from sense_memory.search.calendar import Span
+from sense_memory.search.shelf import NO_DAY
+
+
+def scores_of(seed, count, share):
+    """Scores, of which a share is above 0; some are alike."""
+    dice = np.random.default_rng(seed)
+    return np.where(dice.random(count) < share, dice.random(count).round(3), 0).astype(np.float32)
+
+
+@given(st.integers(0, 99), st.integers(0, 2_000), st.integers(1, 300), st.sampled_from([0.0, 0.1, 1.0]))
+@settings(max_examples=80, deadline=None)
+def test_the_best_are_the_highest_and_all_that_tie_with_the_last_of_them(seed, size, count, share):
+    scores = scores_of(seed, size, share)
+    above = sorted(scores[scores > 0].tolist(), reverse=True)
+    least = above[min(count, len(above)) - 1] if above else 1
+    assert sorted(fusion.best(scores, count).tolist()) == np.flatnonzero(scores >= least).tolist()
+
+
+def test_the_best_are_found_where_a_sample_misses_them():
+    scores = np.linspace(0.1, 0.2, 4_096, dtype=np.float32)
+    scores[:: fusion._SAMPLED] = 1  # the sample sees nothing else, and takes that for the usual
+    assert len(fusion.best(scores, 1_000)) == 1_000
+    scores[:: fusion._SAMPLED] = 0.05
+    assert sorted(fusion.best(scores, 10)) == [*range(4_086, 4_096)]
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=30), st.integers(0, 99))
+def test_a_memory_is_as_near_as_its_best_piece(sizes, seed):
+    scores = scores_of(seed, sum(sizes), 0.7)
+    ends = np.cumsum(sizes)
+    expected = [scores[end - size : end].max() for size, end in zip(sizes, ends, strict=True)]
+    assert context.pooled(scores, ends - sizes).tolist() == expected
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
+def test_memories_lend_to_those_beside_them(share):
+    count = 400
+    scores, lengths = scores_of(3, count, share), scores_of(4, count, 1.0) * 100
+    order = np.random.default_rng(5).permutation(count).astype(np.int32)
+    before, after = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
+    linked = np.arange(count - 1) % 50 != 49  # so many in a session
+    after[order[:-1][linked]] = order[1:][linked]
+    before[order[1:][linked]] = order[:-1][linked]
+
+    expected = []
+    for row in range(count):
+        lent = scores[before[row]] * context.BEFORE_SHARE if before[row] >= 0 else 0
+        lent += scores[after[row]] * context.AFTER_SHARE if after[row] >= 0 else 0
+        lean = context.LEAN_FULLY * context.LEAN_WORDS / (context.LEAN_WORDS + lengths[row])
+        expected.append(lent * min(1, lean))
+    assert context.lent(scores, lengths, before, after) == pytest.approx(expected, abs=1e-6)
+
+
+def test_days_that_are_meant_count_and_a_little_those_after():
+    days = np.array([NO_DAY, 9, 10, 12, 13, 19, 20, 30], np.int32)
+    found = context.dated(days, [Span(10, 12), Span(30, 30)])
+    assert found.tolist() == pytest.approx([0, 0, 1, 1, 0.8 - 0.6 / 7, 0.2, 0, 1], abs=1e-6)
