@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from sense_memory.errors import EmbedderError, SenseMemoryError
 from sense_memory.limits import EMBEDDER_REST_SECONDS
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from sense_memory.search.embedders import Embedder
     from sense_memory.vault import Read, Vault
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,31 @@ class Gaps:
     trouble: EmbedderError | None
 
 
+@dataclass(frozen=True, slots=True)
+class EmbedReport(Gaps):
+    """What `MemoryStore.embed` did, and what is left.
+
+    Attributes:
+        embedded: memories that the embedder has read now.
+        taken: memories whose vectors another device of this key has shared, so that nobody had to read them.
+        shared: memories whose vectors were written as events.
+        too_large: memories whose vectors do not fit an event: long texts, which have many. They are searched by
+            meaning here all the same; another device has to embed them itself.
+        unshared: memories whose vectors still are to be shared: the version there is from a clock far ahead, or
+            from a newer sense-memory.
+        forgotten: events with the vectors of memories that are forgotten; they are forgotten too now.
+        model: the embedder's name; empty where there is none.
+    """
+
+    embedded: int = 0
+    taken: int = 0
+    shared: int = 0
+    too_large: int = 0
+    unshared: int = 0
+    forgotten: int = 0
+    model: str = field(default="", compare=False)
+
+
 class Embedding:
     """An embedder in use.
 
@@ -47,12 +74,12 @@ class Embedding:
         vault: keeps what it made of memories.
 
     Attributes:
-        embedder, clock: as given.
+        embedder, clock, vault: as given.
         trouble: why it failed when it was last asked; None if it did not.
     """
 
     def __init__(self, embedder: Embedder, clock: Callable[[], float], vault: Vault) -> None:
-        self.embedder, self._vault = embedder, vault
+        self.embedder, self.vault = embedder, vault
         self.trouble: EmbedderError | None = None
         self.clock, self._rests_until = clock, float("-inf")
         self._dimension: int | None = None  # until it is known
@@ -71,27 +98,37 @@ class Embedding:
             again: ask even if it has just failed.
         """
         async with self._turn:
-            if not again and self.clock() < self._rests_until:
-                return None
-            try:
-                found = await asyncio.to_thread(self._embed, texts)
-            except EmbedderError as error:
-                self.trouble, self._rests_until = error, self.clock() + EMBEDDER_REST_SECONDS
-                return None
-            self.trouble, self._rests_until = None, float("-inf")
-            return found
+            return await self._asked(lambda: self._embed(texts), again=again)
+
+    async def dimension(self, *, again: bool = False) -> int | None:
+        """How many numbers each of its rows has; None, with `trouble`, as `rows`."""
+        async with self._turn:
+            if self._dimension is None:
+                self._dimension = await self._asked(lambda: self.embedder.dimension, again=again)
+            return self._dimension
 
     async def kept(self, slots: Collection[str]) -> Mapping[str, Read]:
         """What was made before of the memories at some slots, by slot."""
         try:
-            return await self._vault.find(slots)
+            return await self.vault.find(slots)
         except SenseMemoryError:  # a cache: it is made anew
             return {}
 
     async def keep(self, reads: Mapping[str, Read]) -> None:
         """Keep what was made of some memories, by slot, if that is possible."""
         with suppress(SenseMemoryError):
-            await self._vault.keep(reads)
+            await self.vault.keep(reads)
+
+    async def _asked(self, question: Callable[[], _T], *, again: bool) -> _T | None:
+        if not again and self.clock() < self._rests_until:
+            return None
+        try:
+            found = await asyncio.to_thread(question)
+        except EmbedderError as error:
+            self.trouble, self._rests_until = error, self.clock() + EMBEDDER_REST_SECONDS
+            return None
+        self.trouble, self._rests_until = None, float("-inf")
+        return found
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         from sense_memory.search.embedding import checked

@@ -42,6 +42,7 @@ class RecordType(StrEnum):
     JOURNAL = "sense-memory:journal"
     PERSONA = "sense-memory:persona"
     INTROSPECTION = "sense-memory:introspection"
+    EMBEDDING = "sense-memory:embedding"
     TOMBSTONE = "sense-memory:tombstone"
 
 
@@ -51,6 +52,7 @@ _NEEDED: Final = {  # the fields that have to be there, as text
     RecordType.JOURNAL: ("content",),
     RecordType.PERSONA: ("domain", "facet", "key", "value"),
     RecordType.INTROSPECTION: (),
+    RecordType.EMBEDDING: ("key", "model"),
     RecordType.TOMBSTONE: ("key",),
 }
 
@@ -122,6 +124,11 @@ def introspection(ts: int, report: Mapping[str, Any]) -> Record:
     return Record(RecordType.INTROSPECTION, _path(RecordType.INTROSPECTION, fields), fields)
 
 
+def embedding(path: str, fields: Mapping[str, Any]) -> Record:
+    """The vectors of the memory at a path, at `embed/{path}`; what else is in it is the business of `sharing`."""
+    return Record(RecordType.EMBEDDING, address.EMBEDDING + path, {"key": path, **fields})
+
+
 def tombstone(path: str) -> Record:
     """The record that takes a memory's place when it is forgotten; readable by 0.3.1 as an empty value."""
     key = path.rpartition("/")[2]
@@ -137,10 +144,7 @@ async def seal(signer: Signer, record: Record) -> Sealed:
         InvalidInput: the text holds lone surrogates.
         SealVerificationError: the signer's ciphertext does not open to the text.
     """
-    try:
-        plaintext = orjson.dumps({"type": record.type.value, **record.fields})
-    except orjson.JSONEncodeError:
-        raise InvalidInput("the text is not valid Unicode (lone surrogates); nothing was written") from None
+    plaintext = _plaintext(record)
     if len(plaintext) > MAX_PLAINTEXT_BYTES:
         raise TooLargeError(len(plaintext), MAX_PLAINTEXT_BYTES)
     me = signer.public_key
@@ -154,6 +158,18 @@ async def seal(signer: Signer, record: Record) -> Sealed:
     if record.type is RecordType.JOURNAL:
         return Sealed(KIND_DIRECT_MESSAGE, (("p", me),), content)
     return Sealed(KIND_APP_DATA, (("d", address.d_tag(record.path)),), content)
+
+
+def fits(record: Record) -> bool:
+    """Whether a record is small enough for `seal`."""
+    return len(_plaintext(record)) <= MAX_PLAINTEXT_BYTES
+
+
+def _plaintext(record: Record) -> bytes:
+    try:
+        return orjson.dumps({"type": record.type.value, **record.fields})
+    except orjson.JSONEncodeError:
+        raise InvalidInput("the text is not valid Unicode (lone surrogates); nothing was written") from None
 
 
 def deletion(
@@ -241,6 +257,8 @@ def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
         return f"persona/{fields['domain']}/{fields['facet']}/{fields['key']}"
     if kind is RecordType.INTROSPECTION:
         return f"introspection/{fields.get('ts', fields.get('timestamp'))}"
+    if kind is RecordType.EMBEDDING:
+        return address.EMBEDDING + str(fields["key"])
     path = fields.get("path", fields["key"]) if kind is RecordType.TOMBSTONE else fields["key"]
     return path if isinstance(path, str) else ""
 

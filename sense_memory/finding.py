@@ -15,34 +15,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from sense_memory.embedding import Gaps
+from sense_memory.embedding import EmbedReport, Gaps
+from sense_memory.filling import Filling
 from sense_memory.items import item_of, item_of_persona, stamp_of, text_of, written_at
 from sense_memory.keeping import Kept, made_of
-from sense_memory.limits import EMBED_BATCH_COUNT, EMBED_SECONDS
 from sense_memory.nostr import address
 from sense_memory.persona.finding import LANGUAGE, check
 from sense_memory.said import Said
 from sense_memory.search.fusion import Levers
 from sense_memory.search.hits import Hit, Kind
-from sense_memory.search.index import FORMAT, MemoryIndex, SearchItem
-from sense_memory.vault import Read
+from sense_memory.search.index import FORMAT, MemoryIndex
+from sense_memory.vault import Origin
 from sense_memory.weighing import Weigher
 
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from sense_memory.embedding import Embedding
     from sense_memory.ledger import Ledger
     from sense_memory.models import PersonaMemory
     from sense_memory.persona.palace import Palace
     from sense_memory.reader import Reader
-    from sense_memory.search.embedders import Embedder
     from sense_memory.search.index import SearchItem
     from sense_memory.search.ranking import SearchHit
     from sense_memory.search.scope import Scope
+    from sense_memory.sharing import Sharing
 
 _PART_COUNT: Final = 2_000  # memories that are read at a time: some 0.2 s
 
@@ -56,7 +54,7 @@ class Finding(Kept):
         reader: opens it.
         clock: seconds since 1970.
         ask: makes sure that a relay was asked before "nothing" is said; whether one was.
-        meaning: finds by meaning besides words.
+        meaning: finds by meaning besides words: an embedder, and who shares what it made.
     """
 
     def __init__(
@@ -67,17 +65,18 @@ class Finding(Kept):
         *,
         clock: Callable[[], float],
         ask: Callable[[str], Awaitable[bool]],
-        meaning: Embedding | None = None,
+        meaning: tuple[Embedding, Sharing] | None = None,
     ) -> None:
         self._levers = Levers()
         super().__init__("everything", made_of("all", FORMAT, LANGUAGE, self._levers), ledger, reader)
-        self._palace, self._clock, self._ask, self._meaning = palace, clock, ask, meaning
+        self._palace, self._clock, self._ask = palace, clock, ask
         self._index: MemoryIndex | None = None
         self._said = Said(ledger, reader)
         self._stamps: dict[str, str] = {}  # of persona memories, by path
         self._changed: dict[str, PersonaMemory | None] = {}  # by path, since the last search
-        self._unread = 0  # memories without vectors, when kept ones were last looked for
         self._turn = asyncio.Lock()
+        self._embedder = None if meaning is None else meaning[0].embedder
+        self._filling = None if meaning is None else Filling(*meaning, self, self._turn)
 
     def __len__(self) -> int:
         return 0 if self._index is None else len(self._index)
@@ -88,7 +87,8 @@ class Finding(Kept):
         index = await self._current()
         if not len(index) and await self._ask("memories are"):
             index = await self._current()
-        direction, now = await self._direction(index, query), self._clock()
+        direction = None if self._filling is None else await self._filling.direction(index, query)
+        now = self._clock()
         about: dict[str, Any] = {"query": query, "now": now, "floor": relevance_floor}
         weigher = Weigher(self._memory, self._said.written_at, index.vocabulary, **about)
         only = None if scope.is_all else self._filter(scope)
@@ -103,93 +103,51 @@ class Finding(Kept):
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
 
-    async def embed(self, progress: Callable[[int, int], None] | None = None) -> Gaps:
-        """Embed every memory that is not yet; `progress` is told how many of how many are."""
+    async def embed(
+        self,
+        *,
+        share: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> EmbedReport:
+        """Embed every memory that is not yet, and share what was made of them; see `MemoryStore.embed`."""
         index = await self._current()
-        total = len(index.without_meaning())
-        while self._meaning is not None:
-            left = index.without_meaning()
-            if progress is not None:
-                progress(total - len(left), total)
-            if not left or not await self._fill(index, left[:EMBED_BATCH_COUNT], again=True):
-                break
-        return self.gaps()
+        if self._filling is None:
+            return EmbedReport(0, None)
+        if dry_run:
+            return self._filling.planned(index, share=share)
+        return await self._filling.embed(index, share=share, progress=progress)
 
     def gaps(self) -> Gaps:
         """What searches know by words only, as of the last one."""
-        if self._meaning is None or self._index is None:
+        if self._filling is None or self._index is None:
             return Gaps(0, None)
-        return Gaps(len(self._index.without_meaning()), self._meaning.trouble)
+        return self._filling.gaps(self._index)
 
     async def near(self, query: str) -> dict[str, float]:
         """The persona memories that mean what a question means, by path: how nearly, above 0 up to 1."""
-        if self._meaning is None:
-            return {}
         index = await self._current()
-        direction = await self._direction(index, query)
+        direction = None if self._filling is None else await self._filling.direction(index, query)
         if direction is None:
             return {}
         head = f"{Kind.PALACE}/"
         nearest = index.nearest(direction)
         return {name.removeprefix(head): near for name, near in nearest.items() if name.startswith(head)}
 
-    async def _direction(self, index: MemoryIndex, query: str) -> NDArray[Any] | None:
-        """The vector of a question, once the memories have theirs, or as many as there was time for."""
-        if self._meaning is None:
-            return None
-        end = self._meaning.clock() + EMBED_SECONDS
-        while left := index.without_meaning():
-            if self._meaning.clock() > end or not await self._fill(index, left[-EMBED_BATCH_COUNT:]):
-                break  # the newest first; the others wait for the next search, or for `embed`
-        asked = index.asks(query)
-        rows = await self._meaning.rows([asked]) if asked else None
-        return None if rows is None else rows[0]
+    def origins(self) -> dict[str, Origin]:
+        """Where every memory lies and in which state, by its name in the index."""
+        names = [*self._said.names(), *(f"{Kind.PALACE}/{path}" for path in self._stamps)]
+        return {name: origin for name in names if (origin := self.origin(name)) is not None}
 
-    async def _fill(self, index: MemoryIndex, names: Sequence[str], *, again: bool = False) -> bool:
-        """Have some memories read by the embedder; whether that worked."""
-        assert self._meaning is not None  # noqa: S101 - whoever calls has looked
-        async with self._turn:  # what is read must not change meanwhile
-            texts = {item.id: index.texts_of(item) for item in await self._items(names)}
-            rows = await self._meaning.rows([text for parts in texts.values() for text in parts], again=again)
-            if rows is None:
-                return False
-            reads, start = {}, 0
-            for name, parts in texts.items():
-                reads[name] = rows[start : start + len(parts)]
-                start += len(parts)
-            origins = {name: origin for name in reads if (origin := self._origin(name))}
-            await self._meaning.keep(
-                {slot: Read(stamp, reads[name]) for name, (slot, stamp) in origins.items()}
-            )
-            return index.fill(reads) > 0
-
-    async def _look_at_kept(self, index: MemoryIndex) -> None:
-        """Give memories the vectors that were made of them before, by this process or another."""
-        if self._meaning is None:
-            return
-        left = index.without_meaning()
-        if len(left) == self._unread:
-            return
-        origins = {name: origin for name in left if (origin := self._origin(name))}
-        kept = await self._meaning.kept({slot for slot, _ in origins.values()})
-        index.fill(
-            {
-                name: kept[slot].rows
-                for name, (slot, stamp) in origins.items()
-                if slot in kept and kept[slot].stamp == stamp
-            }
-        )
-        self._unread = len(index.without_meaning())
-
-    def _origin(self, name: str) -> tuple[str, str] | None:
-        """The slot of a memory, and what tells its states apart, by its name in the index."""
+    def origin(self, name: str) -> Origin | None:
+        """Where a memory lies and in which state; None where it is not there any more."""
         kind, _, path = name.partition("/")
         if kind != Kind.PALACE:
             return self._said.origin(name)
-        stamp = self._stamps.get(path)
-        return None if stamp is None else (address.d_tag(address.PERSONA + path), stamp)
+        stamp, path = self._stamps.get(path), address.PERSONA + path
+        return None if stamp is None else Origin(path, address.d_tag(path), stamp)
 
-    async def _items(self, names: Sequence[str]) -> list[SearchItem]:
+    async def items(self, names: Sequence[str]) -> list[SearchItem]:
         """Memories as the index takes them, by their names in it."""
         items = [item_of_persona(memory) for name in names if (memory := self._memory(name)) is not None]
         said = await self._said.read(names)
@@ -221,7 +179,8 @@ class Finding(Kept):
                 self._index = index
             await self._look_at_said(self._index)
             await self._look_at_palace(self._index)
-            await self._look_at_kept(self._index)
+            if self._filling is not None:
+                await self._filling.look_at_kept(self._index)
         return self._index
 
     async def _look_at_said(self, index: MemoryIndex) -> None:
@@ -311,7 +270,3 @@ class Finding(Kept):
             except (ValueError, KeyError, TypeError, IndexError):  # a cache: it is made anew
                 self._said, self._stamps = Said(self._ledger, self._reader), {}
         return MemoryIndex(self._levers, LANGUAGE, self._embedder)
-
-    @property
-    def _embedder(self) -> Embedder | None:
-        return None if self._meaning is None else self._meaning.embedder

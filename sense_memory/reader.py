@@ -8,7 +8,7 @@ can not be opened is counted and left out, never believed.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sense_memory import envelope
 from sense_memory.envelope import Record, RecordType
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
     from sense_memory.snapshot import Extra, Snapshot
+
+
+ROLES: Final = {RecordType.TOMBSTONE: Role.TOMBSTONE, RecordType.EMBEDDING: Role.EMBEDDING}  # else a memory
 
 
 class Reader:
@@ -94,8 +97,9 @@ class Reader:
         return [(item, item.record) for item in alive if isinstance(item.record, Record)]
 
     def remember(self, filed: Filed, record: Record) -> None:
-        """Keep the record of an event that this process sealed a moment ago."""
-        self._open[filed.slot] = Opened(bytes.fromhex(filed.event.id), record, filed.event.created_at)
+        """Keep the record of an event that this process sealed a moment ago; not vectors, which are read once."""
+        if record.type is not RecordType.EMBEDDING:
+            self._open[filed.slot] = Opened(bytes.fromhex(filed.event.id), record, filed.event.created_at)
 
     def forget(self, request: Event) -> None:
         """Drop what a deletion names."""
@@ -186,7 +190,9 @@ class Reader:
                 "`sense-memory doctor --rescue`, which also saves what can still be read."
             ) from None
         opened = Opened(stored.id, record, event.created_at, stored.seq)
-        if known is None or wins_over(event.created_at, event.id, known.created_at, known.id.hex()):
+        if stored.role is not Role.EMBEDDING and (
+            known is None or wins_over(event.created_at, event.id, known.created_at, known.id.hex())
+        ):
             self._open[stored.slot] = opened  # an old version that is read does not push the head out
         return opened
 
@@ -262,7 +268,7 @@ class Reader:
                 raise _ForeignEvent from None  # a note to self of another client
             raise
         opened[event.id] = record
-        return Filed(event, slot, Role.TOMBSTONE if record.type is RecordType.TOMBSTONE else Role.MEMORY)
+        return Filed(event, slot, ROLES.get(record.type, Role.MEMORY))
 
 
 def _is_worth_saving(unsaved: int, of: int) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sense_memory.items import STAMP_BYTES, item_of, written_at
+from sense_memory.search.hits import Kind
+from sense_memory.vault import Origin
 
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from sense_memory.search.index import SearchItem
     from sense_memory.snapshot import Opened
 
+_FLAT: Final = f"{Kind.FLAT}/"
 _PART_COUNT: Final = 2_000  # memories that are handed over at a time: some 0.2 s of indexing
 
 
@@ -57,10 +60,15 @@ class Said:
         """When one was written, seconds since 1970, by its name in the index."""
         return self._rows[self._slots[name]].created_at
 
-    def origin(self, name: str) -> tuple[str, str] | None:
-        """The slot of one and what tells its states apart, by its name in the index; None where it is not there."""
+    def names(self) -> list[str]:
+        """All of them, by their names in the index."""
+        return list(self._slots)
+
+    def origin(self, name: str) -> Origin | None:
+        """Where one lies and in which state, by its name in the index; None where it is not there."""
         slot = self._slots.get(name)
-        return None if slot is None else (slot, self._rows[slot].stamp)
+        path = name.removeprefix(_FLAT)  # an entry of the journal is called by its whole name
+        return None if slot is None else Origin(path, slot, self._rows[slot].stamp)
 
     async def read(self, names: Iterable[str]) -> list[tuple[Opened, Record]]:
         """Those of these names that are there, opened."""

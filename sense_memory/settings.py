@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders import Embedder
 
 _CONFIG_KEYS: Final = ("relays",)
+_SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(
+    ("no", "false", "off", "0"), False
+)
 
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
@@ -62,9 +65,10 @@ class Settings:
         env_file: the `.env` that is read where it exists.
         plan: what the relays' operator agreed to; `self_hosted`, without limits, where nobody named one.
         embedder: what finds by meaning besides words; none where nobody named one. See `open_embedder`.
-        origins: for `home`, `agent`, `relays`, `key_file`, `ledger`, `plan` and `embedder` one of
-            "argument", "environment", ".env", "config.toml", "default". A key file by "default" is the one
-            of `agent`'s name.
+        share_embeddings: whether `MemoryStore.embed` shares what the embedder made; not, where nobody says so.
+        origins: for `home`, `agent`, `relays`, `key_file`, `ledger`, `plan`, `embedder` and `share_embeddings`
+            one of "argument", "environment", ".env", "config.toml", "default". A key file by "default" is the
+            one of `agent`'s name.
     """
 
     home: Path
@@ -75,6 +79,7 @@ class Settings:
     env_file: Path
     plan: Plan
     embedder: Choice
+    share_embeddings: bool
     origins: Mapping[str, str] = field(hash=False)
 
     @classmethod
@@ -89,6 +94,7 @@ class Settings:
         env_file: str | os.PathLike[str] | None = None,
         plan: str | None = None,
         embedder: str | None = None,
+        share_embeddings: str | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
@@ -106,6 +112,7 @@ class Settings:
             plan: free, keep or self_hosted; see `palace.plan`.
             embedder: none, static, minilm, openai:MODEL@URL, ollama:MODEL or sentence-transformers:PATH; see
                 `search.embedders`.
+            share_embeddings: yes or no.
             environ: the environment's variables.
 
         Raises:
@@ -132,6 +139,7 @@ class Settings:
             key_path, key_origin = folder / "keys" / f"{name}.key", DEFAULT
         chosen, plan_origin = _find_plan(plan, sources)
         meaning, embedder_origin = _find_embedder(embedder, sources)
+        shares, shares_origin = _find_switch("share_embeddings", share_embeddings, sources)
         origins = {
             "home": home_origin,
             "agent": agent_origin,
@@ -140,11 +148,13 @@ class Settings:
             "ledger": DEFAULT if ledger is None else ARGUMENT,
             "plan": plan_origin,
             "embedder": embedder_origin,
+            "share_embeddings": shares_origin,
         }
         ledger_file = None if ledger is None else Path(ledger).expanduser()
         env_path = given or folder / ".env"
         shown = MappingProxyType(origins)
-        return cls(folder, name, urls, key_path, ledger_file, env_path, chosen, meaning, origins=shown)
+        found = (folder, name, urls, key_path, ledger_file, env_path, chosen, meaning, shares)
+        return cls(*found, origins=shown)
 
 
 def ledger_path(home: Path, public_key: str) -> Path:
@@ -263,12 +273,14 @@ def _find_relays(argument: Sequence[str] | None, sources: Sources, home: Path) -
     listed = config.get("relays")
     if listed is None:
         return (), DEFAULT
+    place = f"; it stands in {home / _CONFIG}"
     if not isinstance(listed, list) or not all(isinstance(url, str) for url in listed):
-        raise InvalidSetting("relays", _CONFIG, 'must be a list of URLs, such as ["wss://relay.example"]')
-    return _checked_relays(listed, _CONFIG), _CONFIG
+        problem = f'must be a list of URLs, such as ["wss://relay.example"]{place}'
+        raise InvalidSetting("relays", _CONFIG, problem)
+    return _checked_relays(listed, _CONFIG, place), _CONFIG
 
 
-def _checked_relays(urls: Sequence[str], origin: str) -> tuple[str, ...]:
+def _checked_relays(urls: Sequence[str], origin: str, place: str = "") -> tuple[str, ...]:
     from sense_memory.relay.url import relay_url
 
     if isinstance(urls, str):
@@ -280,7 +292,7 @@ def _checked_relays(urls: Sequence[str], origin: str) -> tuple[str, ...]:
             checked.append(relay_url(url))
         except InvalidRelayUrl as error:
             which = f" (URL {number} of {len(urls)})" if len(urls) > 1 else ""
-            raise invalid("relays", origin, f"{error}{which}") from None
+            raise invalid("relays", origin, f"{error}{which}{place}") from None
     return tuple(dict.fromkeys(checked))
 
 
@@ -299,6 +311,14 @@ def _find_embedder(argument: str | None, sources: Sources) -> tuple[Choice, str]
         return Choice.parse("none" if text is None else text, base), origin
     except InvalidInput as error:
         raise invalid("embedder", origin, str(error)) from None
+
+
+def _find_switch(name: str, argument: str | None, sources: Sources) -> tuple[bool, str]:
+    """Yes or no; no by default."""
+    text, origin = sources.text(name, argument)
+    if (text or "no").lower() not in _SWITCH:
+        raise invalid(name, origin, "say yes or no")
+    return _SWITCH[(text or "no").lower()], origin
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:

@@ -32,6 +32,7 @@ _VARIABLES: Final = {
     "relays": "SENSE_MEMORY_RELAYS",
     "plan": "SENSE_MEMORY_PLAN",
     "embedder": "SENSE_MEMORY_EMBEDDER",
+    "share_embeddings": "SENSE_MEMORY_SHARE_EMBEDDINGS",
 }
 
 _like_a_key = re.compile(r"(?i:n(?:crypt)?sec1[02-9ac-hj-np-z]{20})|^\s*[0-9A-Fa-f]{64}\s*$").search

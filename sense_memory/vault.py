@@ -17,6 +17,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from sense_memory.errors import BadPayload
+from sense_memory.nostr import address
 from sense_memory.search.rows import rounded
 
 
@@ -31,6 +32,25 @@ if TYPE_CHECKING:
 _KEY_TYPE: Final = "sense-memory:vectors-key"  # what a signer sealed for anything else is no key
 _NONCE_BYTES: Final = 12
 _HEAD: Final = struct.Struct("<16sHI")  # a stamp, the dimension, how many pieces
+
+
+class Origin(NamedTuple):
+    """Which memory vectors were made of, and in which state.
+
+    Attributes:
+        path: its path, as `envelope.Record` has it; of a journal entry `journal/` and its event's id.
+        slot: where it lies in the ledger.
+        stamp: tells its states apart; at most 16 characters.
+    """
+
+    path: str
+    slot: str
+    stamp: str
+
+    @property
+    def embedding(self) -> str:
+        """The slot of the event that tells its vectors."""
+        return address.d_tag(address.EMBEDDING + self.path)
 
 
 class Read(NamedTuple):
@@ -52,10 +72,14 @@ class Vault:
         signer: the owner, who seals the key.
         vectors: where they lie.
         model: its name; vectors of different models are never mixed.
+
+    Attributes:
+        model: as given.
     """
 
     def __init__(self, signer: Signer, vectors: Vectors, model: str) -> None:
-        self._signer, self._vectors, self._model = signer, vectors, model
+        self.model = model
+        self._signer, self._vectors = signer, vectors
         self._opened: ChaCha20Poly1305 | None = None
 
     async def find(self, slots: Collection[str]) -> dict[str, Read]:
@@ -64,7 +88,7 @@ class Vault:
             return {}
         cipher = await self._cipher()
         found = {}
-        for slot, body in self._vectors.of(self._model, slots):
+        for slot, body in self._vectors.of(self.model, slots):
             try:
                 text = cipher.decrypt(body[:_NONCE_BYTES], body[_NONCE_BYTES:], self._bound(slot))
                 found[slot] = _read(text)
@@ -83,7 +107,7 @@ class Vault:
         for slot, read in reads.items():
             nonce = os.urandom(_NONCE_BYTES)
             rows.append((slot, nonce + cipher.encrypt(nonce, _written(read), self._bound(slot))))
-        self._vectors.keep(self._model, rows)
+        self._vectors.keep(self.model, rows)
 
     async def _cipher(self) -> ChaCha20Poly1305:
         if self._opened is None:
@@ -109,7 +133,7 @@ class Vault:
             return None
 
     def _bound(self, slot: str) -> bytes:
-        return f"{self._model}\0{slot}".encode()
+        return f"{self.model}\0{slot}".encode()
 
 
 def _written(read: Read) -> bytes:

@@ -18,10 +18,11 @@ from sense_memory.ledger.stamps import BurstWait
 from sense_memory.ledger.versions import slot_of
 from sense_memory.nostr import address
 from sense_memory.nostr.event import Unsigned
+from sense_memory.reader import ROLES
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from sense_memory.envelope import Record, Sealed
     from sense_memory.ledger import Basis, Ledger
@@ -102,11 +103,12 @@ class Writer:
         return await self.forget_all([path])
 
     async def forget_all(self, paths: Sequence[str], bases: Mapping[str, Basis] | None = None) -> str:
-        """As `forget`, for some addresses with one request.
+        """As `forget`, for some addresses with one request; their embeddings go with them.
 
         Raises:
             HeadMoved: one is not what the decision was based on; nothing was written.
         """
+        paths = [*paths, *self._embeddings(paths)]
         records = [envelope.tombstone(path) for path in paths]
         sealed = [await envelope.seal(self._signer, record) for record in records]
         tags = [address.d_tag(path) for path in paths]
@@ -127,12 +129,19 @@ class Writer:
                 return request.id
 
     async def forget_entry(self, entry: Event) -> str:
-        """Remove a journal entry and ask for its deletion (NIP-09); returns the request's id."""
+        """Remove a journal entry and ask for its deletion (NIP-09); returns the request's id. Its embedding follows."""
         second = await self._second(entry.created_at - 1)
         request = await self._signed(envelope.entry_deletion(entry, second))
         self._ledger.append([Filed(request, slot_of(request), Role.DELETION)], self._relays, self._clock())
         self._reader.forget(request)
+        if embeddings := self._embeddings([address.JOURNAL + entry.id]):
+            await self.forget_all(embeddings)
         return request.id
+
+    def _embeddings(self, paths: Iterable[str]) -> list[str]:
+        """The paths of the embeddings that the ledger holds of some memories."""
+        found = {address.d_tag(address.EMBEDDING + path): address.EMBEDDING + path for path in paths}
+        return [found[slot] for slot in self._ledger.vectors.embeddings(found)]
 
     async def _second(self, mark: int) -> int:
         """A second later than `mark` for one event; waits while a burst runs too far ahead."""
@@ -170,8 +179,7 @@ class Writer:
             event = await self._signed(sealed.at(second))
             if tag:
                 marks[tag] = second
-            role = Role.TOMBSTONE if record.type is RecordType.TOMBSTONE else Role.MEMORY
-            filed.append(Filed(event, slot_of(event), role))
+            filed.append(Filed(event, slot_of(event), ROLES.get(record.type, Role.MEMORY)))
         return filed
 
     async def _signed(self, unsigned: Unsigned) -> Event:

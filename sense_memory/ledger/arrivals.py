@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOOK_COUNT: Final = 500  # events looked at in one go
 _HEADS: Final = f"FROM slots s JOIN events e ON e.seq = s.head WHERE e.role = {int(Role.MEMORY)}"
 _NEW: Final = (
-    f"SELECT seq, id, slot, role, iif(role = {int(Role.MEMORY)}, NULL, body) FROM events "
+    f"SELECT seq, id, slot, role, iif(role IN ({int(Role.MEMORY)}, {int(Role.EMBEDDING)}), NULL, body) FROM events "
     "WHERE seq > ? AND quarantined = 0 ORDER BY seq LIMIT ?"
 )
 
@@ -99,6 +99,8 @@ class Arrivals:
             return None
         touched: dict[str, Stored | None] = {}  # what to blame where a slot has no live head
         for seq, ident, slot, role, body in rows:
+            if role == Role.EMBEDDING:
+                continue
             if role == Role.MEMORY:
                 touched.setdefault(slot, None)
                 continue

@@ -13,14 +13,15 @@ from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
 
-_LOGS: Final = f"{PREFIX}introspection/"
+LOGS: Final = f"{PREFIX}introspection/"
 
 
 def census(db: Database) -> dict[str, int]:
     """Counts of what the ledger holds.
 
     `heads` are memories and journal entries, of which `entries` are journal entries; `logs` are those of
-    introspection. Every event is a head, a log, an `older` version, a tombstone, a deletion, or quarantined.
+    introspection, `embeddings` the vectors of memories. Every event is a head, a log, an embedding, an `older`
+    version, a tombstone, a deletion, or quarantined.
     """
     found = db.row(
         "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0), "
@@ -29,22 +30,23 @@ def census(db: Database) -> dict[str, int]:
         KIND_DIRECT_MESSAGE,
         len(JOURNAL_PREFIX),
         JOURNAL_PREFIX,
-        len(_LOGS),
-        _LOGS,
+        len(LOGS),
+        LOGS,
     )
     rest = db.row(
-        "SELECT count(*), sum(role = 1 AND NOT quarantined), sum(role = 2 AND NOT quarantined), sum(quarantined) "
-        "FROM events"
+        "SELECT count(*), sum(role = 1 AND NOT quarantined), sum(role = 2 AND NOT quarantined), "
+        "sum(role = 3 AND NOT quarantined), sum(quarantined) FROM events"
     )
     live, entries, logs = found or (0, 0, 0)
     heads = live - logs
-    events, tombstones, deletions, quarantined = (int(value or 0) for value in rest or (0,) * 4)
+    events, tombstones, deletions, embeddings, quarantined = (int(value or 0) for value in rest or (0,) * 5)
     return {
         "heads": heads,
         "entries": entries,
         "logs": logs,
+        "embeddings": embeddings,
         "events": events,
-        "older": events - live - tombstones - deletions - quarantined,
+        "older": events - live - embeddings - tombstones - deletions - quarantined,
         "tombstones": tombstones,
         "deletions": deletions,
         "quarantined": quarantined,

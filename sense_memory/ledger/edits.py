@@ -29,6 +29,10 @@ _SAID: Final = (  # live heads of flat memories and journal entries, and of what
     f"LEFT JOIN deletions d ON d.target = s.slot WHERE e.role = {int(Role.MEMORY)} "
     "AND (d.until IS NULL OR d.until < s.mark_at) AND "
 )
+_SINCE: Final = (
+    f"SELECT slot, role, iif(role = {int(Role.DELETION)}, body, NULL) FROM events "
+    f"WHERE seq > ? AND role <> {int(Role.EMBEDDING)}"
+)
 _FORGOTTEN_AT = (
     "SELECT max(second) FROM (SELECT until AS second FROM deletions WHERE target = ? UNION ALL "
     f"SELECT created_at FROM events WHERE slot = ? AND role = {int(Role.TOMBSTONE)} AND quarantined = 0)"
@@ -215,7 +219,7 @@ class Edits:
     def said_since(self, seq: int) -> list[Placed] | None:
         """Those of `said` that the events after a seq may have changed; None: look at all, something is gone."""
         rows = self._db.rows("SELECT DISTINCT slot, role FROM events WHERE seq > ?", seq)
-        if any(role != Role.MEMORY for _, role in rows):
+        if any(role in {Role.TOMBSTONE, Role.DELETION} for _, role in rows):
             return None
         slots = [slot for slot, _ in rows if _is_said(slot)]
         return [Placed(*row) for row in self._db.rows_in(f"{_SAID}s.slot IN ", slots)]
@@ -231,7 +235,7 @@ class Edits:
         Of each whether something was forgotten there.
         """
         slots: dict[str, bool] = {}
-        for slot, role, body in self._db.rows("SELECT slot, role, body FROM events WHERE seq > ?", seq):
+        for slot, role, body in self._db.rows(_SINCE, seq):
             if role != Role.DELETION:
                 slots[slot] = slots.get(slot, False) or role == Role.TOMBSTONE
                 continue

@@ -11,8 +11,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from sense_memory.ledger.audit import LOGS
 from sense_memory.ledger.versions import Role
 from sense_memory.limits import HEAL_SECONDS
+from sense_memory.nostr.address import PREFIX
 
 
 if TYPE_CHECKING:
@@ -54,6 +56,17 @@ _FILL = (
     f"WHERE relay = ?1 AND head NOT IN ({_OTHERS})"
 )
 _ACCEPTED = "SELECT event FROM outbox WHERE relay = ? AND state IN ('acked', 'confirmed')"
+# Whether a head is a memory is asked last, of the few that are left: that alone touches events.
+_HAS = "SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state IN ('acked', 'confirmed')"
+_IS_MEMORY = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.role = {int(Role.MEMORY)})"
+_SHORT_OF = (
+    f"SELECT count(*) FROM slots s WHERE NOT EXISTS ({_HAS} AND o.relay = ?) "
+    f"AND NOT (s.slot >= ? AND s.slot < ?) AND {_IS_MEMORY}"
+)
+_UNHELD = (
+    "SELECT s.slot, s.head FROM slots s WHERE s.slot >= ? AND s.slot < ? "
+    f"AND NOT EXISTS ({_HAS}) AND {_IS_MEMORY}"
+)
 _THERE_AFTER_ALL = (
     "UPDATE outbox SET state = 'acked', reason = '', due_at = ? WHERE relay = ? "
     "AND event = (SELECT seq FROM events WHERE id = ?) AND state IN ('refused', 'parked')"
@@ -119,6 +132,16 @@ class Inventory:
             should, may = found.get(kind, (0, 0))
             found[kind] = (should, may + 1) if seq in version.exempt else (should + 1, may)
         return found
+
+    def short_of(self, url: str) -> int:
+        """How many memories and journal entries, as they are now, a relay has neither accepted nor shown."""
+        (count,) = self._db.row(_SHORT_OF, self._relay(url), LOGS, LOGS[:-1] + chr(ord(LOGS[-1]) + 1)) or (0,)
+        return int(count)
+
+    def unheld(self) -> dict[str, int]:
+        """Slot and seq of the memories that no relay has accepted or shown: edits that nobody else can know."""
+        end = PREFIX[:-1] + chr(ord(PREFIX[-1]) + 1)
+        return dict(self._db.rows(_UNHELD, PREFIX, end))
 
     def settle(
         self,

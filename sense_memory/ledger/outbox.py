@@ -292,7 +292,7 @@ class Outbox:
         relay, tries, first = row[0], row[1] + 1, row[2] or now
         if verdict.outcome is Outcome.DELETED:
             # The relay says the author deleted it. True of a tombstone; of a memory it is an alarm.
-            forgotten = row[3] != Role.MEMORY
+            forgotten = row[3] in {Role.TOMBSTONE, Role.DELETION}
             verdict = Verdict(Outcome.ACCEPTED) if forgotten else Verdict(Outcome.REFUSED, NOT_OUR_DELETION)
         elif verdict.outcome in {Outcome.RETRY, Outcome.REFUSED} and self._db.row(_SETTLED, relay, seq):
             verdict = Verdict(Outcome.ACCEPTED)  # relays without the word `deleted` have others for it

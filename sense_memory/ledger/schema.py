@@ -115,5 +115,9 @@ MIGRATIONS: Final = (
       body BLOB NOT NULL
     ) STRICT, WITHOUT ROWID;
     """,
+    # Of each, the event that says the same, if there is one.
+    """
+    ALTER TABLE vectors ADD COLUMN told INTEGER;
+    """,
 )
 VERSION: Final = len(MIGRATIONS)

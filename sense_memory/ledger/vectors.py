@@ -1,7 +1,8 @@
 """The vectors of memories, sealed: one row a slot. What is in them the ledger does not know.
 
 They cost far more to make than to keep, so they are kept where forgetting reaches each by itself: a trigger
-removes the vectors at a slot with any event of a memory there, in the same transaction.
+removes the vectors at a slot with any event of a memory there, in the same transaction. An *embedding* is an
+event that says the same as a row to the owner's other devices; which one does is noted beside the row.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.versions import Role
+from sense_memory.nostr.address import EMBEDDING, JOURNAL, PREFIX
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from sense_memory.ledger.database import Database
 
@@ -21,6 +23,22 @@ _MANY: Final = 1_000  # slots, from which the whole table is read
 _KEEP: Final = (  # not where the memory was forgotten while its vectors were made
     "INSERT OR REPLACE INTO vectors (slot, model, body) SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM slots s "
     f"JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role = {int(Role.MEMORY)})"
+)
+_UNTOLD: Final = (
+    "SELECT slot FROM vectors WHERE model = ? AND NOT EXISTS (SELECT 1 FROM slots s WHERE s.head = told)"
+)
+_EMBEDDINGS: Final = (
+    "SELECT s.slot, s.head FROM slots s JOIN events e ON e.seq = s.head "
+    f"WHERE e.role = {int(Role.EMBEDDING)} AND s.slot "
+)
+_READABLE: Final = f"{PREFIX}{EMBEDDING}"  # slots of embeddings, but for hashed ones
+_HASHED: Final = f"{PREFIX}~"
+# From the deletions, which are few, to the embeddings: an entry of the journal is deleted by its id.
+_ORPHANS: Final = (
+    "SELECT s.slot FROM deletions d CROSS JOIN slots s ON s.slot = iif(substr(d.target, 1, 1) = '#', "
+    f"'{_READABLE}{JOURNAL}' || substr(d.target, 2), '{_READABLE}' || substr(d.target, {len(PREFIX) + 1})) "
+    f"CROSS JOIN events e ON e.seq = s.head AND e.role = {int(Role.EMBEDDING)} WHERE NOT EXISTS "
+    f"(SELECT 1 FROM slots m JOIN events h ON h.seq = m.head AND h.role = {int(Role.MEMORY)} WHERE m.slot = d.target)"
 )
 
 # For this connection only, and for every way of removing a memory, those of tomorrow included.
@@ -76,3 +94,44 @@ class Vectors:
         with self._db.transaction():
             self._db.execute("DELETE FROM vectors")
             self._db.execute("DELETE FROM meta WHERE name = ?", _KEY)
+
+    # ── Embeddings: the events that tell them ───────────────────────────────────────────
+
+    def untold(self, model: str) -> set[str]:
+        """The slots with vectors of a model that no embedding is known to tell."""
+        return {slot for (slot,) in self._db.rows(_UNTOLD, model)}
+
+    def tell(self, told: Mapping[str, int]) -> None:
+        """Note by slot which embedding (its seq) says the same as the vectors there.
+
+        Raises:
+            LedgerError: it can not be written.
+        """
+        with self._db.transaction():
+            self._db.execute_many(
+                "UPDATE vectors SET told = ? WHERE slot = ?", [(seq, slot) for slot, seq in told.items()]
+            )
+
+    def embeddings(self, slots: Collection[str] | None = None) -> dict[str, int]:
+        """Slot and seq of the embeddings at some slots of their own, or of all of them."""
+        if slots is not None:
+            return dict(self._db.rows_in(f"{_EMBEDDINGS} IN ", slots))
+        found = [
+            self._db.rows(f"{_EMBEDDINGS} >= ? AND s.slot < ?", *_range(prefix))
+            for prefix in (_READABLE, _HASHED)
+        ]
+        return {slot: seq for rows in found for slot, seq in rows}
+
+    def orphans(self) -> list[str]:
+        """The slots of embeddings whose memory was deleted, but for hashed ones."""
+        if (
+            self._db.row("SELECT 1 FROM slots WHERE slot >= ? AND slot < ? LIMIT 1", *_range(_READABLE))
+            is None
+        ):
+            return []
+        return [slot for (slot,) in self._db.rows(_ORPHANS)]
+
+
+def _range(prefix: str) -> tuple[str, str]:
+    """From where to where the slots reach that begin so."""
+    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)

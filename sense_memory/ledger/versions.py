@@ -41,6 +41,7 @@ class Role(IntEnum):
     MEMORY = 0
     TOMBSTONE = 1
     DELETION = 2
+    EMBEDDING = 3  # vectors of a memory: nobody's memory, and without history
 
 
 class Fate(StrEnum):
@@ -60,7 +61,7 @@ class Filed:
     Attributes:
         event: verified.
         slot: its logical place.
-        role: memory, tombstone or deletion.
+        role: memory, tombstone, deletion or embedding.
     """
 
     event: Event
@@ -75,7 +76,7 @@ class Stored(NamedTuple):
         seq: its place in the order of arrival, from 1.
         id: the event's id, 32 bytes.
         slot: its logical place.
-        role: memory, tombstone or deletion.
+        role: memory, tombstone, deletion or embedding.
         body: canonical JSON.
     """
 
@@ -129,7 +130,7 @@ def apply(db: Database, filed: Filed, now: float, *, knows: bool = False) -> tup
         forks.doubt_head(db, filed.slot)
         return fate, kept
     fate, kept = _keep(db, filed, place)
-    if not knows:
+    if not knows and filed.role is Role.MEMORY:
         is_doubtful = fate is Fate.STALE or place.buried or place.until != _NEVER
         forks.doubt(db, filed.slot, kept if is_doubtful else None)
         forks.doubt(db, filed.slot, place.head if fate is Fate.NEW and not place.buried else None)
@@ -207,7 +208,7 @@ def _place(db: Database, filed: Filed, ident: bytes) -> _Place:
 
 
 def _keep(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
-    """A memory or a journal entry: the head if it wins, history otherwise, nothing where it was forgotten."""
+    """A memory, an entry or an embedding: the head if it wins, else history, and nothing where it was forgotten."""
     event = filed.event
     if place.deleted_by is not None:
         _delete_version(db, filed.slot, event.created_at, place.deleted_by)
@@ -217,6 +218,8 @@ def _keep(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
     if place.wins(event):
         seq = _insert(db, filed)
         _set_head(db, filed.slot, max(place.mark_at, event.created_at), seq)
+        if filed.role is Role.EMBEDDING:
+            db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.EMBEDDING)} AND seq <> ?", filed.slot, seq)
         if place.head is not None and not place.buried:
             # Coalescing: a replaced version needs no sending. Tombstones and deletions always go out.
             db.execute(
@@ -225,7 +228,7 @@ def _keep(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
         return Fate.NEW, seq
     if place.buried or _has_better_tombstone(db, filed):
         return Fate.DELETED, None
-    return Fate.STALE, _insert(db, filed)
+    return Fate.STALE, None if filed.role is Role.EMBEDDING else _insert(db, filed)
 
 
 def _bury(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
@@ -255,10 +258,7 @@ def _bury(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
 
 def _has_better_tombstone(db: Database, filed: Filed) -> bool:
     """Whether history holds a tombstone that wins over an event."""
-    found = db.row(
-        f"SELECT created_at, id {_OF_SLOT} AND role = {int(Role.TOMBSTONE)}",
-        filed.slot,
-    )
+    found = db.row(f"SELECT created_at, id {_OF_SLOT} AND role = {int(Role.TOMBSTONE)}", filed.slot)
     return found is not None and wins_over(found[0], found[1].hex(), filed.event.created_at, filed.event.id)
 
 
@@ -313,7 +313,7 @@ def _delete_by_id(db: Database, target: str, by_event: bytes) -> None:
         "SELECT seq, slot, role, created_at, quarantined FROM events WHERE id = ?",
         bytes.fromhex(target.removeprefix("#")),
     )
-    if found is None or found[2] != Role.MEMORY:
+    if found is None or found[2] in {Role.TOMBSTONE, Role.DELETION}:
         return
     seq, slot, _, created_at, quarantined = found
     if slot == target:
@@ -335,7 +335,7 @@ def _delete_version(db: Database, slot: str, created_at: int, by_event: bytes) -
 def _purge(db: Database, slot: str, until: int) -> None:
     """Remove a slot's versions up to a second, tombstones excepted, and elect the head from what is left."""
     db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)  # a foreign key: it goes first
-    db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.MEMORY)} AND created_at <= ?", slot, until)
+    db.execute(f"DELETE {_OF_SLOT} AND role <> {int(Role.TOMBSTONE)} AND created_at <= ?", slot, until)
     left = db.row(f"SELECT seq, role {_OF_SLOT} ORDER BY created_at DESC, id LIMIT 1", slot)
     db.execute(
         "INSERT INTO slots (slot, mark_at, head) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "

@@ -20,6 +20,8 @@ from sense_memory.nostr.event import KIND_APP_DATA
 PREFIX: Final = "sense-memory/"
 JOURNAL_PREFIX: Final = "sense-journal/"  # where the published 0.3.1 package keeps its journal
 PERSONA: Final = "persona/"  # what the paths of v2 memories begin with
+JOURNAL: Final = "journal/"  # before an event's id: how an entry is called, which has no path of its own
+EMBEDDING: Final = "embed/"  # before the path of a memory: where its vectors lie
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
 
 _unfindable = re.compile(r"[/\\\ud800-\udfff]").search

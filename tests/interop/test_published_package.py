@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
@@ -66,6 +67,35 @@ async def test_the_published_package_reads_our_flat_memories():
 
         assert {**ours, "never-written": None} == heard["recall"]
         assert ours == heard["recall_all"]
+
+
+class Constant:
+    """An embedder that finds everything alike."""
+
+    name, dimension = "constant", 2
+
+    def embed(self, texts):
+        return np.array([[1, 0]] * len(texts), np.float32)
+
+
+async def test_shared_vectors_do_not_disturb_it_and_go_with_what_it_forgets():
+    signer = LocalSigner.generate()
+    ours = {"user_timezone": "Europe/Berlin", "editor": "helix"}
+    options = {"ledger": ":memory:", "background": False, "embedder": Constant()}
+    async with EmbeddedRelay() as relay, MemoryStore(signer, [relay.url], **options) as store:
+        await store.remember_many(ours.items())
+        await published(signer, relay.url, remember={"theirs": "text"}, journal=["an entry"])
+        await store.sync()
+        assert (await store.embed(share=True)).shared == 4
+        assert (await store.sync()).in_step
+
+        heard = await published(signer, relay.url, recall=[*ours])
+        assert heard["recall"] == ours
+        assert heard["recall_all"] == {**ours, "theirs": "text"}
+
+        await published(signer, relay.url, forget=["editor"])
+        await store.sync()
+        assert store.status().counts["embeddings"] == 3
 
 
 async def test_edits_and_deletions_travel_both_ways():

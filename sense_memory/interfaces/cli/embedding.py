@@ -1,0 +1,164 @@
+"""`embed`: the embedder reads what it has not read yet, and other devices are told what it made of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, Stop, of, say
+from sense_memory.interfaces.cli.pages import ends
+from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.cli.text import as_json, one_line, quantity
+
+
+if TYPE_CHECKING:
+    from sense_memory.embedding import EmbedReport
+    from sense_memory.store import MemoryStore
+
+_CHOICES: Final = (  # settings, and what has to be installed for them
+    ("static", "a table of words: pip install 'sense-memory[static]'"),
+    ("minilm", "a small model, better: pip install 'sense-memory[minilm]'"),
+    ("sentence-transformers:PATH", "a model in a folder: pip install 'sense-memory[sentence-transformers]'"),
+    ("ollama:MODEL", "a model that Ollama runs, on this machine; texts go there"),
+    ("openai:MODEL@URL", "a service that talks like OpenAI's; texts go there"),
+)
+
+
+@app.command(
+    rich_help_panel=MEMORIES,
+    epilog="\n".join(
+        (
+            "Embedders, for SENSE_MEMORY_EMBEDDER:",
+            *(f"  {setting}  {meaning}" for setting, meaning in _CHOICES),
+            "",
+            ends(
+                "# How much there is to do:",
+                "sense-memory embed --dry-run",
+                "sense-memory embed",
+                "# Also for this agent's other devices, which get it with the next sync:",
+                "sense-memory embed --share",
+                codes={
+                    1: "an error, or something is left; what was done is kept",
+                    2: "no embedder is chosen",
+                },
+            ),
+        )
+    ),
+)
+def embed(
+    context: typer.Context,
+    *,
+    share: Annotated[
+        bool | None,
+        typer.Option(
+            "--share/--no-share",
+            help="Write what was made of each memory as an encrypted event too, so that other devices need not read "
+            "it again. SENSE_MEMORY_SHARE_EMBEDDINGS=yes makes it the default.",
+            show_default=False,
+            metavar="",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only show what would be done.", show_default=False, metavar=""),
+    ] = False,
+    _json: JsonOption = False,
+) -> None:
+    """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.
+
+    Searches do so by themselves, for about a second each. What another device of this agent has shared is taken over
+    instead. Interrupted, it goes on where it was. After a change of the embedder everything is read anew; until then
+    memories are found by their words.
+    """
+    invocation = of(context)
+    if invocation.settings().embedder.kind == "none":
+        raise _no_embedder()
+    done = [0, 0]
+
+    async def work(store: MemoryStore) -> tuple[EmbedReport, bool]:
+        from sense_memory.interfaces.cli.tables import progress
+
+        with progress("embedding", None) as advance:
+
+            def count(number: int, total: int) -> None:
+                done[:] = number, total
+                advance(number, total)
+
+            report = await store.embed(share=share, dry_run=dry_run, progress=count)
+        return report, bool(store.relays)
+
+    try:
+        report, has_relays = invocation.run(work)
+    except KeyboardInterrupt:
+        say("interrupted", f"{done[0]:,} of {done[1]:,} done, and kept; the next `embed` goes on from there")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    if invocation.as_json:
+        typer.echo(as_json(_data(report, dry_run=dry_run)))
+    else:
+        typer.echo(f"model  {one_line(report.model)}")
+        for line in [_plan(report)] if dry_run else _deeds(report, has_relays=has_relays):
+            typer.echo(line)
+    if not dry_run and (report.count or report.unshared):
+        if not invocation.as_json:
+            say("error", _left(report))
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _no_embedder() -> Stop:
+    names = "; ".join(f"{setting} ({meaning})" for setting, meaning in _CHOICES)
+    problem = f"no embedder is chosen, so memories are found by their words. Set SENSE_MEMORY_EMBEDDER to one of: {names}"
+    return Stop(ExitCode.USAGE, "NoEmbedder", problem)
+
+
+def _plan(report: EmbedReport) -> str:
+    """What would be done, in a sentence."""
+    parts = [f"{_memories(report.count)} to read"] if report.count else []
+    parts += [f"{_memories(report.unshared)} to share besides"] if report.unshared else []
+    return f"{', '.join(parts)}; nothing was read or written" if parts else "Nothing is left to do."
+
+
+def _deeds(report: EmbedReport, *, has_relays: bool) -> list[str]:
+    """What was done, in a few lines."""
+    parts = {
+        "read": report.embedded,
+        "taken over from another device": report.taken,
+        "shared": report.shared,
+    }
+    lines = [", ".join(f"{_memories(count)} {words}" for words, count in parts.items() if count)]
+    if report.too_large:
+        lines.append(
+            f"{_memories(report.too_large)} too long to share; other devices have to read them themselves"
+        )
+    if report.forgotten:
+        lines.append(f"{quantity(report.forgotten, 'embedding')} of forgotten memories forgotten too")
+    if has_relays and (report.shared or report.forgotten):
+        lines.append("Relays get that with the next sync: sense-memory sync")
+    if not any(lines) and not (report.count or report.unshared):
+        lines = ["Nothing was left to do."]
+    return [line for line in lines if line]
+
+
+def _left(report: EmbedReport) -> str:
+    """What is left, and why, in a sentence."""
+    parts = []
+    if report.count:
+        why = report.trouble or "the embedder gave nothing that can be used for them"
+        parts.append(f"{_memories(report.count)} left: {why}")
+    if report.unshared:
+        parts.append(
+            f"{_memories(report.unshared)} not shared: what lies there is from a newer version of sense-memory, or "
+            "dated ahead of this clock"
+        )
+    return "; ".join(parts)
+
+
+def _memories(count: int) -> str:
+    return quantity(count, "memory", "memories")
+
+
+def _data(report: EmbedReport, *, dry_run: bool) -> dict[str, Any]:
+    names = ("embedded", "taken", "shared", "too_large", "unshared", "forgotten")
+    trouble = None if report.trouble is None else str(report.trouble)
+    counts = {name: getattr(report, name) for name in names}
+    return {"model": report.model, "dry_run": dry_run, "left": report.count, **counts, "trouble": trouble}

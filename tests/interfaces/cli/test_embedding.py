@@ -1,0 +1,153 @@
+"""`embed`, and what searches say of memories that were not read yet."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from sense_memory import EmbedderError, settings
+
+
+class Cats:
+    """An embedder that knows one thing."""
+
+    name, dimension = "cats-1", 2
+
+    def __init__(self):
+        self.problem = ""
+
+    def embed(self, texts):
+        if self.problem:
+            raise EmbedderError(self.name, self.problem)
+        is_meant = [any(word in text.lower() for word in ("kitten", "feline")) for text in texts]
+        return np.array([[1, 0] if meant else [0, 1] for meant in is_meant], np.float32)
+
+
+@pytest.fixture
+def cats(agent, monkeypatch):
+    """An agent with memories; its embedder from now on."""
+    agent("remember", "pet", "a purring kitten")
+    agent("remember", "car", "blue")
+    agent("journal", "nothing happened")
+    embedder = Cats()
+    monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
+    monkeypatch.setattr(settings, "find_embedder", lambda _: embedder)
+    return embedder
+
+
+def test_what_is_left_is_shown_and_then_done(agent, cats):
+    assert agent("embed", "--dry-run").stdout == (
+        "model  cats-1\n3 memories to read; nothing was read or written\n"
+    )
+    assert agent("embed").stdout == "model  cats-1\n3 memories read\n"
+    assert agent("embed").stdout == "model  cats-1\nNothing was left to do.\n"
+    assert agent("embed", "--dry-run").stdout == "model  cats-1\nNothing is left to do.\n"
+    found = agent("search", "feline")
+    assert found.stdout.startswith("flat\tpet\t")
+    assert found.stderr == ""
+
+
+def test_sharing_is_asked_for_each_time_or_for_good(agent, cats, relay, monkeypatch):
+    agent("embed", "--relay", relay)
+    shown = agent("embed", "--share", "--dry-run").stdout
+    assert shown == "model  cats-1\n3 memories to share besides; nothing was read or written\n"
+    assert agent.json("status")["counts"]["embeddings"] == 0
+    monkeypatch.setenv("SENSE_MEMORY_SHARE_EMBEDDINGS", "yes")
+    assert agent("embed", "--no-share").stdout.endswith("\nNothing was left to do.\n")
+    shown = agent("embed", "--relay", relay).stdout
+    assert shown.endswith("3 memories shared\nRelays get that with the next sync: sense-memory sync\n")
+    assert agent.json("status")["counts"]["embeddings"] == 3
+    assert "in 6 events: 3 current, 3 embeddings\n" in agent("status").stdout
+
+
+def test_a_switch_that_says_neither_yes_nor_no_is_an_error(agent, cats, monkeypatch):
+    monkeypatch.setenv("SENSE_MEMORY_SHARE_EMBEDDINGS", "perhaps")
+    told = agent("embed", code=2).stderr
+    assert "SENSE_MEMORY_SHARE_EMBEDDINGS (from environment): say yes or no" in told
+
+
+def test_what_is_done_and_left_is_there_for_programs(agent, cats):
+    done = agent.json("embed", "--share")
+    assert done == {
+        "model": "cats-1",
+        "dry_run": False,
+        "left": 0,
+        "embedded": 3,
+        "taken": 0,
+        "shared": 3,
+        "too_large": 0,
+        "unshared": 0,
+        "forgotten": 0,
+        "trouble": None,
+    }
+    cats.problem = "it sleeps"
+    agent("remember", "new", "text")
+    left = agent.json("embed", code=1)
+    assert (left["left"], left["trouble"].partition(". ")[0]) == (1, "the embedder cats-1: it sleeps")
+
+
+def test_an_embedder_that_fails_leaves_something_and_that_is_an_error(agent, cats):
+    cats.problem = "it sleeps"
+    failed = agent("embed", code=1)
+    assert failed.stdout == "model  cats-1\n"
+    assert failed.stderr.startswith(
+        "error: 3 memories left: the embedder cats-1: it sleeps. Nothing was lost"
+    )
+
+
+def test_without_an_embedder_it_says_how_to_choose_one(agent):
+    told = agent("embed", code=2).stderr
+    for word in (
+        "SENSE_MEMORY_EMBEDDER",
+        "static",
+        "sense-memory[minilm]",
+        "ollama:MODEL",
+        "openai:MODEL@URL",
+    ):
+        assert word in told
+    assert agent.json("embed", code=2)["error"]["type"] == "NoEmbedder"
+
+
+def test_searches_say_on_stderr_that_they_knew_words_only(agent, cats, monkeypatch):
+    cats.problem = "it sleeps"
+    agent("palace", "remember", "home/facts/pet", "a purring kitten")
+    for command in (["search"], ["palace", "search"]):
+        found = agent(*command, "kitten")
+        assert "kitten" in found.stdout
+        assert found.stderr.startswith("searched by words only: the embedder cats-1: it sleeps. Nothing")
+        assert found.stderr.count("\n") == 1
+        shown = agent(*command, "kitten", "--json")
+        assert shown.stderr == ""
+        assert json.loads(shown.stdout)
+    cats.problem = ""
+    monkeypatch.setattr("sense_memory.filling.EMBED_SECONDS", -1.0)
+    assert agent("search", "kitten").stderr == (
+        "4 memories were searched by words only, not embedded yet; run `sense-memory embed`\n"
+    )
+
+
+def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(agent, home, tmp_path, monkeypatch):
+    many = tmp_path / "many.json"
+    many.write_text(json.dumps({f"k{number}": f"note number {number}" for number in range(1_500)}))
+    agent("remember", "--many", many)
+    monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
+    command = [sys.executable, "-m", "sense_memory", "embed", "--share"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 30
+        while not agent.json("status")["counts"]["embeddings"] and time.monotonic() < until:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+    kept = agent.json("status")["counts"]["embeddings"]
+    assert process.returncode == 130
+    assert 0 < kept < 1_500
+    assert (
+        f"interrupted: {1_500 + kept:,} of 3,000 done, and kept; the next `embed` goes on from there" in told
+    )
+    assert agent.json("embed", "--share")["shared"] == 1_500 - kept
