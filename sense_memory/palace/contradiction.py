@@ -12,6 +12,7 @@ from heapq import nlargest, nsmallest
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.claims import Reading, read
+from sense_memory.palace.meaning import unless_named
 from sense_memory.palace.opposing import opposition
 
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sense_memory.models import PersonaMemory
+    from sense_memory.palace.meaning import Alike
+    from sense_memory.palace.opposing import Opposition
 
 # Whatever leaves one word unexplained ends at 0.74 or below; of what the tuning half has there, 2 of 7 are right.
 ACT_BOUND: Final = 0.75
@@ -64,16 +67,22 @@ class Found:
     bounded: bool
 
 
-def compare(old: PersonaMemory, new: PersonaMemory) -> Verdict | None:
+def compare(old: PersonaMemory, new: PersonaMemory, alike: Alike | None = None) -> Verdict | None:
     """Whether a new memory contradicts an existing one.
 
     Memories of different domains or facets, linked as contradicting already, superseded, or two versions of
     one concurrent edit are never compared.
 
+    Args:
+        old: the existing memory.
+        new: the new one.
+        alike: how near two phrases are, such as `Phrases.alike`; by default only the same words mean the same.
+            What holds only if different words do is never sure enough to act.
+
     Returns:
         The surest opposition of their claims, or None.
     """
-    return _compare(old, read(old), new, read(new)) if _comparable(old, new) else None
+    return _compare(old, read(old), new, read(new), alike) if _comparable(old, new) else None
 
 
 class Claims:
@@ -82,6 +91,12 @@ class Claims:
     def __init__(self) -> None:
         self._memories: dict[str, tuple[PersonaMemory, Reading]] = {}
         self._facets: dict[tuple[str, str], dict[str, set[str]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._memories)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._memories
 
     def put(self, memory: PersonaMemory) -> None:
         """Add a memory, or replace what stood at its path."""
@@ -103,7 +118,9 @@ class Claims:
             if not postings[term]:
                 del postings[term]
 
-    def check(self, memory: PersonaMemory, also: Iterable[str] = ()) -> list[Verdict]:
+    def check(
+        self, memory: PersonaMemory, also: Iterable[str] = (), alike: Alike | None = None
+    ) -> list[Verdict]:
         """What a memory would contradict among those of its domain and facet under other keys.
 
         At most `MAX_CANDIDATES_COUNT` memories are compared, those that share its rarest words.
@@ -111,14 +128,19 @@ class Claims:
         Args:
             memory: the new one; it need not have been put.
             also: paths to compare beside them, such as neighbours by embedding; unknown ones are skipped.
+            alike: how near two phrases are, see `compare`; asked about the memories of `also` only.
 
         Returns:
             Surest first, then by path.
         """
-        reading = read(memory)
-        paths = dict.fromkeys([*self._candidates(memory, reading), *also])
-        known = (path for path in paths if path in self._memories)
-        return sorted(filter(None, (self._against(path, memory, reading) for path in known)), key=_rank)
+        reading, near = read(memory), dict.fromkeys(also)
+        others = [path for path in self._candidates(memory, reading) if path not in near]
+        found = self._compared(memory, reading, near, alike) + self._compared(memory, reading, others, None)
+        return sorted(found, key=_rank)
+
+    def compared(self, memory: PersonaMemory, also: Iterable[str], alike: Alike) -> list[Verdict]:
+        """As `check`, but of the paths given only: for learning what `alike` will be asked."""
+        return sorted(self._compared(memory, read(memory), also, alike), key=_rank)
 
     def pairs(self, limit: int) -> Found:
         """Contradictions that stand in the palace: each memory against those written before it, newest first.
@@ -148,9 +170,17 @@ class Claims:
     def _age(self, path: str) -> tuple[float, str]:
         return self._memories[path][0].created_at, path
 
-    def _against(self, path: str, memory: PersonaMemory, reading: Reading) -> Verdict | None:
+    def _compared(
+        self, memory: PersonaMemory, reading: Reading, paths: Iterable[str], alike: Alike | None
+    ) -> list[Verdict]:
+        known = (path for path in paths if path in self._memories)
+        return list(filter(None, (self._against(path, memory, reading, alike) for path in known)))
+
+    def _against(
+        self, path: str, memory: PersonaMemory, reading: Reading, alike: Alike | None = None
+    ) -> Verdict | None:
         old, old_reading = self._memories[path]
-        return _compare(old, old_reading, memory, reading) if _comparable(old, memory) else None
+        return _compare(old, old_reading, memory, reading, alike) if _comparable(old, memory) else None
 
     def _candidates(self, memory: PersonaMemory, reading: Reading) -> list[str]:
         """The paths that share most, rare words counting more; the same whatever order they were put in."""
@@ -210,8 +240,14 @@ def _comparable(old: PersonaMemory, new: PersonaMemory) -> bool:
 
 
 def _compare(
-    old: PersonaMemory, old_reading: Reading, new: PersonaMemory, new_reading: Reading
+    old: PersonaMemory,
+    old_reading: Reading,
+    new: PersonaMemory,
+    new_reading: Reading,
+    alike: Alike | None = None,
 ) -> Verdict | None:
+    if alike is not None:
+        alike = unless_named(alike, old.value, new.value)
     best = None
     for before in old_reading.claims:
         if before in new_reading.claims:
@@ -219,14 +255,18 @@ def _compare(
         for after in new_reading.claims:
             if before.words.isdisjoint(after.words):
                 continue
-            found = opposition(before, old_reading.context, after, new_reading.context)
-            if found and (best is None or found.confidence > best.confidence):
+            found = opposition(before, old_reading.context, after, new_reading.context, alike)
+            if found and (best is None or _surer(found, best)):
                 best = found
     if best is None:
         return None
-    sure = old_reading.whole and len(old_reading.claims) <= _MAX_SURE_CLAIMS
+    sure = old_reading.whole and len(old_reading.claims) <= _MAX_SURE_CLAIMS and not best.by_meaning
     confidence = round(best.confidence if sure else min(best.confidence, ACT_BOUND - 0.05), 2)
     return Verdict(old.path, new.path, best.kind, confidence, best.reason, confidence >= ACT_BOUND)
+
+
+def _surer(one: Opposition, other: Opposition) -> bool:
+    return (not one.by_meaning, one.confidence) > (not other.by_meaning, other.confidence)
 
 
 def _terms(reading: Reading) -> frozenset[str]:

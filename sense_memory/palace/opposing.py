@@ -7,19 +7,22 @@ speak of different things; two differences at once mean different occasions. Pur
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.opposites import WIDE_PLACES, is_quality, opposites, polarity, rivals, statuses_apart
+from sense_memory.palace.meaning import MAX_PHRASE_WORDS, matched
+from sense_memory.palace.opposites import opposites, polarity, statuses_apart
 from sense_memory.palace.quantities import other_date, other_number
 from sense_memory.palace.slots import ALIASES, ATTRIBUTES, EXCLUSIVE
-from sense_memory.palace.words import GENERIC, stem, stems
+from sense_memory.palace.values import SUGGESTED, apart, differs, exclusive
+from sense_memory.palace.words import GENERIC, STOP, stems
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sense_memory.palace.claims import Claim
+    from sense_memory.palace.meaning import Alike
     from sense_memory.palace.slots import Slot
 
 # How sure a difference of each kind is when nothing else differs. Set by hand: an order of trust, no frequencies.
@@ -41,31 +44,34 @@ _EXTRA: Final = {
     "status": 0.18,
 }
 _MAX_EXTRA_COUNT: Final = 3
-_SUGGESTED: Final = 0.6  # possible, and no more than that
 _REASON_CHARS: Final = 60
 
 _SCHEDULED: Final = stems("""deadline due start begin end open close launch release birthday place plan schedule run fly expire pick
         call standup retro meeting freeze return lease return born found establish move leave arrive ship happen occur take deliver handover bed sleep wake happen occur take deliver handover bed sleep wake""")
 _VAGUE_THEMES: Final = stems("preferences prefers preference choice decision likes facts style")
-_QUALITIES: Final = ("ful", "able", "ible", "ous", "less", "ish", "ly")
-_CIRCUMSTANCES: Final = stems(
-    """push commit demand background foreground production staging parallel time schedule night home weekend morning
-    evening house office battery budget peace harmony luxury poverty fear"""
-)
-_PLACES: Final = frozenset({"lives in", "located in", "born in", "runs on", "works at", "is"})
 
 
 @dataclass(frozen=True, slots=True)
 class Opposition:
-    """What two claims oppose each other in."""
+    """What two claims oppose each other in.
+
+    Attributes:
+        kind, confidence, reason: as a verdict has them.
+        by_meaning: whether it holds only if different words mean the same; which, the reason says.
+    """
 
     kind: str
     confidence: float
     reason: str
+    by_meaning: bool = False
 
 
 def opposition(
-    old: Claim, old_context: frozenset[str], new: Claim, new_context: frozenset[str]
+    old: Claim,
+    old_context: frozenset[str],
+    new: Claim,
+    new_context: frozenset[str],
+    alike: Alike | None = None,
 ) -> Opposition | None:
     """The opposition of two claims, or None.
 
@@ -74,12 +80,13 @@ def opposition(
         old_context: stems of its memory's key and themes.
         new: what is claimed now.
         new_context: stems of its memory's key and themes.
+        alike: how near two phrases are, from 0 up they mean the same; by default only the same words do.
     """
     if old.unreal or new.unreal or (old.negated and new.negated):
         return None
     if old.past != new.past:
         return _ended(old, new)
-    pair = _Pair(old, new, old_context, new_context)
+    pair = _Pair(old, new, old_context, new_context, alike)
     if reversal := pair.reversal():
         return reversal
     typed = pair.typed()
@@ -97,7 +104,7 @@ def _ended(old: Claim, new: Claim) -> Opposition | None:
     if not new.formerly or old.negated or new.negated or old.words != new.words:
         return None
     return Opposition(
-        "negation", _SUGGESTED, f"was said to be so, now said to be over: {_listed(old, old.words)}"
+        "negation", SUGGESTED, f"was said to be so, now said to be over: {_listed(old, old.words)}"
     )
 
 
@@ -105,10 +112,14 @@ class _Pair:
     """Two claims side by side."""
 
     def __init__(
-        self, old: Claim, new: Claim, old_context: frozenset[str], new_context: frozenset[str]
+        self,
+        old: Claim,
+        new: Claim,
+        old_context: frozenset[str],
+        new_context: frozenset[str],
+        alike: Alike | None,
     ) -> None:
-        self.old = old
-        self.new = new
+        self.old, self.new, self.alike = old, new, alike
         self.contexts = (old_context, new_context)
         self.only_old = old.words - new.words
         self.only_new = new.words - old.words
@@ -166,22 +177,31 @@ class _Pair:
 
     def judged(self, kind: str, words: frozenset[str], reason: str) -> Opposition | None:
         """How sure a single difference is, by what else is not the same."""
-        left, right = self._residual(words)
-        if (left and right) or not self.shared - words:
+        if not self.shared - words:
             return None
-        extra = len(left) + len(right)
+        left, right = self._residual(words)
+        pairs = self._meant(left, right)
+        if left and right and not pairs:
+            return None
+        extra = 0 if pairs else len(left) + len(right)
         if kind != "date" and bool(self.old.dates) != bool(self.new.dates):
             extra += 1  # only one of them says when
-        if extra > _MAX_EXTRA_COUNT:
-            return None
+        if extra > (0 if pairs else _MAX_EXTRA_COUNT):
+            return None  # words taken for others are doubt enough
         confidence = _SURE[kind] - extra * _EXTRA[kind]
         if kind in {"number", "date"} and (self.old.vague or self.new.vague or self.old.past):
-            confidence = min(confidence, _SUGGESTED)
+            confidence = min(confidence, SUGGESTED)
         if kind == "date" and (self.old.occasional or self.new.occasional):
             return None
         if kind == "date" and not self._scheduled():
-            confidence = min(confidence, _SUGGESTED)
-        return Opposition(kind, confidence, _short(reason))
+            confidence = min(confidence, SUGGESTED)
+        return Opposition(kind, confidence, _short(reason + _taken(pairs)), bool(pairs))
+
+    def _meant(self, left: frozenset[str], right: frozenset[str]) -> list[tuple[str, str]]:
+        """How what either side has more means the same, all of it; empty where it does not."""
+        if self.alike is None:
+            return []
+        return matched(_said(self.old, left), _said(self.new, right), self.alike)
 
     def _scheduled(self) -> bool:
         """Whether the date is when something is to happen, rather than one of many times it did."""
@@ -198,31 +218,65 @@ class _Pair:
     def slots(self) -> Opposition | None:
         """The same slot of the same subject with another value."""
         old, new = self.old.slot, self.new.slot
-        if (
-            old is None
-            or new is None
-            or old.predicate != new.predicate
-            or self.old.negated
-            or self.new.negated
-        ):
+        if old is None or new is None or self.old.negated or self.new.negated:
             return None
-        if old.predicate == "leads":
+        if old.predicate == new.predicate == "leads":
             return self._leads(old, new)
-        if not _differs(old, new) or self.old.dates.keys() & self.new.dates.keys():
+        if not differs(old, new) or self.old.dates.keys() & self.new.dates.keys():
             return None
-        subject = self._same_subject(old, new)
-        scope = _apart(old.scope, new.scope, self.contexts)
-        about = (self.contexts[0] & self.contexts[1]) - old.subject - new.subject - _VAGUE_THEMES
-        sure = _exclusive(old, new, bool(about)) if subject is not None and scope is not None else 0.0
-        if not sure or subject is None:
+        if old.predicate != new.predicate:
+            return self._other_words(old, new)
+        left, right = self._subjects(old, new)
+        pairs = self._meant(left, right)
+        if pairs:
+            old, new = replace(old, subject=old.subject | right), replace(new, subject=new.subject | left)
+            left = right = frozenset()
+        sure = self._filled(old, new, left, right)
+        if not sure or (pairs and self._agree(old, new)):
             return None
-        sure -= 0.16 * subject
-        if scope:
-            sure = min(sure, _SUGGESTED)
-        if self.new.changed:
-            sure = min(0.95, sure + 0.04)
         name = old.predicate.replace("… ", "") if old.predicate != "is" else _listed(self.old, old.subject)
-        return Opposition("value", sure, _short(f"{name}: {_cut(old.text)} → {_cut(new.text)}"))
+        text = f"{name}: {_cut(old.text)} → {_cut(new.text)}{_taken(pairs)}"
+        return Opposition("value", sure, _short(text), bool(pairs))
+
+    def _filled(self, old: Slot, new: Slot, left: frozenset[str], right: frozenset[str]) -> float:
+        """How surely a slot can not have both values; `left` and `right` are what only one subject has."""
+        scope = apart(old.scope, new.scope, self.contexts)
+        if (left and right) or scope is None or not self._one_subject(old, new):
+            return 0.0
+        about = (self.contexts[0] & self.contexts[1]) - old.subject - new.subject - _VAGUE_THEMES
+        sure = exclusive(old, new, bool(about))
+        if not sure:
+            return 0.0
+        sure -= 0.16 * (len(left) + len(right))
+        if scope:
+            sure = min(sure, SUGGESTED)
+        return min(0.95, sure + 0.04) if self.new.changed else sure
+
+    def _other_words(self, old: Slot, new: Slot) -> Opposition | None:
+        """Slots that are called otherwise: somebody's wife, and whom he is married to."""
+        named = (old.subject ^ new.subject) & ATTRIBUTES
+        if self.alike is None or old.subject.isdisjoint(new.subject):
+            return None
+        if not named and EXCLUSIVE.isdisjoint((old.predicate, new.predicate)):
+            return None
+        one, other = self._called(self.old, old, new), self._called(self.new, new, old)
+        pairs = matched(one, other, self.alike)
+        if not pairs or self._agree(old, new):
+            return None
+        text = f"{' '.join(one)}: {_cut(old.text)} → {_cut(new.text)}{_taken(pairs)}"
+        return Opposition("value", SUGGESTED, _short(text), by_meaning=True)
+
+    def _called(self, claim: Claim, slot: Slot, beside: Slot) -> list[str]:
+        """What a slot is called: its predicate, and of its subject what the other one has not."""
+        predicate = [word for word in slot.predicate.split() if word not in STOP and word != "…"]
+        return _said(claim, slot.subject - beside.subject) + predicate
+
+    def _agree(self, old: Slot, new: Slot) -> bool:
+        """Whether two values mean the same, or are too long to tell."""
+        one, other = _said(self.old, old.value - new.value), _said(self.new, new.value - old.value)
+        if self.alike is None or max(len(one), len(other)) > MAX_PHRASE_WORDS:
+            return True
+        return bool(matched(one, other, self.alike))
 
     def _leads(self, old: Slot, new: Slot) -> Opposition | None:
         if old.value != new.value or not old.value or not old.subject or not new.subject:
@@ -232,90 +286,17 @@ class _Pair:
         text = f"leads {_cut(old.text)}: {_listed(self.old, old.subject)} → {_listed(self.new, new.subject)}"
         return Opposition("value", 0.82, _short(text))
 
-    def _same_subject(self, old: Slot, new: Slot) -> int | None:
-        """How many words only one subject has; None if they are two subjects."""
+    def _one_subject(self, old: Slot, new: Slot) -> bool:
+        """Whether two slots may be of one subject."""
         if not old.subject and not new.subject:
-            return 0 if old.person == new.person and not self.old.keyed and not self.new.keyed else None
-        if old.subject.isdisjoint(new.subject):
-            return None
+            return old.person == new.person and not self.old.keyed and not self.new.keyed
+        return not old.subject.isdisjoint(new.subject)
+
+    def _subjects(self, old: Slot, new: Slot) -> tuple[frozenset[str], frozenset[str]]:
+        """The words that only one of two subjects has."""
         left = old.subject - new.subject - self.contexts[1] - (ALIASES if self.old.keyed else frozenset())
         right = new.subject - old.subject - self.contexts[0] - (ALIASES if self.new.keyed else frozenset())
-        return None if left and right else len(left) + len(right)
-
-
-def _differs(old: Slot, new: Slot) -> bool:
-    """Whether two values are different ones, and neither only says more than the other."""
-    if not old.value or not new.value or old.value <= new.value or new.value <= old.value:
-        return False
-    short, long = sorted((old.text, new.text), key=len)
-    if long.startswith(short):
-        return False
-    common = old.value & new.value
-    if common and common <= ATTRIBUTES:  # "in the timezone CET": the attribute itself stands in the value
-        return len(old.value) == len(new.value) == 2
-    return not common or _same_head(old, new)
-
-
-def _describes(slot: Slot) -> bool:
-    """Whether a value is a quality rather than a thing: the supplier may be Tanabe and reliable."""
-    last = slot.text.rpartition(" ")[2]
-    return not slot.article and ((len(last) > 5 and last.endswith(_QUALITIES)) or is_quality(stem(last)))
-
-
-def _same_head(old: Slot, new: Slot) -> bool:
-    """`a window seat` and `an aisle seat`: the last word is what both are."""
-    return (
-        stem(old.text.rpartition(" ")[2]) == stem(new.text.rpartition(" ")[2])
-        and min(len(old.value), len(new.value)) > 1
-    )
-
-
-def _apart(
-    old: frozenset[str], new: frozenset[str], contexts: tuple[frozenset[str], frozenset[str]]
-) -> int | None:
-    """How many limiting words only one side has; None if both have some of their own."""
-    left, right = old - new - contexts[1], new - old - contexts[0]
-    return None if left and right else len(left) + len(right)
-
-
-def _exclusive(old: Slot, new: Slot, themed: bool) -> float:
-    """How surely a slot that holds one value does not hold the other: 0 where it may well.
-
-    `themed` tells whether keys or themes share a word beside the subject.
-    """
-    name = old.predicate
-    brief = max(len(old.value), len(new.value)) <= 2
-    kin = (brief and rivals(old.value, new.value)) or _same_head(old, new)
-    possible = _SUGGESTED - 0.1 if themed else 0.0
-    if name in _PLACES and not (old.value | new.value).isdisjoint(_CIRCUMSTANCES):
-        return 0.0
-    if name in _PLACES and name != "is" and (old.article == "the") != (new.article == "the"):
-        return _SUGGESTED  # a place and a part of it, or a firm and an office
-    if name in _PLACES and (old.value.isdisjoint(WIDE_PLACES) != new.value.isdisjoint(WIDE_PLACES)):
-        return _SUGGESTED
-    if name == "built with":
-        return 0.84 if kin else possible
-    if name in EXCLUSIVE:
-        return _SUGGESTED if {"a", "an"} & {old.article, new.article} else 0.88
-    if name == "is at":
-        return 0.84 if "." in old.text and "." in new.text else possible
-    if name == "is":
-        if _describes(old) or _describes(new):
-            return 0.0
-        if not (old.subject & new.subject | old.value & new.value).isdisjoint(ATTRIBUTES):
-            return 0.86
-        return _SUGGESTED if old.article == new.article == "the" else 0.0
-    if name == "chose":
-        return 0.84 if kin or old.subject & new.subject or old.scope & new.scope else possible
-    if name == "uses":
-        return 0.84 if old.scope & new.scope else _SUGGESTED if kin else 0.0
-    if name.startswith("…"):
-        return 0.82 if len(old.subject & new.subject) > 1 else 0.0
-    if name == "prefers":
-        return 0.84 if kin else possible
-    if name == "is on":
-        return 0.84 if _same_head(old, new) else 0.0
-    return (0.82 if kin else 0.0) if name in {"wants", "goes to"} else possible
+        return left, right
 
 
 def _listed(claim: Claim, words: Iterable[str]) -> str:
@@ -323,6 +304,18 @@ def _listed(claim: Claim, words: Iterable[str]) -> str:
     wanted = set(words)
     said = [raw for word, raw in claim.spoken.items() if word in wanted]
     return _cut(" ".join(said or sorted(word.lstrip("~") for word in wanted)))
+
+
+def _said(claim: Claim, words: frozenset[str]) -> list[str]:
+    """Words as they were written, in the order of the clause; nothing where only the key has one of them."""
+    return (
+        [raw for word, raw in claim.spoken.items() if word in words] if words <= claim.spoken.keys() else []
+    )
+
+
+def _taken(pairs: Iterable[tuple[str, str]]) -> str:
+    """Which words were taken as the same, for a reason."""
+    return "".join(f"; {one} ≈ {other}" for one, other in pairs)
 
 
 def _cut(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import ClockSkewError
 from sense_memory.ledger import Role
-from sense_memory.limits import MAX_BATCH_COUNT
+from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
 from sense_memory.palace.plan import Holdings
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.contradiction import Verdict
     from sense_memory.palace.plan import Plan
     from sense_memory.persona.contradictions import Contradictions
+    from sense_memory.persona.nearness import Nearness, Opening
     from sense_memory.reader import Reader
     from sense_memory.writer import Writer
 
@@ -49,6 +50,7 @@ class Persona:
         clock: seconds since 1970.
         ask: makes sure that a relay was asked before "nothing" is said; whether one was.
         plan: bounds what is added.
+        embedding: opens the embedder, for contradictions in other words; by default only words count.
 
     Attributes:
         palace: all of them, opened.
@@ -65,13 +67,15 @@ class Persona:
         clock: Callable[[], float],
         ask: Callable[[str], Awaitable[bool]],
         plan: Plan,
+        embedding: Opening | None = None,
     ) -> None:
         self._ledger, self._reader, self._writer, self._clock = ledger, reader, writer, clock
-        self._plan = plan
+        self._plan, self._embedding = plan, embedding
         self.palace = Palace(ledger, reader, writer, clock)
         self.desk = Desk(self.palace, ask)
         self.links = Linking(self.palace, self.desk, clock)
         self._contradictions: Contradictions | None = None
+        self._nearness: Nearness | None = None
 
     # ── Remember, recall, forget ────────────────────────────────────────────────────────
 
@@ -81,6 +85,7 @@ class Persona:
         """Keep a memory at a path (`domain/facet/key`), with checked fields; returns the event's id."""
         if "halflife_days" in fields:
             self._plan.check_halflife(fields["halflife_days"])
+        near = await self._near(path, fields)
 
         async def attempt() -> str:
             catalog = await self.palace.refresh()
@@ -90,7 +95,7 @@ class Persona:
                 self._check_plan(catalog, path)
             memory = self._written(path, before, fields)
             batch.put(memory, says=True)
-            doubtful = await self._contradict(batch, path)
+            doubtful = await self._contradict(batch, path, near)
             if connections:
                 targets = [given.path_in(catalog, name) or given.path_to(name) for name in connections]
                 await self.links.relink(batch, path, list(dict.fromkeys(targets)))
@@ -98,7 +103,9 @@ class Persona:
             self._watched().suspect(doubtful)
             return ident
 
-        return await until_done(attempt)
+        ident = await until_done(attempt)
+        await self._watched().written(path)
+        return ident
 
     async def recall_one(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
         """A memory by its exact key, revived; None where there is none."""
@@ -217,7 +224,9 @@ class Persona:
         return written
 
     def close(self) -> None:
-        """Note in the ledger what was accessed."""
+        """Note in the ledger what was accessed; wait for no embedder any more."""
+        if self._nearness is not None:
+            self._nearness.close()
         self.palace.save_quietly()
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────
@@ -249,13 +258,19 @@ class Persona:
             return changed
         return changed.changed(contradicts=(), superseded_by=None)  # that was about another text
 
-    async def _contradict(self, batch: Batch, path: str) -> list[Verdict]:
+    async def _near(self, path: str, fields: dict[str, Any]) -> list[str]:
+        """The memories that mean nearly what is about to be remembered; none without an embedder."""
+        if self._embedding is None:
+            return []
+        before = (await self.palace.refresh()).get(path)
+        return await self._watched().look(_unopposed(self._written(path, before, fields)))
+
+    async def _contradict(self, batch: Batch, path: str, near: Sequence[str]) -> list[Verdict]:
         """Mark what a new memory contradicts as superseded by it; returns what is too doubtful for that."""
         memory = await batch.get(path)
         if memory is None:
             return []
-        # Who says again what was superseded means it: it is compared as if it never had been.
-        verdicts = self._watched().check(memory.changed(contradicts=(), superseded_by=None))
+        verdicts = self._watched().check(_unopposed(memory), near)
         for verdict in verdicts:
             old = await batch.get(verdict.old) if verdict.acts else None
             if old is None:
@@ -275,9 +290,16 @@ class Persona:
             # Imported here, because whoever only reads does not pay for it.
             from sense_memory.persona.contradictions import Contradictions
 
-            self._contradictions = Contradictions(self.palace.catalog)
+            self._contradictions = Contradictions(self.palace.catalog, self._meaning())
             self.palace.follow(self._contradictions)
         return self._contradictions
+
+    def _meaning(self) -> Nearness | None:
+        if self._nearness is None and self._embedding is not None:
+            from sense_memory.persona.nearness import Nearness
+
+            self._nearness = Nearness(self._embedding)
+        return self._nearness
 
     async def _write_first(self, batch: Batch, path: str, *, drafts: bool) -> str:
         """Write a batch; where the clock forbids that, the text alone, and if need be as a draft."""
@@ -289,3 +311,16 @@ class Persona:
     def suspicions(self) -> list[Verdict]:
         """Contradictions that were suspected since this store was opened."""
         return [] if self._contradictions is None else self._contradictions.suspicions()
+
+    async def alike(self) -> list[tuple[str, str, float]]:
+        """Pairs of active and fading memories that mean nearly the same, as far as an embedder has read them."""
+        nearness = self._meaning()
+        if nearness is None:
+            return []
+        ranked = (await self.palace.refresh()).ranked(self._clock(), None, None)
+        return await nearness.pairs(ranked[:MAX_ALIKE_COUNT])
+
+
+def _unopposed(memory: PersonaMemory) -> PersonaMemory:
+    """Who says again what was superseded means it: it is compared as if it never had been."""
+    return memory.changed(contradicts=(), superseded_by=None)

@@ -1,0 +1,168 @@
+"""Which short phrases mean the same, as an embedder has it: for words that stand in no table of this package.
+
+Cosines of different models can not be compared, so what "near" means is measured with each: two phrases mean the
+same when they are nearer than things of one kind usually are to each other ("brother" and "sister", "tea" and
+"coffee"). Nothing is embedded here: what was asked for and is not known yet is noted, for whoever can have it
+embedded. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations, product
+from statistics import mean, pstdev
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.palace.opposites import opposites, polarity, rivals
+from sense_memory.palace.words import stem
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeAlias
+
+    from numpy.typing import NDArray
+
+    Alike: TypeAlias = Callable[[str, str], float]  # how near two phrases are; from 0 up they mean the same
+
+MAX_ASKED_COUNT: Final = 64  # phrases noted at a time: a call of an endpoint, half a second of a small model
+MAX_KNOWN_COUNT: Final = 10_000  # phrases remembered: some 10 MB
+MAX_PHRASE_WORDS: Final = 3  # more is no phrase but another statement
+MAX_NAMED_CHARS: Final = 2_000  # of a value that is looked through for names
+_WORD: Final = re.compile(r"[^\W\d_]\w*")
+_CLEARLY: Final = 1.75  # standard deviations above what is usual between things of one kind
+
+# One line, one kind: things that resemble each other, and of which none is another.
+_KINDS_TEXT: Final = """
+brother sister cousin
+son daughter baby teenager
+mother father
+mum dad
+grandmother grandfather
+grandma grandpa
+husband wife colleague
+morning afternoon evening night
+weekday weekend week month
+spring summer autumn winter
+breakfast lunch dinner snack
+north south east west
+red blue green yellow
+dog cat horse cow
+tea coffee beer wine
+bread rice meat fish
+car bus train bicycle
+guitar violin piano flute
+football tennis swimming skiing
+doctor nurse teacher lawyer
+customer supplier tenant landlord
+school hospital museum library
+house office garden garage
+phone laptop printer camera
+price weight height length
+login logout signup upload
+client server browser database
+frontend backend
+staging production testing development
+german french spanish italian
+"""
+_KINDS: Final = tuple(tuple(line.split()) for line in _KINDS_TEXT.strip().splitlines())
+_BY_WORD: Final = {
+    stem(word): number for number, kind in enumerate(_KINDS) for word in kind
+}  # no word stands in two
+_SAMPLE: Final = tuple(word for kind in _KINDS for word in kind)
+
+
+class Phrases:
+    """What phrases mean, as far as an embedder has said; until then nothing means the same."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, NDArray[Any]] = {}
+        self._asked: dict[str, None] = {}
+        self._bound: float | None = None
+
+    def asked(self) -> list[str]:
+        """What has to be learned, so that questions that were asked can be answered; it is noted no longer."""
+        found, self._asked = list(self._asked), {}
+        if found and self._bound is None:
+            found += [word for word in _SAMPLE if word not in found]
+        return found
+
+    def learn(self, phrases: Sequence[str], rows: NDArray[Any]) -> None:
+        """What some phrases mean: for each a row of length 1, all of one model."""
+        if len(self._rows) > MAX_KNOWN_COUNT:
+            self._rows.clear()
+        self._rows |= zip(phrases, rows, strict=True)
+        if self._bound is None and self._rows.keys() >= set(_SAMPLE):
+            self._bound = _bound(self._rows)
+
+    def alike(self, one: str, other: str) -> float:
+        """How near two phrases are: from 0 up they mean the same. Below 0, and noted, where it is not known yet."""
+        if one == other:
+            return 1.0
+        if self._bound is None or one not in self._rows or other not in self._rows:
+            missing = [phrase for phrase in (one, other) if phrase not in self._rows]
+            if len(self._asked) + len(missing) <= MAX_ASKED_COUNT:
+                self._asked |= dict.fromkeys(missing or (one,))
+            return -1.0
+        return float(self._rows[one] @ self._rows[other]) - self._bound
+
+
+def _bound(rows: Mapping[str, NDArray[Any]]) -> float:
+    near = [float(rows[one] @ rows[other]) for kind in _KINDS for one, other in combinations(kind, 2)]
+    return min(1.0, mean(near) + _CLEARLY * pstdev(near))
+
+
+def matched(old: Sequence[str], new: Sequence[str], alike: Alike) -> list[tuple[str, str]]:
+    """How all that two statements say otherwise means the same: word by word, or as a whole; empty if it does not.
+
+    A word that only one side has besides is one more thing said, unless it brings the whole nearer: "cell phone"
+    is nearer to "mobile" than "phone" is, "mother running" farther from "jogging" than "running".
+
+    Args:
+        old: words that only the one has, in order.
+        new: words that only the other has.
+        alike: how near two phrases are.
+    """
+    if not 0 < len(old) <= MAX_PHRASE_WORDS or not 0 < len(new) <= MAX_PHRASE_WORDS:
+        return []
+    if not all(word.isalpha() for word in (*old, *new)):
+        return []  # names of things, versions, marks
+    pairs = list(product(old, new))
+    near = {pair: -1.0 if differ(*pair) else alike(*pair) for pair in pairs}
+    found = [pair for pair in pairs if near[pair] >= 0]
+    left, right = (set(side).difference(pair[at] for pair in found) for at, side in enumerate((old, new)))
+    if not left and not right:
+        return found
+    whole = " ".join(old), " ".join(new)
+    needed = 0.0 if left and right else max(near.values())
+    is_clear = not any(differ(*pair) for pair in pairs)
+    return [whole] if is_clear and alike(*whole) >= max(0.0, needed) else []
+
+
+def unless_named(alike: Alike, *texts: str) -> Alike:
+    """As `alike`, but never for two phrases of which either has a word that a text writes with a capital: names.
+
+    Names resemble each other ("Paul" and "Paula"), and mean nobody else for it.
+    """
+    written = (word for text in texts for word in _WORD.findall(text[:MAX_NAMED_CHARS]))
+    names = {word.lower() for word in written if word[0].isupper()}
+
+    def judged(one: str, other: str) -> float:
+        named = [not names.isdisjoint(phrase.split()) for phrase in (one, other)]
+        return -1.0 if all(named) else alike(one, other)
+
+    return judged
+
+
+def differ(one: str, other: str) -> bool:
+    """Whether two words are known to mean different things, however near they stand."""
+    a, b = stem(one), stem(other)
+    left, right = frozenset((a,)), frozenset((b,))
+    if a == b:
+        return False
+    return (
+        _BY_WORD.get(a, -1) == _BY_WORD.get(b, -2)
+        or bool(opposites(left, right))
+        or polarity(a) * polarity(b) < 0
+        or rivals(left, right)
+    )
