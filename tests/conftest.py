@@ -1,13 +1,23 @@
-"""What every test may ask for: coroutine tests, and a clock that only moves when told."""
+"""What every test may ask for: coroutine tests, a clock that only moves when told, and programs without their start."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
+import pty
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from select import select
 
 import pytest
 
+
+FORKS = Path(__file__).with_name("forks.py")
 
 # No test asks the keyring of whoever runs it: this backend holds nothing and keeps nothing.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
@@ -44,3 +54,87 @@ class FakeClock:
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
+
+
+# ── Programs ────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a process left behind."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Forks:
+    """Runs Python programs as processes that need not import anything first: some 50 ms each, and not 300.
+
+    Whatever is about the start of an interpreter, or about two at a time, has to start its own.
+    """
+
+    def __init__(self, folder) -> None:
+        self._streams = [folder / name for name in ("stdin", "stdout", "stderr")]
+        self._server = subprocess.Popen(
+            [sys.executable, "-W", "error", FORKS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # threads do not outlive a fork
+            start_new_session=True,
+        )
+
+    def __call__(self, *arguments, stdin=b"", folder=None) -> Done:
+        """Run what would follow `python`, in the environment of now."""
+        for path, content in zip(self._streams, (stdin, b"", b""), strict=True):
+            path.write_bytes(content)
+        self._order(arguments, self._streams, folder)
+        code = self._answer()
+        return Done(code, *(path.read_bytes() for path in self._streams[1:]))
+
+    def on_terminal(self, *arguments, keys="", is_all_there=True) -> tuple[int, str]:
+        """Run it with a terminal as its stdout, or as all three: the exit code, and what is shown there."""
+        ours, theirs = pty.openpty()
+        name, (*_, errors) = os.ttyname(theirs), self._streams
+        errors.write_bytes(b"")
+        os.write(ours, keys.encode())
+        self._order(arguments, [name] * 3 if is_all_there else [os.devnull, name, errors])
+        shown = b""
+        while ours in self._ready(ours, self._server.stdout):
+            shown += os.read(ours, 65_536)
+        os.close(theirs)
+        os.close(ours)
+        return self._answer(), shown.decode().replace("\r\n", "\n")
+
+    def _order(self, arguments, streams, folder=None) -> None:
+        order = {
+            "arguments": list(map(str, arguments)),
+            "environment": dict(os.environ),
+            "folder": str(folder or Path.cwd()),
+            "streams": list(map(str, streams)),
+        }
+        self._server.stdin.write(json.dumps(order).encode() + b"\n")
+
+    def _answer(self) -> int:
+        self._ready(self._server.stdout)
+        return int(self._server.stdout.readline())
+
+    def _ready(self, *readers):
+        ready, _, _ = select(readers, [], [], 30)
+        if not ready:
+            os.killpg(self._server.pid, signal.SIGKILL)
+            raise AssertionError("a program did not end within 30 s")
+        return ready
+
+    def close(self) -> None:
+        self._server.stdin.close()
+        self._server.wait(5)
+        self._server.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory):
+    forks = Forks(tmp_path_factory.mktemp("forks"))
+    yield forks
+    forks.close()

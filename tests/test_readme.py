@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 PORT = "7447"  # the README's relay; the test moves it to a free one
+SHELL = re.compile(r"[|<>$*;()=]").search  # what only a shell understands
 
 
 def blocks(language: str) -> list[str]:
@@ -104,15 +106,15 @@ def port():
         return str(probe.getsockname()[1])
 
 
-def test_the_console_session_prints_what_the_readme_shows(home, port):
+def test_the_console_session_prints_what_the_readme_shows(home, port, forks):
     """All console blocks are one session; `sense-memory relay` runs on beside it, as in a second terminal."""
-    relay = None
+    relay, program = None, shutil.which("sense-memory")
     try:
         for command, output in (step for block in blocks("console") for step in steps(block)):
             here = command.replace(PORT, port)
             if here.startswith("sense-memory relay") and "relays" not in here:
                 relay = subprocess.Popen(
-                    [shutil.which("sense-memory"), *here.split()[1:], "--port", port],
+                    [program, *here.split()[1:], "--port", port],
                     cwd=home,
                     text=True,
                     stdout=subprocess.PIPE,
@@ -120,10 +122,15 @@ def test_the_console_session_prints_what_the_readme_shows(home, port):
                 first = relay.stdout.readline()
                 assert port in first
                 continue
-            done = run(here, home)
+            if SHELL(here):
+                done = run(here, home)
+                code, told = done.returncode, done.stdout + done.stderr
+            else:
+                done = forks(program, *shlex.split(here)[1:], folder=home)
+                code, told = done.code, (done.stdout + done.stderr).decode()
             fails = any(line.startswith("error:") for line in output)
-            assert fails == bool(done.returncode), f"{command}: exit {done.returncode}\n{done.stderr}"
-            shown = "\n".join(line.rstrip() for line in (done.stdout + done.stderr).splitlines()).strip()
+            assert fails == bool(code), f"{command}: exit {code}\n{told}"
+            shown = "\n".join(line.rstrip() for line in told.splitlines()).strip()
             assert expected(output).fullmatch(shown.replace(port, PORT)), f"{command}\n{shown}"
     finally:
         if relay is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import shutil
 import sqlite3
 import sys
 from contextlib import closing, suppress
@@ -289,11 +290,16 @@ TOGETHER = {  # events of one transaction
 
 
 async def furnish(store, stage):
-    """A palace: one memory twice written, two that are linked, one that can be contradicted."""
+    """A memory twice written, an entry, a draft; a palace of one twice written, two linked, one to contradict."""
+    await store.remember("there", f"{stage.plaintext} one")
+    await store.remember("there", f"{stage.plaintext} two")
+    await store.journal(stage.plaintext)
     await store.persona_remember(*FACT, "there", "walks to work")
     await store.persona_remember(*FACT, "there", "takes the train")
     await store.persona_remember(*FACT, "third", stage.plaintext)
     await store.persona_remember(*FACT, "other", "Lisa lives in Oslo", [], ["third"])
+    head = store._ledger.head("sense-memory/there")
+    store._ledger.drafts.keep([(head.slot, head.event().content)], stage.clock())
 
 
 async def watched(store):
@@ -318,18 +324,14 @@ async def test_l06_no_open_transaction_is_left(stage, call):
         async with stage.store(ledger="export.db") as store:
             await store.remember("imported", stage.plaintext)
             store.export(stage.folder / "export.jsonl")
+        async with stage.store(relay, ledger="furnished.db") as store:
+            await furnish(store, stage)
         for step in range(1, 40):
-            signer = MoodySigner(stage.signer, 0)
-            async with stage.store(relay, ledger=f"{step}.db", signer=signer) as store:
-                await store.remember("there", f"{stage.plaintext} one")
-                await store.remember("there", f"{stage.plaintext} two")
-                await store.journal(stage.plaintext)
-                await furnish(store, stage)
-                head = store._ledger.head("sense-memory/there")
-                store._ledger.drafts.keep([(head.slot, head.event().content)], stage.clock())
-            signer.left = step
+            shutil.copy(stage.folder / "furnished.db", stage.folder / f"{step}.db")
+            signer = MoodySigner(stage.signer, step)
             async with stage.store(relay, ledger=f"{step}.db", signer=signer, snapshot=False) as store:
                 before = sorted(store._ledger.bodies())
+                assert len(before) == 8
                 try:
                     await call(store, stage)
                     failed = False
@@ -368,15 +370,14 @@ async def test_l06_a_statement_that_fails_is_rolled_back_with_all_before_it(stag
         async with stage.store(ledger="export.db") as store:
             await store.remember("imported", stage.plaintext)
             store.export(stage.folder / "export.jsonl")
+        async with stage.store(relay, ledger="furnished.db") as store:
+            await furnish(store, stage)
+            await store.sync()
         for step in range(1, 200):
-            async with stage.store(relay) as store:
-                await store.remember("there", f"{stage.plaintext} one")
-                await store.remember("there", f"{stage.plaintext} two")
-                await store.journal(stage.plaintext)
-                await furnish(store, stage)
-                head = store._ledger.head("sense-memory/there")
-                store._ledger.drafts.keep([(head.slot, head.event().content)], stage.clock())
-                await store.sync()
+            shutil.copy(stage.folder / "furnished.db", stage.folder / f"{step}.db")
+            async with stage.store(relay, ledger=f"{step}.db", snapshot=False) as store:
+                await store.recall_all()
+                await store.persona_stats()
                 before, left = set(store._ledger.bodies()), step
                 with suppress(StorageFullError):
                     await call(store, stage)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -31,8 +30,8 @@ class Done:
 class Agent:
     """An agent of this machine, and what its owner runs."""
 
-    def __init__(self, home: Path, secret: Secret) -> None:
-        self.home, self.signer = home, LocalSigner(secret)
+    def __init__(self, home: Path, secret: Secret, forks) -> None:
+        self.home, self.signer, self._forks = home, LocalSigner(secret), forks
         self.nsec = secret.nsec()
 
     def store(self, *relays, **options) -> MemoryStore:
@@ -41,27 +40,38 @@ class Agent:
 
     async def run(self, script, *arguments, stdin="") -> Done:
         """Run a script as a process of its own, outside its folder; what it shows never holds the key."""
+        done = await asyncio.to_thread(
+            self._forks, SCRIPTS / script, *arguments, stdin=stdin.encode(), folder=self.home
+        )
+        return self._checked(done.code, done.stdout, done.stderr)
+
+    async def start(self, script, *arguments) -> Done:
+        """The same in an interpreter of its own, so that it imports what it needs itself."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-W", "error", SCRIPTS / script, *arguments),
             cwd=self.home,
-            env={**os.environ, "SENSE_MEMORY_HOME": str(self.home), "COLUMNS": "100"},
-            stdin=asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
         async with asyncio.timeout(30):
-            out, err = await process.communicate(stdin.encode())
+            out, err = await process.communicate()
+        return self._checked(process.returncode, out, err)
+
+    def _checked(self, code, out, err) -> Done:
         assert self.nsec.encode() not in out + err
-        return Done(process.returncode, out.decode(), err.decode())
+        return Done(code, out.decode(), err.decode())
 
 
 @pytest.fixture
-def agent(tmp_path, monkeypatch):
+def agent(tmp_path, monkeypatch, forks):
     for name in ("NOSTR_NSEC", "SENSE_MEMORY_KEY_FILE", "SENSE_MEMORY_RELAYS", "SENSE_MEMORY_AGENT"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")
     secret = Secret.generate()
     write_secret(tmp_path / "keys" / "default.key", secret)
-    return Agent(tmp_path, secret)
+    return Agent(tmp_path, secret, forks)
 
 
 @pytest.fixture

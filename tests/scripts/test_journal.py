@@ -38,7 +38,7 @@ async def test_the_last_entries_are_shown_first_oldest_on_top(agent):
 
     assert told(done.out) == [f"entry {number}" for number in range(2, 7)]
     assert told((await agent.run("journal.py", "--recent", "2")).out) == ["entry 5", "entry 6"]
-    assert told((await agent.run("journal.py", "--recent", "0")).out) == []
+    assert told((await agent.start("journal.py", "--recent", "0")).out) == []
 
 
 async def test_entries_since_a_time_are_shown_all(agent):

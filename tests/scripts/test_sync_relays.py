@@ -131,7 +131,7 @@ async def test_without_arguments_the_configured_relays_are_mirrored(agent, relay
         await write(agent, one, "a")
         monkeypatch.setenv("SENSE_MEMORY_RELAYS", f"{one},{two}")
 
-        assert (await agent.run("sync_relays.py")).code == 0
+        assert (await agent.start("sync_relays.py")).code == 0
 
         assert await held(agent, two) == {"a": "v"}
 

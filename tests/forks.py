@@ -1,0 +1,104 @@
+"""Plays programs as forks of itself, so that imports, and the making of all commands, are paid for once.
+
+An order is a JSON line on stdin: what would follow `python`, the environment, the folder, and the files that
+are to be stdin, stdout and stderr. The answer is a line with the exit code. What is played is a process of its
+own with all that belongs to one, but for the start of an interpreter: what that does is tested elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+import rich.console
+import rich.progress
+import rich.table
+import typer
+
+import sense_memory
+from sense_memory.interfaces.cli import app
+
+
+assert rich.console
+assert rich.progress
+assert rich.table
+for module in pkgutil.walk_packages(sense_memory.__path__, "sense_memory."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+typer.main.get_command = functools.cache(typer.main.get_command)
+typer.main.get_command(app)
+
+
+def dress(order) -> None:
+    """Streams, environment and folder as ordered, and what an interpreter makes of them when it starts."""
+    for number, path in enumerate(order["streams"]):
+        opened = os.open(path, os.O_RDWR | os.O_NOCTTY)
+        os.dup2(opened, number)
+        os.close(opened)
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["folder"])
+    time.tzset()
+    tempfile.tempdir = None
+    encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, buffer, encoding, errors, "\n", closefd=False)  # noqa: SIM115
+        for number, mode, buffer, errors in (
+            (0, "r", -1, "strict"),
+            (1, "w", 1 if os.isatty(1) else -1, "strict"),
+            (2, "w", 1, "backslashreplace"),
+        )
+    )
+
+
+def run(arguments) -> None:
+    """As `python` runs a module, a text or a file."""
+    match arguments:
+        case ["-m", module, *rest]:
+            sys.argv = [module, *rest]
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case [path, *rest]:
+            sys.argv = [path, *rest]
+            runpy.run_path(path, run_name="__main__")
+
+
+def play(order) -> None:
+    """In the fork: never returns."""
+    code = 1
+    try:
+        dress(order)
+        run(order["arguments"])
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
+    except BaseException:
+        traceback.print_exc()
+    threading._shutdown()  # an interpreter waits for its threads
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        fork = os.fork()
+        if not fork:
+            play(json.loads(line))
+        _, status = os.waitpid(fork, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
