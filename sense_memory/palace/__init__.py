@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from sense_memory.palace.contradiction import Claims, Verdict, compare
     from sense_memory.palace.introspection import introspect
     from sense_memory.palace.lifecycle import current_relevance, current_state
+    from sense_memory.palace.meaning import Phrases
     from sense_memory.palace.tokens import estimated_tokens
 
 _HOMES = {
     "Claims": "contradiction",
     "Columns": "columns",
     "Compressed": "compression",
+    "Phrases": "meaning",
     "Verdict": "contradiction",
     "compare": "contradiction",
     "compress": "compression",
@@ -35,6 +37,7 @@ __all__ = [
     "Claims",
     "Columns",
     "Compressed",
+    "Phrases",
     "Verdict",
     "compare",
     "compress",

@@ -1,28 +1,47 @@
 """The memories of a palace at hand: by path, by bare key, by domain and facet, the most relevant first. Pure.
 
 What decay depends on is kept in columns, a place per memory, and changed one at a time; so a listing of
-thousands costs some vector operations, and a change costs microseconds.
+thousands costs some vector operations, and a change costs microseconds. A memory may be put as a way to
+read it: it is read when something of it is asked for but its name, because most who open a palace ask for
+a few of its memories only, and to make one takes time and two kilobytes.
 """
 
 from __future__ import annotations
 
+import gc
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from sense_memory.limits import FADING_FROM
-from sense_memory.palace.columns import STATES, relevances_at, row, states_at
+from sense_memory.limits import APPLY_BATCH_COUNT, FADING_FROM
+from sense_memory.palace.columns import STATES, Columns, relevances_at, row, states_at
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from sense_memory.models import PersonaMemory, State
 
 _FIRST_PLACES = 1_024
+_AGES = 3  # rows of the table that decay depends on; those of `Tally` follow
+
+
+class Tally(NamedTuple):
+    """How much of something the memories have together.
+
+    Attributes:
+        connections: from both ends of a connection, if both name each other.
+        superseded: memories that another replaced.
+        conflicts: memories that lost a concurrent edit and were kept.
+    """
+
+    connections: int
+    superseded: int
+    conflicts: int
 
 
 class _Selection:
@@ -57,11 +76,12 @@ class Catalog:
     """Memories that come and go."""
 
     def __init__(self) -> None:
-        self._memories: list[PersonaMemory | None] = []  # as written
+        self._memories: list[PersonaMemory | None] = []  # as written, as far as they were read
+        self._unread: dict[int, Callable[[], PersonaMemory]] = {}  # how to read the others
         self._shown: dict[int, PersonaMemory] = {}  # where the state has changed since
         self._places: dict[str, int] = {}  # by path
         self._free: list[int] = []
-        self._table = np.zeros((3, _FIRST_PLACES))
+        self._table = np.zeros((_AGES + len(Tally._fields), _FIRST_PLACES))
         self._tree: dict[str, dict[str, dict[str, int]]] = {}  # by domain, facet and path
         self._by_key: dict[str, dict[str, None]] = {}
         self._selections: dict[tuple[str | None, str | None], _Selection] = {}
@@ -70,6 +90,7 @@ class Catalog:
         return len(self._places)
 
     def __iter__(self) -> Iterator[PersonaMemory]:
+        self._read(self._places.values())
         return (memory for memory in self._memories if memory is not None)
 
     def __contains__(self, path: str) -> bool:
@@ -78,7 +99,17 @@ class Catalog:
     def get(self, path: str) -> PersonaMemory | None:
         """The memory at a path (`domain/facet/key`) as it was written."""
         place = self._places.get(path)
-        return None if place is None else self._memories[place]
+        return None if place is None else self._at(place)
+
+    def paths(self) -> list[str]:
+        """The paths of all memories."""
+        return list(self._places)
+
+    def all_of(self, paths: Iterable[str]) -> list[PersonaMemory]:
+        """The memories at some paths as they were written; what is not there is left out."""
+        places = [place for path in paths if (place := self._places.get(path)) is not None]
+        self._read(places)
+        return [memory for place in places if (memory := self._memories[place]) is not None]
 
     def named(self, key: str) -> list[str]:
         """The paths of all memories with a bare key, sorted."""
@@ -86,18 +117,25 @@ class Catalog:
 
     def put(self, memory: PersonaMemory) -> None:
         """Add a memory, or replace the one at its path."""
-        path = memory.path
-        place = self._places.get(path)
-        if place is None:
-            place = self._free.pop() if self._free else self._new_place()
-            self._places[path] = place
-            self._tree.setdefault(memory.domain, {}).setdefault(memory.facet, {})[path] = place
-            self._by_key.setdefault(memory.key, {})[path] = None
-            for selection in self._selections_with(memory):
-                selection.add(path, place)
+        place = self._placed(memory.path, memory.domain, memory.facet, memory.key)
         self._memories[place] = memory
-        self._shown.pop(place, None)
-        self._table[:, place] = row(memory)
+        self._table[:, place] = _numbers(memory)
+
+    def put_unread(self, domain: str, facet: str, key: str, read: Callable[[], PersonaMemory]) -> str:
+        """As `put`, of a memory that is read when somebody asks for it.
+
+        Args:
+            domain: its domain.
+            facet: its facet.
+            key: its key.
+            read: gives the memory, with these names; it is called at most once, and must not fail.
+
+        Returns:
+            Its path.
+        """
+        path = f"{domain}/{facet}/{key}"
+        self._unread[self._placed(path, domain, facet, key)] = read
+        return path
 
     def expect_many(self) -> None:
         """Many will come or go: listings are ordered anew afterwards, instead of each time."""
@@ -106,13 +144,14 @@ class Catalog:
     def drop(self, path: str) -> None:
         """Remove a memory; one that is not there is no error."""
         place = self._places.pop(path, None)
-        memory = None if place is None else self._memories[place]
+        memory = None if place is None else self._at(place)
         if place is None or memory is None:
             return
         self._memories[place] = None
+        self._table[:, place] = 0
         self._shown.pop(place, None)
         self._free.append(place)
-        for selection in self._selections_with(memory):
+        for selection in self._selections_with(memory.domain, memory.facet):
             selection.remove(path)
         facets = self._tree[memory.domain]
         del facets[memory.facet][path], self._by_key[memory.key][path]
@@ -162,7 +201,8 @@ class Catalog:
             include_forgotten: forgotten and dissolved ones too.
         """
         places = self._selected(domain, facet)
-        relevances = relevances_at(now, self._table[:, places])
+        self._read(places.tolist())
+        relevances = relevances_at(now, self._table[:_AGES, places])
         if not include_forgotten:
             alive = relevances >= FADING_FROM
             places, relevances = places[alive], relevances[alive]
@@ -175,9 +215,42 @@ class Catalog:
 
     def census(self, now: float) -> dict[State, int]:
         """How many memories are in each state at a time, the liveliest first."""
-        states = states_at(relevances_at(now, self._table[:, self._selected(None, None)]))
+        places = np.fromiter(self._places.values(), np.intp, len(self._places))
+        self._read(self._places.values())
+        states = states_at(relevances_at(now, self._table[:_AGES, places]))
         counts = np.bincount(states, minlength=len(STATES)).tolist()
         return dict(reversed(list(zip(STATES, counts, strict=True))))
+
+    def tally(self) -> Tally:
+        """What all memories have together."""
+        self._read(self._places.values())
+        return Tally(*self._table[_AGES:].sum(axis=1).astype(np.int64).tolist())
+
+    def columns(self) -> Columns:
+        """What the decay of all memories depends on, in the order in which they come: a copy."""
+        self._read(self._places.values())
+        places = [place for place, memory in enumerate(self._memories) if memory is not None]
+        return Columns(*self._table[:_AGES, places])
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────
+
+    def _at(self, place: int) -> PersonaMemory | None:
+        """The memory at a place, read by now; None where there is none."""
+        if place in self._unread:
+            self._read((place,))
+        return self._memories[place]
+
+    def _read(self, places: Iterable[int]) -> None:
+        """Read those of some places that nobody has read yet."""
+        unread = [place for place in places if place in self._unread] if self._unread else []
+        if not unread:
+            return
+        with collector_resting(len(unread)):
+            memories = [self._unread[place]() for place in unread]
+        for place, memory in zip(unread, memories, strict=True):
+            self._memories[place] = memory
+            del self._unread[place]
+        self._table[:, unread] = np.array([_numbers(memory) for memory in memories]).T
 
     def _in_state(self, place: int, state: State) -> PersonaMemory:
         memory = self._memories[place]
@@ -203,12 +276,28 @@ class Catalog:
             self._selections[wanted] = _Selection(item for shelf in shelves for item in shelf.items())
         return self._selections[wanted].places
 
-    def _selections_with(self, memory: PersonaMemory) -> Iterator[_Selection]:
+    def _selections_with(self, domain: str, facet: str) -> Iterator[_Selection]:
         """The selections made so far to which a memory belongs."""
-        for domain in (memory.domain, None):
-            for facet in (memory.facet, None):
-                if (selection := self._selections.get((domain, facet))) is not None:
+        if self._selections:
+            for wanted in ((domain, facet), (domain, None), (None, facet), (None, None)):
+                if (selection := self._selections.get(wanted)) is not None:
                     yield selection
+
+    def _placed(self, path: str, domain: str, facet: str, key: str) -> int:
+        """The place of a memory, perhaps a new one; whatever was there is not any more."""
+        place = self._places.get(path)
+        if place is None:
+            place = self._free.pop() if self._free else self._new_place()
+            self._places[path] = place
+            self._tree.setdefault(domain, {}).setdefault(facet, {})[path] = place
+            self._by_key.setdefault(key, {})[path] = None
+            for selection in self._selections_with(domain, facet):
+                selection.add(path, place)
+        else:
+            self._memories[place] = None
+            self._unread.pop(place, None)
+            self._shown.pop(place, None)
+        return place
 
     def _new_place(self) -> int:
         place = len(self._memories)
@@ -216,3 +305,26 @@ class Catalog:
         if place == self._table.shape[1]:
             self._table = np.concatenate((self._table, np.zeros_like(self._table)), axis=1)
         return place
+
+
+def _numbers(memory: PersonaMemory) -> tuple[float, ...]:
+    """A memory's column of the table."""
+    return (
+        *row(memory),
+        len(memory.connections),
+        memory.superseded_by is not None,
+        memory.conflict_of is not None,
+    )
+
+
+@contextmanager
+def collector_resting(count: int) -> Iterator[None]:
+    """Make so many objects that stay without the garbage collector going through them again and again."""
+    rests = count >= APPLY_BATCH_COUNT and gc.isenabled()
+    if rests:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if rests:
+            gc.enable()

@@ -13,7 +13,7 @@ import math
 import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, combinations, islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -124,14 +124,14 @@ class _Themes:
     cut: int
 
     @classmethod
-    def of(cls, memories: Sequence[PersonaMemory]) -> _Themes:
-        spelled = [memory.themes for memory in memories]
+    def of(cls, spelled: Sequence[Sequence[str]]) -> _Themes:
+        """Of the themes of each memory, as they were written."""
         texts = {theme: folded(theme) for theme in set(chain.from_iterable(spelled))}
         numbers = {text: number for number, text in enumerate(sorted(set(texts.values())))}
         of_themes = {theme: numbers[text] if text else -1 for theme, text in texts.items()}
         flat = np.fromiter(map(of_themes.__getitem__, chain.from_iterable(spelled)), np.int64)
         lengths = np.fromiter(map(len, spelled), np.int64, len(spelled))
-        owners = np.repeat(np.arange(len(memories)), lengths)[flat >= 0]
+        owners = np.repeat(np.arange(len(spelled)), lengths)[flat >= 0]
         total = max(1, len(numbers))
         owners, flat = np.divmod(np.unique(owners * total + flat[flat >= 0]), total)
         counts = np.bincount(flat, minlength=total)
@@ -140,10 +140,10 @@ class _Themes:
         owners, flat = owners[order], flat[order]
         columns = np.arange(len(owners)) - np.searchsorted(owners, owners)
         fits = columns < THEMES_PAIRED_COUNT
-        table = np.full((len(memories), THEMES_PAIRED_COUNT), -1, dtype=np.int64)
+        table = np.full((len(spelled), THEMES_PAIRED_COUNT), -1, dtype=np.int64)
         table[owners[fits], columns[fits]] = flat[fits]
         cut = np.count_nonzero(columns == THEMES_PAIRED_COUNT)
-        return cls(table, np.log1p(len(memories) / np.maximum(counts, 1)), int(cut))
+        return cls(table, np.log1p(len(spelled) / np.maximum(counts, 1)), int(cut))
 
     def bounded(self) -> list[str]:
         """What was left out, in words."""
@@ -153,11 +153,16 @@ class _Themes:
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Every two themes of every memory, as one number, and the memory's number."""
         codes, members = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for one, other in combinations(range(THEMES_PAIRED_COUNT), 2):
+        for other in range(1, THEMES_PAIRED_COUNT):
             rows = np.flatnonzero(self.table[:, other] >= 0)
-            two = np.sort(self.table[rows][:, (one, other)], axis=1)
-            codes.append(two[:, 0] * len(self.weights) + two[:, 1])
-            members.append(rows)
+            table = self.table[rows]
+            for one in range(other if len(rows) else 0):
+                low, high = (
+                    np.minimum(table[:, one], table[:, other]),
+                    np.maximum(table[:, one], table[:, other]),
+                )
+                codes.append(low * len(self.weights) + high)
+                members.append(rows)
         return np.concatenate(codes), np.concatenate(members)
 
     def shared(self, firsts: NDArray[np.int64], seconds: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -189,12 +194,17 @@ class _Candidates:
     ) -> None:
         by_path = np.array(sorted(range(len(memories)), key=links.paths.__getitem__), dtype=np.int64)
         by_relevance = by_path[np.argsort(-relevances[by_path], kind="stable")]
-        self._places: list[int] = by_relevance[relevances[by_relevance] >= FADING_FROM].tolist()
-        self._of_places = {place: number for number, place in enumerate(self._places)}
+        chosen = by_relevance[relevances[by_relevance] >= FADING_FROM]
+        self._places: list[int] = chosen.tolist()
+        self._of_places = np.full(len(memories), -1, dtype=np.int64)
+        self._of_places[chosen] = np.arange(len(chosen))
         self._links = links
-        self._memories = [memories[place] for place in self._places]
-        self._count = max(1, len(self._memories))
-        self.themes = _Themes.of(self._memories)
+        self._memories = memories
+        self._count = max(1, len(chosen))
+        # Visited as they lie in memory, not by relevance: that takes a fraction of the time.
+        spelled = [memories[place].themes for place in np.sort(chosen).tolist()]
+        themes = _Themes.of(spelled)
+        self.themes = _Themes(themes.table[np.argsort(np.argsort(chosen))], themes.weights, themes.cut)
 
     def alike(self, bounded: list[str]) -> NDArray[np.int64]:
         """Pairs that share two themes and are not settled, those of small groups first."""
@@ -235,7 +245,7 @@ class _Candidates:
 
     def suggestion(self, scored: _Scored, similar: dict[int, float]) -> Suggestion:
         """What to tell about a scored pair."""
-        one, other = self._memories[scored.first], self._memories[scored.second]
+        one, other = self._memory(scored.first), self._memory(scored.second)
         words = {folded(theme): theme for theme in reversed(one.themes)}
         theirs = {folded(theme) for theme in other.themes}
         shared = sorted(text for text in words if text and text in theirs)
@@ -270,27 +280,25 @@ class _Candidates:
     @cached_property
     def _settled(self) -> NDArray[np.int64]:
         """Pairs that are not to be suggested."""
-        found = set()
-        for links in (self._links.connected, self._links.opposed, self._links.dismissed):
-            for place, meant in links.items():
-                number = self._of_places.get(place)
-                if number is None:
-                    continue
-                for other in map(self._of_places.get, meant):
-                    if other is not None:
-                        found.add(min(number, other) * self._count + max(number, other))
-        return np.fromiter(found, np.int64)
+        owners, others = (self._of_places[places] for places in self._links.settled())
+        there = (owners >= 0) & (others >= 0)
+        first, second = np.minimum(owners, others)[there], np.maximum(owners, others)[there]
+        pairs: NDArray[np.int64] = first * self._count + second
+        return pairs
 
     def _ranked(self, first: int, second: int, score: float) -> _Scored:
-        apart = self._memories[first].domain != self._memories[second].domain
+        apart = self._memory(first).domain != self._memory(second).domain
         (path, one), (other_path, other) = sorted(
             (self._links.paths[self._places[number]], number) for number in (first, second)
         )
         return _Scored(-score, apart, path, other_path, one, other)
 
+    def _memory(self, number: int) -> PersonaMemory:
+        return self._memories[self._places[number]]
+
     def _number_of(self, path: str) -> int:
         place = self._links.place(path)
-        return -1 if place is None else self._of_places.get(place, -1)
+        return -1 if place is None else int(self._of_places[place])
 
 
 def _joined(groups: Iterable[NDArray[np.int64]], count: int, bounded: list[str]) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -24,16 +24,17 @@ from sense_memory.limits import (
     SUGGESTED_PAIRS_COUNT,
 )
 from sense_memory.models import IntrospectionReport, State, SuggestedContradiction
-from sense_memory.palace.columns import STATES, Columns, states_at
+from sense_memory.palace.columns import STATES
 from sense_memory.palace.connections import suggest
-from sense_memory.palace.links import Links
 from sense_memory.palace.report import Standing, changes, to_log
+from sense_memory.palace.survey import Survey
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sense_memory.models import PersonaMemory
+    from sense_memory.palace.columns import Columns
     from sense_memory.palace.contradiction import Verdict
 
 BELIEFS: Final = "beliefs"  # the spec's facets that age in their own ways
@@ -65,7 +66,7 @@ def introspect(
         all_verdicts: whether that search looked at everything.
         near: pairs (path, path, similarity) near in meaning; see `palace.connections.suggest`.
     """
-    palace = _Palace.of(tuple(memories), now, columns)
+    palace = Survey.of(tuple(memories), now, columns)
     bounded: dict[str, str] = {}
     loads = _loads(palace)
     found: dict[str, list[tuple[Any, str]]] = {
@@ -80,8 +81,9 @@ def introspect(
         "suggested_compressions": _compressions(loads),
     }
     pairs = ((one.path, other.path) for (one, other), _ in found["contradictions"])
-    standing = Standing.of(palace.links.paths, palace.states, now, pairs)
-    counts: dict[str, Any] = {state.value: standing.counts.get(state, 0) for state in STATES}
+    paths = [palace.links.paths[place] for place in palace.by_path.tolist()]
+    standing = Standing.of(paths, palace.states[palace.by_path], now, pairs)
+    counts: dict[str, Any] = {state.value: standing.counts[state] for state in STATES}
     lists: dict[str, Any] = {name: tuple(item for item, _ in items) for name, items in found.items()}
     report = IntrospectionReport(
         **counts,
@@ -90,57 +92,12 @@ def introspect(
         total_memories=len(palace.memories),
         reasons={name: tuple(reason for _, reason in items) for name, items in found.items()},
         bounded=bounded,
-        changes=None if previous is None else changes(previous, standing, palace.memories, palace.columns),
+        changes=None if previous is None else changes(previous, standing, *palace.in_order()),
     )
     return report.model_copy(update={"log": to_log(report, standing)})
 
 
-@dataclass(frozen=True, slots=True)
-class _Palace:
-    """Memories, and what is known of each by its place.
-
-    Attributes:
-        memories: all of them, in the order of their paths.
-        now: seconds since 1970.
-        columns: what their decay depends on.
-        relevances: current relevance.
-        states: current state.
-        links: which memories their links mean.
-    """
-
-    memories: tuple[PersonaMemory, ...]
-    now: float
-    columns: Columns
-    relevances: list[float]
-    states: list[State]
-    links: Links
-
-    @classmethod
-    def of(cls, memories: tuple[PersonaMemory, ...], now: float, columns: Columns | None) -> _Palace:
-        paths = [memory.path for memory in memories]
-        order = sorted(range(len(paths)), key=paths.__getitem__)
-        memories = tuple([memories[place] for place in order])
-        if columns is None:
-            columns = Columns.of(memories)
-        else:
-            columns = Columns(columns.last_accessed[order], columns.rates[order], columns.factors[order])
-        values = columns.relevances(now)
-        states = [STATES[number] for number in states_at(values).tolist()]
-        links = Links(memories, [paths[place] for place in order])
-        return cls(memories, now, columns, values.tolist(), states, links)
-
-    def places(self, *states: State) -> list[int]:
-        """The places of the memories in these states, in order."""
-        wanted = frozenset(states)
-        return [place for place, state in enumerate(self.states) if state in wanted]
-
-    def ranked(self, found: dict[int, str]) -> list[tuple[PersonaMemory, str]]:
-        """Memories by place, in order, and why they are listed; the most relevant first."""
-        order = sorted(found, key=lambda place: -self.relevances[place])
-        return [(self.memories[place], found[place]) for place in order]
-
-
-def _contradictions(palace: _Palace) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
+def _contradictions(palace: Survey) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
     """Pairs of which one names the other as contradicting or superseding it; the newest first.
 
     In a pair the memory that is contradicted or superseded stands first, of two that name each other the
@@ -161,40 +118,39 @@ def _contradictions(palace: _Palace) -> list[tuple[tuple[PersonaMemory, PersonaM
     return sorted(found, key=lambda item: (-item[0][1].created_at, item[0][0].path, item[0][1].path))
 
 
-def _conflicts(palace: _Palace) -> list[tuple[PersonaMemory, str]]:
+def _conflicts(palace: Survey) -> list[tuple[PersonaMemory, str]]:
     """Memories that lost a concurrent edit and were kept beside the one that won."""
     return palace.ranked(
         {
             place: f"an edit of {memory.conflict_of} on another device came at the same time"
-            for place, memory in enumerate(palace.memories)
-            if memory.conflict_of is not None
+            for place in palace.links.dismissed
+            if (memory := palace.memories[place]).conflict_of is not None
         }
     )
 
 
-def _stale_beliefs(palace: _Palace) -> list[tuple[PersonaMemory, str]]:
+def _stale_beliefs(palace: Survey) -> list[tuple[PersonaMemory, str]]:
     """Beliefs, fading or forgotten, whose confidence is below 0.5: held weakly, and hardly used."""
     return palace.ranked(
         {
             place: f"confidence {memory.confidence:.2g}, relevance {palace.relevances[place]:.2f}"
-            for place in palace.places(State.FADING, State.FORGOTTEN)
-            if (memory := palace.memories[place]).facet == BELIEFS and memory.confidence < LOW_CONFIDENCE
+            for place in palace.places(State.FADING, State.FORGOTTEN, facets=(BELIEFS,))
+            if (memory := palace.memories[place]).confidence < LOW_CONFIDENCE
         }
     )
 
 
-def _orphaned(palace: _Palace) -> list[tuple[PersonaMemory, str]]:
+def _orphaned(palace: Survey) -> list[tuple[PersonaMemory, str]]:
     """Active and fading memories without a connection to or from a memory that is there."""
-    connected: set[int] = set()
-    for place, others in palace.links.connected.items():
-        if others:
-            connected |= {place, *others}
+    connected = np.zeros(len(palace.memories), np.bool_)
+    for places in palace.links.connected:
+        connected[places] = True
     missing = "its connections lead to no memory that is there"
     return palace.ranked(
         {
-            place: missing if place in palace.links.connected else "no connections"
+            place: missing if palace.memories[place].connections else "no connections"
             for place in palace.places(State.ACTIVE, State.FADING)
-            if place not in connected
+            if not connected[place]
         }
     )
 
@@ -229,17 +185,17 @@ def _compressions(loads: _Loads) -> list[tuple[str, str]]:
     return found
 
 
-def _loads(palace: _Palace) -> _Loads:
+def _loads(palace: Survey) -> _Loads:
     """How many active memories each facet of each domain holds, and how many characters they have."""
-    found: dict[tuple[str, str], tuple[int, int]] = {}
-    for place in palace.places(State.ACTIVE):
-        memory = palace.memories[place]
-        count, length = found.get((memory.domain, memory.facet), (0, 0))
-        found[memory.domain, memory.facet] = count + 1, length + len(memory.key) + len(memory.value)
-    return found
+    active = palace.places(State.ACTIVE)
+    shelf_of, count = palace.shelf_of[active], len(palace.shelves)
+    counts = np.bincount(shelf_of, minlength=count).tolist()
+    sizes = np.bincount(shelf_of, palace.sizes[active], minlength=count).astype(np.int64).tolist()
+    loads = zip(palace.shelves, zip(counts, sizes, strict=True), strict=True)
+    return {shelf: load for shelf, load in loads if load[0]}
 
 
-def _revisions(palace: _Palace) -> list[tuple[PersonaMemory, str]]:
+def _revisions(palace: Survey) -> list[tuple[PersonaMemory, str]]:
     """Memories that may need updating; each with every reason that holds.
 
     * a belief, active or fading, with a confidence below 0.5;
@@ -248,30 +204,31 @@ def _revisions(palace: _Palace) -> list[tuple[PersonaMemory, str]]:
     * an active decision that names its own end ("until 2026-05-01") in the past.
     """
     today = str(np.datetime64(int(palace.now), "s").astype("datetime64[D]"))
+    ageing = palace.places(State.ACTIVE, State.FADING, facets=_AGEING)
+    alive = {STATES.index(State.ACTIVE), STATES.index(State.FADING)}
     found = {}
-    for place in palace.places(State.ACTIVE, State.FADING):
-        if palace.memories[place].facet in _AGEING or place in palace.links.opposed:
-            reasons = _reasons(palace, place, today)
-            if reasons:
-                found[place] = "; ".join(reasons)
+    for place in dict.fromkeys(chain(ageing, palace.links.opposed)):
+        if palace.states[place] in alive and (reasons := _reasons(palace, place, today)):
+            found[place] = "; ".join(reasons)
     return palace.ranked(found)
 
 
-def _reasons(palace: _Palace, place: int, today: str) -> list[str]:
+def _reasons(palace: Survey, place: int, today: str) -> list[str]:
     memory = palace.memories[place]
     reasons = []
-    is_active = palace.states[place] is State.ACTIVE
+    is_active = palace.state(place) is State.ACTIVE
     if memory.facet == BELIEFS and memory.confidence < LOW_CONFIDENCE:
         reasons.append(f"confidence {memory.confidence:.2g}")
     if is_active and memory.contradicts and memory.superseded_by is None:
         others = palace.links.opposed[place]
         if others:
-            reasons.append(f"still active, though {palace.links.paths[min(others)]} contradicts it")
+            path = min(palace.links.paths[other] for other in others)
+            reasons.append(f"still active, though {path} contradicts it")
     if is_active and memory.facet == BELIEFS:
         age = (palace.now - memory.last_reinforced) / (memory.halflife_days * DAY_SECONDS)
         if age >= REVISION_HALFLIVES_COUNT:
             reasons.append(f"not reinforced for {int(age)} half-lives")
-    if is_active and memory.facet == DECISIONS:
+    if is_active and memory.facet == DECISIONS and memory.value.count("-") > 1:  # most name no date
         ended = [date for date in _UNTIL.findall(memory.value) if date < today]
         if ended:
             reasons.append(f"its date, {max(ended)}, has passed")
@@ -279,7 +236,7 @@ def _reasons(palace: _Palace, place: int, today: str) -> list[str]:
 
 
 def _connections(
-    palace: _Palace, near: Iterable[tuple[str, str, float]], bounded: dict[str, str]
+    palace: Survey, near: Iterable[tuple[str, str, float]], bounded: dict[str, str]
 ) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
     """Pairs, active or fading, that share two or more themes and are not connected; the best first."""
     found = suggest(palace.memories, palace.relevances, links=palace.links, near=near)
@@ -289,7 +246,7 @@ def _connections(
 
 
 def _suspected(
-    palace: _Palace, verdicts: Iterable[Verdict] | None, bounded: dict[str, str], *, is_whole: bool
+    palace: Survey, verdicts: Iterable[Verdict] | None, bounded: dict[str, str], *, is_whole: bool
 ) -> list[tuple[SuggestedContradiction, str]]:
     """Pairs that seem to contradict each other, are there, not dissolved, and not linked as such."""
     if verdicts is None:
@@ -302,7 +259,7 @@ def _suspected(
             old is None
             or new is None
             or old == new
-            or State.DISSOLVED in (palace.states[old], palace.states[new])
+            or State.DISSOLVED in (palace.state(old), palace.state(new))
         ):
             continue
         opposed = palace.links.opposed

@@ -234,6 +234,7 @@ def _stems(text: str) -> frozenset[str]:
 
 
 _OPPOSITES: Final = _opposites()
+_OPPOSING: Final = frozenset(_OPPOSITES)
 _POLARITY: Final = dict.fromkeys(_stems(_POSITIVE), 1) | dict.fromkeys(_stems(_NEGATIVE), -1)
 _GROUPS: Final = tuple(_stems(line) for line in _RIVALS.strip().splitlines())
 _BY_RIVAL: Final = {
@@ -244,21 +245,23 @@ WIDE_PLACES: Final = _stems(_WIDE_PLACES)
 STATUS: Final = {word: name for name, text in _STATUSES.items() for word in text.split()}
 _APART_PAIRS: Final = frozenset(frozenset(pair.split()) for pair in _APART.replace("\n", "").split("|"))
 _PREFIXES: Final = ("un", "non", "dis")
-_NONE: Final[frozenset[str]] = frozenset()
 
 
 def opposites(old: frozenset[str], new: frozenset[str]) -> list[tuple[str, str]]:
     """The pairs of antonyms between two sets of stems, sorted; `un-`, `non-` and `dis-` make antonyms too."""
-    found = [(one, other) for one in old for other in new & _OPPOSITES.get(one, _NONE)]
-    found += [(word, base) for word in old if (base := _without_prefix(word)) in new]
-    found += [(base, word) for word in new if (base := _without_prefix(word)) in old]
-    return sorted(found)
+    found: list[tuple[str, str]] = []
+    if not _OPPOSING.isdisjoint(old):
+        found += [(one, other) for one in old & _OPPOSING for other in new & _OPPOSITES[one]]
+    for words, others, ours_first in ((old, new, True), (new, old, False)):
+        for word in words:
+            if word.startswith(_PREFIXES) and (base := _bare(word)) in others:
+                found.append((word, base) if ours_first else (base, word))
+    found.sort()
+    return found
 
 
-def _without_prefix(word: str) -> str:
-    """`stable` of `unstable`; nothing of a word without such a prefix."""
-    if not word.startswith(_PREFIXES):
-        return ""
+def _bare(word: str) -> str:
+    """`stable` of `unstable`; nothing where too little would be left."""
     base = word[2 if word[0] == "u" else 3 :].lstrip("-")
     return base if len(base) > 3 else ""
 

@@ -9,10 +9,10 @@ memory as it is today; what can not be told so is counted in words, never guesse
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import orjson
 
 from sense_memory.limits import LOG_CHANGE_BYTES, LOG_LIST_BYTES, LOG_PAIRS_BYTES, LOG_STANDING_BYTES
@@ -22,6 +22,8 @@ from sense_memory.palace.columns import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from sense_memory.models import IntrospectionReport
     from sense_memory.palace.columns import Columns
@@ -66,18 +68,20 @@ class Standing:
 
     @classmethod
     def of(
-        cls, paths: Sequence[str], states: Sequence[State], now: float, pairs: Iterable[tuple[str, str]]
+        cls, paths: Sequence[str], states: NDArray[np.int8], now: float, pairs: Iterable[tuple[str, str]]
     ) -> Standing:
-        """How a palace stands, with everybody listed; `paths` are sorted."""
-        listed = dict(zip(paths, states, strict=True))
+        """How a palace stands, with everybody listed; `paths` are sorted, states indices into `STATES`."""
+        listed = dict(zip(paths, map(STATES.__getitem__, states.tolist()), strict=True))
+        counts = dict(zip(STATES, np.bincount(states, minlength=len(STATES)).tolist(), strict=True))
         ordered = frozenset((min(pair), max(pair)) for pair in pairs)
-        return cls(now, Counter(states), listed, frozenset(State), ordered, _digest(listed))
+        return cls(now, counts, listed, frozenset(State), ordered, _digest(listed))
 
     def compact(self) -> dict[str, Any]:
         """As plain values for a log: as many states as fit, and the pairs if they fit."""
         groups: dict[State, dict[str, list[str]]] = {state: {} for state in STATES}
-        for path, state in self.listed.items():
-            if self.counts[state] <= LOG_STANDING_BYTES // _LEAST_BYTES:
+        few = [state for state in STATES if self.counts.get(state, 0) <= LOG_STANDING_BYTES // _LEAST_BYTES]
+        for path, state in self.listed.items() if few else ():
+            if state in few:
                 group, _, key = path.rpartition("/")
                 groups[state].setdefault(group, []).append(key)
         room, listed = LOG_STANDING_BYTES, {}
@@ -208,7 +212,7 @@ def _computed(memory: PersonaMemory, state: State, unlisted: list[State], then: 
 
 
 def _digest(listed: Mapping[str, State]) -> str:
-    lines = "\n".join([f"{path}\t{state}" for path, state in listed.items()])
+    lines = "\n".join(map("\t".join, listed.items()))
     return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 from sense_memory.errors import InvalidInput
 from sense_memory.keeping import Kept, made_of
 from sense_memory.limits import MAX_FOUND_COUNT
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from sense_memory.reader import Reader
 
 LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
+_LENGTH_BYTES: Final = 4
+_MARK_BYTES: Final = 8
 
 
 class PalaceSearch(Kept):
@@ -46,7 +50,7 @@ class PalaceSearch(Kept):
         clock: Callable[[], float],
         near: Callable[[str], Awaitable[Mapping[str, float]]] | None = None,
     ) -> None:
-        super().__init__("palace", made_of("palace", FORMAT, LANGUAGE), ledger, reader)
+        super().__init__("palace", made_of("palace", FORMAT, LANGUAGE, "behind events"), ledger, reader)
         self._persona, self._clock, self._near = persona, clock, near
         self._index: PalaceIndex | None = None
         self._turn = asyncio.Lock()
@@ -74,11 +78,19 @@ class PalaceSearch(Kept):
         """The index of the last time with what changed since, or a new one; it follows the palace from now on."""
         async with self._turn:
             if self._index is None:
-                index = _loaded(await self.saved())
-                self.unsaved = index.follow(catalog)
+                index, known = _loaded(await self.saved())
+                for path in known.keys() - set(catalog.paths()):
+                    index.drop(path)
+                self.unsaved = index.put_many(catalog.all_of(self._changed(known)))
                 self._index = index
                 self._persona.palace.follow(self)
         return self._index
+
+    def _changed(self, known: Mapping[str, str]) -> list[str]:
+        """The paths of memories that are not just what the event said from which the index knows them."""
+        palace = self._persona.palace
+        events = ((path, palace.plain.get(path)) for path in palace.catalog.paths())
+        return [path for path, ident in events if ident is None or known.get(path) != _mark(ident)]
 
     def put(self, memory: PersonaMemory) -> None:
         """A memory is new, or changed."""
@@ -95,8 +107,13 @@ class PalaceSearch(Kept):
         await self._persona.palace.refresh()
 
     def dumped(self) -> bytes:
-        """The index as bytes."""
-        return b"" if self._index is None else self._index.dump()
+        """The index as bytes, behind the events of which it knows the memories."""
+        if self._index is None:
+            return b""
+        palace = self._persona.palace
+        events = {path: _mark(palace.plain.get(path, b"")) for path in palace.catalog.paths()}
+        known = orjson.dumps(events)
+        return len(known).to_bytes(_LENGTH_BYTES, "big") + known + self._index.dump()
 
 
 def check(query: object, limit: object, relevance_floor: object) -> None:
@@ -113,10 +130,18 @@ def check(query: object, limit: object, relevance_floor: object) -> None:
         raise InvalidInput(f"relevance_floor must lie between 0 and 1, not {given.quoted(relevance_floor)}")
 
 
-def _loaded(saved: bytes | None) -> PalaceIndex:
+def _mark(event_id: bytes) -> str:
+    """Enough of an event's id to tell it from others at the same address: all of them are the owner's."""
+    return event_id[:_MARK_BYTES].hex()
+
+
+def _loaded(saved: bytes | None) -> tuple[PalaceIndex, dict[str, str]]:
+    """The index that was saved, and by path the event from which it knows each memory; empty: from several."""
     if saved:
         try:
-            return PalaceIndex.load(saved)
-        except (ValueError, KeyError, TypeError, IndexError):  # a cache: it is made anew
+            end = _LENGTH_BYTES + int.from_bytes(saved[:_LENGTH_BYTES], "big")
+            known = {str(path): ident for path, ident in orjson.loads(saved[_LENGTH_BYTES:end]).items()}
+            return PalaceIndex.load(saved[end:]), known
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):  # a cache: it is made anew
             pass
-    return PalaceIndex(LANGUAGE)
+    return PalaceIndex(LANGUAGE), {}

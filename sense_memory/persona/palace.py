@@ -8,9 +8,9 @@ between. Accesses are noted here at once, in the ledger every few seconds, and t
 from __future__ import annotations
 
 import asyncio
-import gc
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
@@ -18,7 +18,7 @@ from sense_memory.errors import LedgerError
 from sense_memory.ledger import Role
 from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT
 from sense_memory.nostr import address
-from sense_memory.palace.catalog import Catalog
+from sense_memory.palace.catalog import Catalog, collector_resting
 from sense_memory.palace.lifecycle import revived
 from sense_memory.palace.merging import joined, merge, sibling
 from sense_memory.palace.version import fields_of, memory_of, version_of
@@ -26,7 +26,7 @@ from sense_memory.persona.edit import Standing, record_of, sum_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sense_memory.envelope import Record
     from sense_memory.ledger import Basis, Ledger
@@ -60,11 +60,13 @@ class Palace:
 
     Attributes:
         catalog: all of them, as of the last `refresh`.
+        plain: those that are just what one event says, neither merged nor accessed since: its id by path.
     """
 
     def __init__(self, ledger: Ledger, reader: Reader, writer: Writer, clock: Callable[[], float]) -> None:
         self._ledger, self._reader, self._writer, self._clock = ledger, reader, writer, clock
         self.catalog = Catalog()
+        self.plain: dict[str, bytes] = {}
         self._followers: list[Follower] = []
         self._paths: dict[str, str] = {}  # by slot
         self._accesses: dict[str, tuple[float, int]] = {}  # by slot, as the ledger has them
@@ -110,7 +112,7 @@ class Palace:
         gone = set(self._paths) if changed is None else changed & self._paths.keys()
         if len(heads) + len(gone) >= APPLY_BATCH_COUNT:
             self.catalog.expect_many()
-        with _collector_resting(len(heads)):
+        with collector_resting(len(heads)):
             await self._open(heads, gone)
         for slot in gone:
             self._drop(slot)
@@ -120,16 +122,21 @@ class Palace:
         """Put what some heads (slot, seq) hold into the catalog; their slots are not gone."""
         forked = frozenset(self._ledger.edits.forked())
         for opened, record in await self._reader.opened(heads):
-            if record.type is RecordType.PERSONA:
-                slot = address.d_tag(record.path)
-                if slot in forked:
-                    memory = (await self.standing(slot)).memory
-                else:
-                    memory = memory_of(record.fields, opened.id.hex(), opened.created_at)
-                    memory = self._accessed(slot, memory)
+            if record.type is not RecordType.PERSONA:
+                continue
+            slot = address.d_tag(record.path)
+            if slot in forked:
+                memory = (await self.standing(slot)).memory
                 if memory is not None:
                     gone.discard(slot)
                     self._put(slot, memory)
+                continue
+            gone.discard(slot)
+            read = partial(_read, record.fields, opened.id, opened.created_at)
+            if slot in self._accesses or slot in self._pending:
+                self._put(slot, self._accessed(slot, read()))
+            else:
+                self._put_plain(slot, record, opened.id, read)
 
     def _look_at_accesses(self, version: tuple[int, int], changed: Iterable[str]) -> set[str]:
         """Read again what the ledger has of accesses; the slots at which something else is true now."""
@@ -153,12 +160,25 @@ class Palace:
 
     def _put(self, slot: str, memory: PersonaMemory) -> None:
         self._paths[slot] = memory.path
+        self.plain.pop(memory.path, None)
         self.catalog.put(memory)
         for follower in self._followers:
             follower.put(memory)
 
+    def _put_plain(
+        self, slot: str, record: Record, event_id: bytes, read: Callable[[], PersonaMemory]
+    ) -> None:
+        """Put a memory that is what its event says; it is read when somebody asks for it."""
+        fields = record.fields
+        path = self.catalog.put_unread(fields["domain"], fields["facet"], fields["key"], read)
+        self._paths[slot] = path
+        self.plain[path] = event_id
+        for follower in self._followers:
+            follower.put(*self.catalog.all_of((path,)))
+
     def _drop(self, slot: str) -> None:
         path = self._paths.pop(slot)
+        self.plain.pop(path, None)
         self._pending.pop(slot, None)
         self.catalog.drop(path)
         for follower in self._followers:
@@ -279,14 +299,5 @@ class Palace:
             self._pending.pop(standing.slot, None)
 
 
-@contextmanager
-def _collector_resting(count: int) -> Iterator[None]:
-    """Make many objects that stay without the garbage collector going through them again and again."""
-    rests = count >= APPLY_BATCH_COUNT and gc.isenabled()
-    if rests:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if rests:
-            gc.enable()
+def _read(fields: Mapping[str, Any], event_id: bytes, created_at: int) -> PersonaMemory:
+    return memory_of(fields, event_id.hex(), created_at)

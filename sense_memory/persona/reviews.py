@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.models import IntrospectionReport
-    from sense_memory.palace.pruning import PruneStep
+    from sense_memory.palace.pruning import PrunePlan, PruneStep
     from sense_memory.palace.report import Standing as LastTime
     from sense_memory.persona.edit import Standing
     from sense_memory.persona.persona import Persona
@@ -89,21 +89,26 @@ class Reviews:
         domain, _ = given.selection(domain, None)
         if type(max_tokens) is not int:
             raise InvalidInput("max_tokens must be a whole number")
-        memories = list(await self._persona.desk.catalog())
-        return compress(memories, self._clock(), domain=domain, max_tokens=max_tokens, full=full).text
+        catalog = await self._persona.desk.catalog()
+        now = self._clock()
+        relevances = catalog.columns().relevances(now)
+        found = compress(
+            list(catalog), now, domain=domain, max_tokens=max_tokens, relevances=relevances, full=full
+        )
+        return found.text
 
     async def stats(self) -> dict[str, Any]:
         """Counts: all, by state, by domain and facet, linked, superseded."""
         catalog = await self._persona.desk.catalog()
-        sizes = catalog.sizes()
+        sizes, tally = catalog.sizes(), catalog.tally()
         return {
             "total": len(catalog),
             "states": {state.value: count for state, count in catalog.census(self._clock()).items()},
             "domains": {domain: sum(facets.values()) for domain, facets in sizes.items()},
             "facets": sizes,
-            "connections": sum(len(memory.connections) for memory in catalog) // 2,
-            "superseded": sum(memory.superseded_by is not None for memory in catalog),
-            "conflicts": sum(memory.conflict_of is not None for memory in catalog),
+            "connections": tally.connections // 2,
+            "superseded": tally.superseded,
+            "conflicts": tally.conflicts,
         }
 
     # ── Introspection ───────────────────────────────────────────────────────────────────
@@ -111,14 +116,23 @@ class Reviews:
     async def introspect(self) -> IntrospectionReport:
         """Look over everything, compare with the last time, and leave a log for the next."""
         catalog = await self._persona.desk.catalog()
-        memories = tuple(catalog)
+        memories, columns = tuple(catalog), catalog.columns()
         previous = await self._last_log()
         found = await asyncio.to_thread(pairs, memories, SUGGESTED_PAIRS_COUNT)
         verdicts = {(verdict.old, verdict.new): verdict for verdict in self._persona.suspicions()}
         verdicts |= {(verdict.old, verdict.new): verdict for verdict in found.verdicts}
+        near = await self._persona.alike()
         now = self._clock()
-        report = introspect(
-            memories, now, previous=previous, verdicts=verdicts.values(), all_verdicts=not found.bounded
+        # In a thread, so that whatever else this process does goes on: memories do not change, nor do copies.
+        report = await asyncio.to_thread(
+            introspect,
+            memories,
+            now,
+            columns=columns,
+            previous=previous,
+            verdicts=verdicts.values(),
+            near=near,
+            all_verdicts=not found.bounded,
         )
         await self._writer.write([envelope.introspection(int(now), report.to_log())], drafts=False)
         return report
@@ -141,8 +155,12 @@ class Reviews:
 
     async def planned(self) -> Pruned:
         """What pruning would do now."""
-        made = plan(await self._persona.desk.catalog(), self._clock())
+        made = await self._plan()
         return Pruned.of(PruneReport.dry(made), made.count)
+
+    async def _plan(self) -> PrunePlan:
+        catalog = await self._persona.desk.catalog()
+        return plan(catalog, self._clock(), columns=catalog.columns())
 
     async def prune(self, incomplete: Callable[[], Awaitable[Sequence[str]]]) -> Pruned:
         """Write what time has done to memories, and delete those that have been dissolved for 30 days.
@@ -152,10 +170,10 @@ class Reviews:
         """
         await self._persona.publish_accesses()
         missing: Sequence[str] = ()
-        due = plan(await self._persona.desk.catalog(), self._clock()).deletions
+        due = (await self._plan()).deletions
         if due or await self._strays():
             missing = await incomplete()
-        made = plan(await self._persona.desk.catalog(), self._clock())
+        made = await self._plan()
         refused: dict[str, str] = {}
         if missing:
             why = f"not every relay showed what it holds: {'; '.join(missing)}; sync, or leave these relays out by name"
