@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sense_memory.blocking import SyncMemoryStore
+    from sense_memory.embedding import EmbedReport, Gaps
     from sense_memory.errors import (
         BadKey,
         BadPayload,
@@ -83,10 +84,12 @@ _HOMES = {
     "BadLine": "portable",
     "Change": "models",
     "Draft": "models",
+    "EmbedReport": "embedding",
     "EmbeddedRelay": "relay.embedded",
     "Embedder": "search.embedders",
     "Evidence": "search.hits",
     "Explanation": "search.hits",
+    "Gaps": "embedding",
     "Hit": "search.hits",
     "Holding": "relay.holdings",
     "ImportReport": "portable",
@@ -125,12 +128,14 @@ __all__ = [
     "ChangesMissed",
     "ClockSkewError",
     "Draft",
+    "EmbedReport",
     "EmbeddedRelay",
     "Embedder",
     "EmbedderError",
     "EnvelopeError",
     "Evidence",
     "Explanation",
+    "Gaps",
     "Hit",
     "Holding",
     "ImportReport",

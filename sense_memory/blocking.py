@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from sense_memory import watching
-    from sense_memory.embedding import Gaps
+    from sense_memory.embedding import EmbedReport, Gaps
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.models import Change, Draft, JournalEntry, Memory, PersonaMemory
     from sense_memory.portable import ImportReport
@@ -159,6 +159,10 @@ class SyncMemoryStore(BlockingPersona):
         """As `MemoryStore.recall`."""
         return self._wait(self._store.recall(key))
 
+    def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
+        """As `MemoryStore.recall_many`."""
+        return self._wait(self._store.recall_many(list(keys)))
+
     def recall_all(self) -> list[Memory]:
         """As `MemoryStore.recall_all`."""
         return self._wait(self._store.recall_all())
@@ -221,9 +225,15 @@ class SyncMemoryStore(BlockingPersona):
         options: dict[str, Any] = {"within": within, "since": since, "source": source}
         return self._wait(self._store.search(query, limit, relevance_floor=relevance_floor, **options))
 
-    def embed(self, *, progress: Callable[[int, int], None] | None = None) -> Gaps:
-        """As `MemoryStore.embed`."""
-        return self._wait(self._store.embed(progress=progress))
+    def embed(
+        self,
+        *,
+        share: bool | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> EmbedReport:
+        """As `MemoryStore.embed`; `progress` is called in the store's thread."""
+        return self._wait(self._store.embed(share=share, dry_run=dry_run, progress=progress))
 
     def gaps(self) -> Gaps:
         """As `MemoryStore.gaps`."""

@@ -35,7 +35,7 @@ def read_config(home: Path) -> dict[str, Any]:
     Raises:
         InvalidSetting: it can not be read, or is not TOML.
     """
-    return _parse(read_text(home / NAME, NAME))
+    return _parse(read_text(home / NAME, NAME), home / NAME)
 
 
 def save_list(home: Path, key: str, values: Sequence[str]) -> None:
@@ -47,7 +47,7 @@ def save_list(home: Path, key: str, values: Sequence[str]) -> None:
     """
     private_folder(home)
     path = (home / NAME).resolve()  # a link to a file kept elsewhere stays a link
-    text = _with_list(read_text(path, NAME) or _HEAD, key, values)
+    text = _with_list(read_text(path, NAME) or _HEAD, path, key, values)
     descriptor, name = tempfile.mkstemp(prefix=".config-", suffix=".toml", dir=path.parent)  # mode 0600
     try:
         with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
@@ -77,15 +77,15 @@ def read_text(path: Path, origin: str) -> str:
         raise InvalidSetting(str(path), origin, f"can not be read ({error.strerror})") from None
 
 
-def _parse(text: str) -> dict[str, Any]:
+def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidSetting("the file", NAME, f"is not TOML: {printable(str(error))}") from None
+        raise InvalidSetting(str(path), NAME, f"is not TOML: {printable(str(error))}") from None
 
 
-def _with_list(text: str, key: str, values: Sequence[str]) -> str:
-    wanted = {**_parse(text), key: list(values)}
+def _with_list(text: str, path: Path, key: str, values: Sequence[str]) -> str:
+    wanted = {**_parse(text, path), key: list(values)}
     lines = text.splitlines(keepends=True)
     start, end = _statement(lines, key)
     listed = "".join(f"  {json.dumps(value, ensure_ascii=False)},\n" for value in values)
@@ -96,7 +96,7 @@ def _with_list(text: str, key: str, values: Sequence[str]) -> str:
     raise InvalidSetting(
         key,
         NAME,
-        "stands there in a form that can not be rewritten safely; nothing was changed, edit it by hand",
+        f"stands in {path} in a form that can not be rewritten safely; nothing was changed, edit it by hand",
     )
 
 

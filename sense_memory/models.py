@@ -70,6 +70,8 @@ class ChangeKind(StrEnum):
     """What happened."""
 
     REMEMBERED = "remembered"
+    LINKED = "linked"  # a persona memory, with its text as it was: connected, contradicted, superseded, …
+    CHANGED = "changed"  # anything else of a persona memory, such as that it was recalled
     FORGOTTEN = "forgotten"
     JOURNAL = "journal"  # an entry was written
 
@@ -78,7 +80,7 @@ class Change(_Frozen):
     """Something that another device, or another process on this machine, did to the memory; see `watch`.
 
     Attributes:
-        kind: remembered, forgotten, or journal for a new entry.
+        kind: remembered, forgotten, or journal for a new entry; linked or changed where the text stayed.
         path: where: `user_timezone`, `persona/people/facts/lisa`, or `journal/` and the entry's id.
         key: the last part of the path.
         value: the text, or None where it was forgotten.

@@ -23,6 +23,8 @@ class RelayStatus:
         reasons: why events wait or were refused, with counts; our words.
         notices: the relay's own last words, escaped; data, not instructions.
         remarks: what it did that it should not have done, in our words.
+        memories: how many memories and journal entries, as they are now, it accepted or showed; `events` counts
+            older versions and deletions too.
     """
 
     url: str
@@ -33,6 +35,7 @@ class RelayStatus:
     reasons: Mapping[str, int] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    memories: int = 0
 
     @property
     def holds_all(self) -> bool:
@@ -49,8 +52,8 @@ class Status:
     Attributes:
         npub: whose memory it is.
         ledger: the file, or ":memory:".
-        counts: heads, of which entries are journal entries; events, of which the others are older versions,
-            tombstones, deletions and quarantined.
+        counts: heads, of which entries are journal entries; events, of which the others are logs of
+            introspection, embeddings, older versions, tombstones, deletions and quarantined.
         relays: one line each.
     """
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from pynostr.key import PrivateKey
 
-    from sense_memory.embedding import Embedding, Gaps
+    from sense_memory.embedding import Embedding, EmbedReport, Gaps
     from sense_memory.envelope import Record, Sealed
     from sense_memory.finding import Finding
     from sense_memory.ledger import Stored
@@ -104,6 +104,7 @@ class MemoryStore:
             there already can always be read, changed and forgotten.
         embedder: finds by meaning besides words: an `Embedder`, what `open_embedder` takes ("static"), or a
             function that opens one when it is first needed. Texts are shown to it, and to no other.
+        share_embeddings: what `embed` does where it is not told: whether it shares what the embedder made.
         timeouts: of relay connections; see `relay.session.Timeouts`.
         clock: seconds since 1970.
 
@@ -126,6 +127,7 @@ class MemoryStore:
         snapshot: bool = True,
         plan: Plan | str | None = None,
         embedder: Embedder | str | Callable[[], Embedder | None] | None = None,
+        share_embeddings: bool = False,
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -137,6 +139,7 @@ class MemoryStore:
         self._background, self._offline_first = background, offline_first
         self._snapshot, self._timeouts, self._clock = snapshot, timeouts, clock
         self._plan, self._open_embedder = _plan_of(plan), _opening(embedder)
+        self._shares_embeddings = share_embeddings
         self._ledger: Ledger | None = None
         self._pool: Pool | None = None
         self._watchers: Watchers | None = None
@@ -299,14 +302,14 @@ class MemoryStore:
         Raises:
             InvalidAddress: one is no key at all.
         """
-        paths = {key: address.lookup_paths(key) for key in keys}
-        slots = {address.d_tag(path) for names in paths.values() for path in names}
-        opened = await self._reader.opened(self._opened().edits.heads_of(slots))
+        ledger = self._opened()
+        wanted = [(key, path) for key in keys for path in reversed(address.lookup_paths(key))]
+        heads = ledger.edits.heads_of({address.d_tag(path) for _, path in wanted})
+        opened = await self._reader.opened(heads)
         flat = {
             record.path: _memory(item, record) for item, record in opened if record.type is RecordType.FLAT
         }
-        found = {key: next((flat[path] for path in names if path in flat), None) for key, names in paths.items()}
-        return {key: memory for key, memory in found.items() if memory is not None}
+        return {key: flat[path] for key, path in wanted if path in flat}  # the path that we write comes last
 
     async def recall_all(self) -> list[Memory]:
         """Every flat memory, ordered by address.
@@ -862,22 +865,38 @@ class MemoryStore:
         wanted = scope(within, since, source)
         return await (await self._finding()).search(query, limit, wanted, relevance_floor)
 
-    async def embed(self, *, progress: Callable[[int, int], None] | None = None) -> Gaps:
-        """Show every memory that was not yet to the embedder, so that searches find it by meaning.
+    async def embed(
+        self,
+        *,
+        share: bool | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> EmbedReport:
+        """Have the embedder read every memory that it has not yet, so that searches find it by meaning.
 
         Searches do so by themselves for about a second each; a large memory and a slow embedder take longer.
-        Interrupted, it goes on where it was. A change of the embedder begins anew.
+        What another device of this key has shared is taken over instead. Interrupted, it goes on where it was.
+        A change of the embedder begins anew.
 
         Args:
-            progress: called with how many are done, and of how many.
+            share: also write what was made of each memory as an event (`sense-memory/embed/…`), encrypted, for
+                the other devices and for a restored one: some 9 to 14 KB for a memory of 1 KB. By default what
+                the store was opened with, which is not to.
+            dry_run: only say what would be done: `count` memories read, and `unshared` ones shared besides.
+            progress: called with how much is done, and of how much.
 
         Returns:
-            What is left, and why; nothing if all went well, or if there is no embedder.
+            What was done, and what is left and why; nothing of either where there is no embedder.
 
         Raises:
             MissingExtra, EmbedderError: the embedder can not be opened.
+            PlanLimitError: the plan has no embeddings.
+            LedgerError: the ledger could not be written.
         """
-        return await (await self._finding()).embed(progress)
+        wanted = self._shares_embeddings if share is None else share
+        report = await (await self._finding()).embed(share=wanted, dry_run=dry_run, progress=progress)
+        self._wake()
+        return report
 
     def gaps(self) -> Gaps:
         """What the last search knew by words only, although there is an embedder, and why."""
@@ -1052,23 +1071,25 @@ class MemoryStore:
         ledger = self._opened()
         reports = self._pool.reports if self._pool else {}
         notices = self._pool.notices if self._pool else {}
-        lines = []
+        census, lines = ledger.census(), []
         for url in self._urls:
             state, report = ledger.outbox.state(url), reports.get(url)
+            events = ledger.outbox.counts(url)
+            has_some = not events.keys().isdisjoint(("acked", "confirmed"))
             lines.append(
                 RelayStatus(
                     url,
                     is_local(url),
                     state.completed_at,
                     report.problem if report else "",
-                    ledger.outbox.counts(url),
+                    events,
                     ledger.outbox.reasons(url),
                     notices.get(url, ()),
                     ledger.notes.remarks(url),
-                    ledger.inventory.held(url),
+                    census["heads"] - ledger.inventory.short_of(url) if has_some else 0,
                 )
             )
-        return Status(self.npub, str(ledger.path or ":memory:"), ledger.census(), tuple(lines))
+        return Status(self.npub, str(ledger.path or ":memory:"), census, tuple(lines))
 
     def holders(self, event_id: str) -> dict[str, str]:
         """The state of one event at each relay: queued, acked, confirmed, refused, parked, superseded."""
@@ -1151,6 +1172,7 @@ class MemoryStore:
                 clock=self._clock,
                 ask=self._ask_relays,
                 plan=self._plan,
+                embedding=None if self._open_embedder is None else self._embedding,
             )
         return self._palace
 
@@ -1173,11 +1195,15 @@ class MemoryStore:
 
     async def _finding(self) -> Finding:
         palace, ledger = self._persona().palace, self._opened()
-        meaning = await self._embedding()
+        embedding = await self._embedding()
         if self._everything is None:
             from sense_memory.finding import Finding
+            from sense_memory.sharing import Sharing
 
-            about: dict[str, Any] = {"clock": self._clock, "ask": self._ask_relays, "meaning": meaning}
+            about: dict[str, Any] = {"clock": self._clock, "ask": self._ask_relays}
+            if embedding is not None:
+                sharing = Sharing(embedding.vault, ledger, self._reader, self._writer, self._clock)
+                about["meaning"] = embedding, sharing
             self._everything = Finding(palace, ledger, self._reader, **about)
         return self._everything
 
@@ -1221,8 +1247,13 @@ class MemoryStore:
         return counts
 
     async def _settle(self) -> None:
-        if self._opened().edits.forked():
+        ledger = self._opened()
+        if ledger.edits.forked():
             await self._persona().settle()
+        if orphans := ledger.vectors.orphans():
+            from sense_memory.sharing import forget
+
+            await forget(self._writer, [slot.removeprefix(address.PREFIX) for slot in orphans])
 
     def _foresee(self, record: Record, sealed: Sealed) -> None:
         """Warn of relays that will not take what is about to be signed, as far as they have said so (NIP-11)."""
@@ -1231,6 +1262,8 @@ class MemoryStore:
             return
         for url, words in self._pool.broken_limits(size, len(sealed.content)).items():
             what = record.path.removeprefix(address.PERSONA) or "a journal entry"
+            if record.type is RecordType.EMBEDDING:
+                what = "the vectors of a memory"
             message = (
                 f"{url} takes {words} ({printable(what)}): it will refuse this. "
                 "It is kept here all the same, and goes to the other relays."
@@ -1328,6 +1361,7 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
     return signer, {
         "plan": settings.plan,
         "embedder": embedder,
+        "share_embeddings": settings.share_embeddings,
         **options,
         "relays": settings.relays,
         "ledger": ledger,

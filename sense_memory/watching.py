@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger.arrivals import Arrival
     from sense_memory.reader import Reader
 
+_LINKS = ("connections", "contradicts", "superseded_by", "dismissed")
 _HASHED = f"{address.PREFIX}~"  # slots that do not spell their path out
 
 
@@ -153,6 +154,7 @@ class Watchers:
         self._relays: dict[str, str] = {}
         self._sources: dict[str, str | None] = {}  # which relay brought an event, by its id
         self._paths: dict[str, str] = {}  # of hashed slots
+        self._told = 0  # the number of the last event of which all that changed with it was told
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -163,6 +165,7 @@ class Watchers:
             watch.put_relay(url, problem)
         self._watches.add(watch)
         if self._task is None:
+            self._told = self._ledger.arrivals.last
             self._ledger.arrivals.begin()
             self._reader.on_new = self._take_note
             self._task = asyncio.create_task(self._run(), name="sense-memory watch")
@@ -226,12 +229,14 @@ class Watchers:
 
     async def _pass_on(self) -> None:
         """Tell what has arrived."""
+        last = self._ledger.arrivals.last
         while (arrivals := self._ledger.arrivals.look()) is not None:
             for arrival in arrivals:
                 if (change := await self._change(arrival)) is not None:
                     for watch in self._watches:
                         watch.put(arrival.by.seq, change)
             await asyncio.sleep(0)  # whoever waits gets a turn before there is more
+        self._told = last
         self._sources.clear()
 
     async def _change(self, arrival: Arrival) -> Change | None:
@@ -246,6 +251,8 @@ class Watchers:
             kind, value = ChangeKind.REMEMBERED, fields.get("value")
             if record is not None and record.type is RecordType.JOURNAL:
                 kind, value = ChangeKind.JOURNAL, fields.get("content")
+            elif record is not None and record.type is RecordType.PERSONA:
+                kind = await self._kind(arrival, record)
         return Change(
             kind=kind,
             path=path,
@@ -255,6 +262,18 @@ class Watchers:
             event_id=ident,
             relay=self._sources.get(ident),
         )
+
+    async def _kind(self, arrival: Arrival, record: Record) -> ChangeKind:
+        """What became of a persona memory since what was last told, going by the versions that are here."""
+        versions = self._ledger.versions(arrival.slot)
+        known = next((item for item in versions if item.role is Role.MEMORY and item.seq <= self._told), None)
+        before = None if known is None else await self._reader.record(known)
+        if before is None or before.fields.get("value") != record.fields.get("value"):
+            return ChangeKind.REMEMBERED
+        is_same = all(
+            (before.fields.get(name) or None) == (record.fields.get(name) or None) for name in _LINKS
+        )
+        return ChangeKind.CHANGED if is_same else ChangeKind.LINKED
 
     def _path(self, arrival: Arrival, record: Record | None) -> str:
         """Where something changed, for a person; empty where it concerns nobody."""

@@ -210,6 +210,7 @@ async def test_forget_returns_the_deletions_id_and_keeps_tombstone_and_deletion(
             "heads": 0,
             "entries": 0,
             "logs": 0,
+            "embeddings": 0,
             "events": 2,
             "older": 0,
             "tombstones": 1,
@@ -642,6 +643,7 @@ async def test_status_counts_what_is_held(open_store, clock):
             "heads": 3,  # two memories and an entry
             "entries": 1,
             "logs": 0,
+            "embeddings": 0,
             "events": 6,  # these, the version before, tombstone and deletion
             "older": 1,
             "tombstones": 1,

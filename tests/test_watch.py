@@ -204,6 +204,54 @@ async def test_persona_memories_are_told_by_their_path(device, clock):
         assert watcher.told[1][1:] == (path, None)
 
 
+async def test_a_link_and_an_access_are_told_apart_from_a_new_text(device, clock):
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        device(relay) as one,
+        device(relay) as two,
+        watching(two) as watcher,
+    ):
+        await watcher.heard("")
+        for key in ("lisa", "studio"):
+            await one.persona_remember("people", "facts", key, "the same text")
+            await one.sync()
+        await watcher.until(lambda: len(watcher.changes) == 2)
+        await one.persona_connect("lisa", "studio")
+        await one.sync()
+        await watcher.until(lambda: len(watcher.changes) == 4)
+        await one.persona_recall("people", "facts", "lisa")
+        await one.flush()
+        await watcher.until(lambda: len(watcher.changes) == 5)
+        await one.persona_remember("people", "facts", "lisa", "another text")
+        await one.sync()
+        await watcher.until(lambda: len(watcher.changes) == 6)
+
+        kinds = [change.kind for change in watcher.changes]
+        assert kinds == ["remembered", "remembered", "linked", "linked", "changed", "remembered"]
+        assert [change.key for change in watcher.changes[4:]] == ["lisa", "lisa"]
+
+
+async def test_a_new_text_that_was_linked_at_once_is_told_as_a_new_text(device):
+    """Of versions that come together the last is told; what it says may be new though the one before said it too."""
+    before, after = io.BytesIO(), io.BytesIO()
+    async with device() as one, device() as two:
+        for key in ("lisa", "studio"):
+            await one.persona_remember("people", "facts", key, "old")
+        one.export(before)
+        await one.persona_remember("people", "facts", "lisa", "new")
+        await one.persona_connect("lisa", "studio")
+        one.export(after)
+        before.seek(0), after.seek(0)
+        await two.import_(before)
+        async with watching(two) as watcher:
+            await two.import_(after)
+            await watcher.until(lambda: len(watcher.changes) == 2)
+            assert [(change.kind, change.key) for change in watcher.changes] == [
+                ("remembered", "lisa"),
+                ("linked", "studio"),
+            ]
+
+
 async def test_what_this_store_writes_is_not_told(device, clock):
     async with (
         EmbeddedRelay(clock=clock) as relay,

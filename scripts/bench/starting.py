@@ -98,8 +98,11 @@ def timed(arguments: Sequence[str], variables: Mapping[str, str]) -> float:
 
 
 def output_of(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
-    """What a fresh interpreter says, in an environment without settings of the person who runs this."""
-    ours = ("SENSE_MEMORY_", "NOSTR_")
+    """What a fresh interpreter says, in an environment without settings of the person who runs this.
+
+    It may keep the bytecode that it compiles: what is installed has it, and so have the libraries of the floor.
+    """
+    ours = ("SENSE_MEMORY_", "NOSTR_", "PYTHONDONTWRITEBYTECODE")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     done = subprocess.run(  # noqa: S603 - this interpreter
         (sys.executable, *arguments),

@@ -79,9 +79,16 @@ class RelayReport:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """Every configured relay's part, in their order."""
+    """What became of it all.
+
+    Attributes:
+        relays: every configured relay's part, in their order.
+        overruled: names of memories that were edited here and, unknown to each other, on another device, whose
+            text counts now; ours is in their history.
+    """
 
     relays: tuple[RelayReport, ...] = ()
+    overruled: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import Catalog
+from sense_memory.palace.columns import Columns
 from sense_memory.palace.lifecycle import current_relevance, current_state
 
 
@@ -18,7 +19,7 @@ DAY = 86_400.0
 names = st.sampled_from("ab")
 moves = st.lists(
     st.tuples(
-        st.sampled_from(("put", "put", "put", "drop")),
+        st.sampled_from(("put", "put", "unread", "unread", "drop", "get", "list")),
         names,
         names,
         st.sampled_from("klmn"),
@@ -28,21 +29,42 @@ moves = st.lists(
 )
 
 
-def memory(domain, facet, key, days):
-    return PersonaMemory(domain=domain, facet=facet, key=key, value="x", created_at=NOW - days * DAY)
+def memory(domain, facet, key, days, **fields):
+    """A memory; some are linked, and one of 20 days is superseded."""
+    fields = {"connections": ["c"] * (days % 3), "superseded_by": "s" if days == 20 else None} | fields
+    return PersonaMemory(
+        domain=domain, facet=facet, key=key, value="x", created_at=NOW - days * DAY, **fields
+    )
 
 
 def played(deal):
     catalog, oracle = Catalog(), {}
+    play(deal, catalog, oracle)
+    return catalog, oracle
+
+
+def play(deal, catalog, oracle):
     for what, domain, facet, key, days in deal:
         item = memory(domain, facet, key, days)
         if what == "put":
             catalog.put(item)
-            oracle[item.path] = item
-        else:
+        elif what == "unread":
+            catalog.put_unread(domain, facet, key, once(item))
+        elif what == "drop":
             catalog.drop(item.path)
             oracle.pop(item.path, None)
-    return catalog, oracle
+        elif what == "get":
+            assert catalog.get(item.path) == oracle.get(item.path)
+        else:
+            catalog.ranked(NOW, domain)
+        if what in {"put", "unread"}:
+            oracle[item.path] = item
+
+
+def once(item):
+    """A way to read a memory, for one time."""
+    left = [item]
+    return left.pop
 
 
 @given(moves, st.sampled_from([None, "a", "b", "c"]), st.sampled_from([None, "a", "b"]), st.booleans())
@@ -76,6 +98,60 @@ def test_counts_and_names_are_those_of_a_dumb_list(deal):
     )
 
 
+@given(moves)
+def test_columns_and_sums_are_those_of_the_memories(deal):
+    catalog, oracle = played(deal)
+    lost = memory("z", "z", "lost", 0, conflict_of="z/z/won", connections=())
+    catalog.put_unread("z", "z", "lost", once(lost))
+
+    assert catalog.tally() == (
+        sum(len(item.connections) for item in oracle.values()),
+        sum(item.superseded_by is not None for item in oracle.values()),
+        1,
+    )
+    columns, expected = catalog.columns(), Columns.of(list(catalog))
+    for name in ("last_accessed", "rates", "factors"):
+        assert getattr(columns, name).tolist() == getattr(expected, name).tolist()
+
+
+def test_what_is_gone_counts_for_nothing():
+    catalog = Catalog()
+    catalog.put(memory("a", "a", "k", 20))
+    catalog.put_unread("a", "a", "l", once(memory("a", "a", "l", 20, conflict_of="a/a/k")))
+    assert catalog.tally() == (4, 2, 1)
+    catalog.drop("a/a/k")
+    catalog.drop("a/a/l")
+    assert (catalog.tally(), len(catalog.columns().rates)) == ((0, 0, 0), 0)
+
+
+@given(moves, st.lists(st.sampled_from(["a/a/k", "a/b/l", "b/b/m", "nobody"]), unique=True))
+def test_several_memories_at_once_are_those_at_their_paths(deal, paths):
+    catalog, oracle = played(deal)
+
+    assert sorted(catalog.paths()) == sorted(oracle)
+    assert catalog.all_of(paths) == [oracle[path] for path in paths if path in oracle]
+
+
+def test_what_nobody_asks_for_is_not_read():
+    read = []
+    catalog = Catalog()
+    for key in "abc":
+        catalog.put_unread(
+            "people", "facts", key, lambda key=key: read.append(key) or memory("people", "facts", key, 0)
+        )
+    catalog.put_unread("self", "facts", "d", lambda: read.append("d") or memory("self", "facts", "d", 0))
+
+    assert (len(catalog), catalog.sizes()) == (4, {"people": {"facts": 3}, "self": {"facts": 1}})
+    assert "people/facts/a" in catalog
+    assert catalog.named("b") == ["people/facts/b"]
+    assert read == []
+    assert catalog.get("people/facts/b").key == "b"
+    assert len(catalog.ranked(NOW, "people")) == 3
+    assert sorted(read) == ["a", "b", "c"]
+    assert len(list(catalog)) == 4
+    assert sorted(read) == ["a", "b", "c", "d"]
+
+
 def test_listing_does_not_change_what_was_written():
     catalog = Catalog()
     catalog.put(memory("a", "a", "k", 60))
@@ -95,14 +171,7 @@ def test_a_listing_that_was_asked_for_before_follows_what_comes_and_goes(first, 
         catalog.ranked(NOW, "a", "b"),
         catalog.ranked(NOW, None, "b"),
     )
-    for what, domain, facet, key, days in then:
-        item = memory(domain, facet, key, days)
-        if what == "put":
-            catalog.put(item)
-            oracle[item.path] = item
-        else:
-            catalog.drop(item.path)
-            oracle.pop(item.path, None)
+    play(then, catalog, oracle)
     fresh = Catalog()
     for item in oracle.values():
         fresh.put(item)

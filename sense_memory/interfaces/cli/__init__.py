@@ -15,6 +15,7 @@ from sense_memory.interfaces.cli import (
     completion,
     doctor,
     drafts,
+    embedding,
     journal,
     keys,
     live,
@@ -30,7 +31,7 @@ from sense_memory.interfaces.cli.program import app
 
 
 __all__ = [
-    "app", "backup", "completion", "doctor", "drafts", "journal", "keys", "live", "main", "memories",
+    "app", "backup", "completion", "doctor", "drafts", "embedding", "journal", "keys", "live", "main", "memories",
     "palace", "past", "portable", "relays", "searching", "syncing",
 ]  # fmt: skip
 

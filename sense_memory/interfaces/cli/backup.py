@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.errors import BadKey, InvalidInput
-from sense_memory.interfaces.cli.invocation import JsonOption, of, secret_of, with_store
+from sense_memory.interfaces.cli.invocation import (
+    JsonOption,
+    check_ledger,
+    of,
+    say,
+    secret_of,
+    tell,
+    with_store,
+)
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.portable import write_events
 from sense_memory.interfaces.cli.program import BACKUP, app
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _MAX_PASSWORD_CHARS = 1_024
+_SHORT_CHARS = 12  # below it a password is called short
 _MAX_KEY_BYTES = 1_024  # an ncryptsec has 162
 
 PasswordOption = Annotated[
@@ -92,10 +101,14 @@ def backup(
 
     invocation = of(context)
     settings = invocation.settings()
+    check_ledger(settings)
     secret = secret_of(settings)
     signer = LocalSigner(secret)
     key = folder / f"{settings.agent}.ncryptsec"
-    password = _first_line() if password_stdin else _asked(context, again=not key.exists())
+    is_new = not key.exists()
+    password = _first_line() if password_stdin else _asked(context, again=is_new)
+    if password_stdin and is_new:
+        _is_weak(password)
     stamp = datetime.fromtimestamp(time.time(), UTC).strftime("%Y%m%d-%H%M%S")
     memories = folder / f"{settings.agent}-{stamp}.jsonl"
     if memories.exists():
@@ -145,9 +158,25 @@ def _asked(context: typer.Context, *, again: bool) -> str:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         context.fail("nobody can be asked for a password here; give it on stdin with --password-stdin")
     password = _not_empty(getpass("Password for the key: "))
+    while (
+        again and _is_weak(password) and (other := getpass("Another password, or Enter to keep this one: "))
+    ):
+        password = other
     if again and getpass("The same once more: ") != password:
         raise InvalidInput("the two passwords differ; nothing was written")
     return password
+
+
+def _is_weak(password: str) -> bool:
+    """Whether a password is easy to guess; says so."""
+    if len(password) < _SHORT_CHARS:
+        problem = f"this password is short ({quantity(len(password), 'character')})"
+    elif password.isdecimal():
+        problem = "this password has digits only"
+    else:
+        return False
+    say("warning", f"{problem}: whoever finds the key file may guess it. A sentence of your own is safer.")
+    return True
 
 
 def _first_line() -> str:
@@ -166,13 +195,14 @@ def _explain(made: Backup, size_bytes: int) -> None:
         if made.key_done == "written"
         else "there already; the password opens it"
     )
+    tell(f"Backup of agent {made.agent!r}, {made.npub}")
+    tell(f"  memories  {made.memories}  ({quantity(made.events, 'event')}, {size(size_bytes)})", indent=12)
+    tell(f"  key       {made.key}  ({opens})", indent=12)
     typer.echo(
-        f"Backup of agent {made.agent!r}, {made.npub}\n"
-        f"  memories  {made.memories}  ({quantity(made.events, 'event')}, {size(size_bytes)})\n"
-        f"  key       {made.key}  ({opens})\n"
         "\n"
-        "Keep this folder away from this machine, and the password apart from it, in a password manager or on paper.\n"
-        "Without the password the key can not be opened, without the key no memory: nobody can replace either.\n"
-        "Do not publish the key file: it is as safe as the password is hard to guess.\n"
+        "Keep this folder away from this machine, and the password apart from it, in a\n"
+        "password manager or on paper. Without the password the key can not be opened,\n"
+        "without the key no memory: nobody can replace either. Do not publish the key\n"
+        "file: it is as safe as the password is hard to guess.\n"
         "To restore: sense-memory init --import < KEY, then sense-memory import MEMORIES"
     )

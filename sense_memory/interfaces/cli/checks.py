@@ -130,9 +130,8 @@ def check_sqlite(version: tuple[int, int, int]) -> list[Check]:
         Check(
             "sqlite",
             State.WARN,
-            f"version {_dotted(version)} has a rare fault, mended in {_dotted(SOUND_SQLITE)}: a file that several "
-            "processes write to can be damaged while its write-ahead log is folded in. sense-memory does that from "
-            "one process at a time; let no other program write to the ledger, and update Python or SQLite",
+            f"{_dotted(version)} can damage a write-ahead log that other programs write to; "
+            f"{_dotted(SOUND_SQLITE)} can not: update Python",
         )
     ]
 

@@ -204,7 +204,7 @@ class _Offer:
             return [
                 (opt, option.help or "")
                 for option in self._options()
-                for opt in option.opts
+                for opt in (*option.opts, *option.secondary_opts)
                 if opt[:2] == "--"
             ]
         commands = getattr(self._command, "commands", None)
@@ -223,7 +223,9 @@ class _Offer:
 
     def _option(self, name: str) -> Any:
         """The option of that name, or None."""
-        return next((option for option in self._options() if name in option.opts), None)
+        return next(
+            (option for option in self._options() if name in (*option.opts, *option.secondary_opts)), None
+        )
 
     def _values(self, param: Any) -> list[Word]:
         """The values that an option or an argument may have, as far as that is cheap to know."""

@@ -14,12 +14,13 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
 
-from sense_memory.errors import InvalidInput
-from sense_memory.interfaces.cli.text import quantity, safe
+from sense_memory.errors import InvalidInput, InvalidSetting
+from sense_memory.interfaces.cli.text import fold, quantity, safe
 
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _T = TypeVar("_T")
+_OPTIONS: Final = {"agent": "--agent", "relays": "--relay", "env_file": "--env-file"}
 
 
 class ExitCode(IntEnum):
@@ -89,44 +91,74 @@ class Invocation:
     def load(self) -> Settings:
         """As `settings`; warnings stay Python's."""
         from sense_memory.settings import Settings
+        from sense_memory.sources import ARGUMENT
 
-        return Settings.load(agent=self.agent, relays=self.relays, ledger=self.ledger, env_file=self.env_file)
+        try:
+            return Settings.load(
+                agent=self.agent, relays=self.relays, ledger=self.ledger, env_file=self.env_file
+            )
+        except InvalidSetting as error:
+            if error.origin != ARGUMENT or error.name not in _OPTIONS:
+                raise
+            problem = str(error).partition(": ")[2]
+            raise InvalidSetting(_OPTIONS[error.name], "the command line", problem) from None
 
     def run(self, work: Callable[[MemoryStore], Awaitable[_T]], *, creates: bool = False) -> _T:
         """Do something with the agent's store, which is open meanwhile and follows no relay by itself.
 
         Args:
             work: what to do.
-            creates: whether a ledger that was named and does not exist is made: by what writes. To whoever reads,
-                it is an error, most likely of spelling.
+            creates: whether a ledger that was named and does not exist is made: by what writes, and that is said.
+                To whoever reads, it is an error, most likely of spelling.
 
         Raises:
             SenseMemoryError: no usable key, ledger or setting; and whatever the work raises.
         """
         settings = self.settings()
         if not creates:
-            _check_ledger(settings.ledger)
-        return asyncio.run(with_store(settings, signer_of(settings), work))
+            check_ledger(settings)
+        is_new = _is_new(settings.ledger)
+
+        async def told(store: MemoryStore) -> _T:
+            if is_new:
+                typer.echo(f"made a new ledger at {safe(str(settings.ledger))}", err=True)
+            return await work(store)
+
+        return asyncio.run(with_store(settings, signer_of(settings), told))
 
 
-def _check_ledger(path: Path | None) -> None:
-    if path is not None and str(path) != ":memory:" and not path.exists():
+def check_ledger(settings: Settings) -> None:
+    """A ledger that was named has to exist.
+
+    Raises:
+        InvalidInput: it does not.
+    """
+    path = settings.ledger
+    if _is_new(path):
         raise InvalidInput(
             f"there is no ledger {path}; nothing was made. Is --ledger right? What writes (remember, journal, "
             "forget, import) and sync make a new one."
         )
 
 
+def _is_new(path: Path | None) -> bool:
+    """Whether a ledger was named that is not there yet. The default one is made without a word."""
+    return path is not None and str(path) != ":memory:" and not path.exists()
+
+
 async def with_store(
     settings: Settings, signer: LocalSigner, work: Callable[[MemoryStore], Awaitable[_T]]
 ) -> _T:
     """Do something with a signer's store, as `Invocation.run`."""
-    from sense_memory.settings import ledger_path
+    from sense_memory.settings import find_embedder, ledger_path
     from sense_memory.store import MemoryStore
 
     path = settings.ledger or ledger_path(settings.home, signer.public_key)
-    plan = settings.plan
-    async with MemoryStore(signer, settings.relays, ledger=path, background=False, plan=plan) as store:
+    options: dict[str, Any] = {"ledger": path, "background": False, "plan": settings.plan}
+    if settings.embedder.kind != "none":
+        options |= {"embedder": partial(find_embedder, settings)}
+    options |= {"share_embeddings": settings.share_embeddings}
+    async with MemoryStore(signer, settings.relays, **options) as store:
         return await work(store)
 
 
@@ -179,6 +211,28 @@ def say(kind: str, message: str) -> None:
             line, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
         )
     typer.echo(line, err=True)
+
+
+def tell(text: str, indent: int = 2) -> None:
+    """Lines of ours on stdout: wrapped on a terminal, with what is continued indented; whole elsewhere."""
+    is_terminal = sys.stdout.isatty()
+    typer.echo(fold(text, shutil.get_terminal_size().columns, indent) if is_terminal else text)
+
+
+@contextmanager
+def named(**options: str) -> Iterator[None]:
+    """Where the store complains of something given, show it as it was typed.
+
+    Args:
+        options: by what the store calls a thing, the option that gave it; its sentences begin with the name.
+    """
+    try:
+        yield
+    except InvalidInput as error:
+        name, _, rest = str(error).partition(" ")
+        if name not in options:
+            raise
+        raise InvalidInput(f"{options[name]} {rest}") from None
 
 
 def of(context: typer.Context) -> Invocation:

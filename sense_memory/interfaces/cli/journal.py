@@ -10,7 +10,7 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli import reading, writing
-from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, Stop, of
+from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, Stop, named, of
 from sense_memory.interfaces.cli.memories import warn_if_incomplete
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
@@ -120,7 +120,8 @@ def recent(
     invocation = of(context)
 
     async def work(store: MemoryStore) -> list[JournalEntry]:
-        found = await store.recent(limit)
+        with named(limit="--limit"):
+            found = await store.recent(limit)
         warn_if_incomplete(store.status())
         return found
 

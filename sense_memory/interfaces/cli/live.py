@@ -11,6 +11,7 @@ import typer
 
 from sense_memory.interfaces.cli.invocation import JsonOption, of
 from sense_memory.interfaces.cli.pages import ends
+from sense_memory.interfaces.cli.palace.naming import shown_path
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.text import as_json, iso, local_time, one_line, quantity
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sense_memory.models import Change
     from sense_memory.store import MemoryStore
 
+_KEEPS_TEXT = ("linked", "changed")
 _EXCERPT_CHARS = 80
 _PATH_CHARS = 60
 _ID_CHARS = 8  # enough for `journal --remove`
@@ -52,8 +54,9 @@ def watch(
 ) -> None:
     """Show changes as other devices and other programs on this machine make them, until Ctrl-C.
 
-    What this agent's other devices did since the last sync comes first. With --json every change is one line of
-    JSON. What the program is connected to, and when a relay is lost and regained, it says on stderr.
+    What this agent's other devices did since the last sync comes first. A memory of the palace whose text stays is
+    linked, or changed in another way, such as by being recalled. With --json every change is one line of JSON. What
+    the program is connected to, and when a relay is lost and regained, it says on stderr.
     """
     invocation = of(context)
 
@@ -72,9 +75,10 @@ def watch(
 
 async def _show(store: MemoryStore, count: int | None, *, as_json: bool) -> None:
     where = quantity(len(store.relays), "relay") if store.relays else "no relay: none is configured"
+    changes = store.watch(on_relay=_Relays().say)
     typer.echo(f"watching other programs on this machine, and {where}; Ctrl-C ends it", err=True)
     left = count
-    async for change in store.watch(on_relay=_Relays().say):
+    async for change in changes:
         typer.echo(json_line(change) if as_json else line(change))  # flushes
         left = None if left is None else left - 1
         if left == 0:
@@ -101,10 +105,12 @@ class _Relays:
 def line(change: Change) -> str:
     """A change for a person: when, where, what, and the beginning of the text."""
     words = "written" if change.kind == "journal" else change.kind.value
-    if change.value is not None:
+    if change.kind in _KEEPS_TEXT:
+        words += ", with the same text"
+    elif change.value is not None:
         cut = "…" if len(change.value) > _EXCERPT_CHARS else ""
         words += f": {one_line(change.value, _EXCERPT_CHARS)}{cut}"
-    path = one_line(change.path)
+    path = one_line(shown_path(change.path))
     if path == f"journal/{change.key}":
         path = path[: len("journal/") + _ID_CHARS]
     elif len(path) > _PATH_CHARS:
@@ -114,5 +120,6 @@ def line(change: Change) -> str:
 
 def json_line(change: Change) -> str:
     """A change for a program, on one line."""
-    found = change.model_dump(mode="json") | {"created_at": iso(change.created_at)}
+    shown = {"path": shown_path(change.path), "created_at": iso(change.created_at)}
+    found = change.model_dump(mode="json") | shown
     return as_json(found, indent=None)

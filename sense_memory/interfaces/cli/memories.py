@@ -21,6 +21,7 @@ from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sense_memory.embedding import Gaps
     from sense_memory.models import Memory
     from sense_memory.status import Status
     from sense_memory.store import MemoryStore
@@ -75,8 +76,8 @@ def remember(
     """Keep a value under a memory key, in place of the one before.
 
     Kept means durable in the local ledger. Relays then get a few seconds to take it; what they have not got by
-    then is queued, and sent by the next command that talks to them. The value before stays in `history`. A value
-    that begins with a dash needs `--` before it.
+    then is queued, and sent by the next command that talks to them. The value before stays in `history`. What is
+    kept here word for word already is not written again. A value that begins with a dash needs `--` before it.
     """
     writing.refuse_contradiction(context, wait, require_acks)
     if many is not None:
@@ -89,11 +90,14 @@ def remember(
     text = reading.text_or_stdin(value, "value")
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> writing.Written:
-        return await writing.send(store, [await store.remember(key, text)], wait)
+    async def work(store: MemoryStore) -> tuple[writing.Written, bool]:
+        news = await reading.news(store, [(key, text)])
+        ids = news.ids(await store.remember_many(news.pairs))
+        return await writing.send(store, ids, wait), not news.pairs
 
-    written = invocation.run(work, creates=True)
-    writing.end(invocation, written, "kept", {"key": key, "event_id": written.ids[0]}, require_acks)
+    written, unchanged = invocation.run(work, creates=True)
+    result = {"key": key, "event_id": written.ids[0], "unchanged": unchanged}
+    writing.end(invocation, written, "unchanged" if unchanged else "kept", result, require_acks)
 
 
 def _remember_many(
@@ -102,28 +106,31 @@ def _remember_many(
     from sense_memory.interfaces.cli.tables import progress
 
     invocation = of(context)
-
-    kept = 0
+    kept, total = 0, len(pairs)
 
     async def work(store: MemoryStore) -> writing.Written:
-        with progress("keeping", len(pairs)) as advance:
+        nonlocal total
+        news = await reading.news(store, pairs)
+        total = len(news.pairs)
+        with progress("keeping", total) as advance:
 
             def count(written: int) -> None:
                 nonlocal kept
                 kept = written
                 advance(written)
 
-            ids = await store.remember_many(pairs, progress=count)
+            ids = news.ids(await store.remember_many(news.pairs, progress=count))
         return await writing.send(store, ids, wait)
 
     try:
         written = invocation.run(work, creates=True)
     except KeyboardInterrupt:
-        some = f"the first {kept:,} of {quantity(len(pairs), 'memory', 'memories')} are kept and will be sent"
+        some = f"the first {kept:,} of {quantity(total, 'memory', 'memories')} are kept and will be sent"
         say("interrupted", f"{some}; the rest was not written")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-    done = f"{quantity(len(pairs), 'memory', 'memories')} kept"
-    result = {"count": len(pairs), "event_ids": list(written.ids)}
+    same = len(pairs) - total
+    done = f"{quantity(total, 'memory', 'memories')} kept" + (f", {same:,} unchanged" if same else "")
+    result = {"count": len(pairs), "unchanged": same, "event_ids": list(written.ids)}
     writing.end(invocation, written, done, result, require_acks)
 
 
@@ -265,14 +272,29 @@ def warn_if_incomplete(status: Status) -> None:
         )
 
 
+def warn_of_gaps(gaps: Gaps) -> None:
+    """Say on stderr that memories were searched by words only, although there is an embedder."""
+    if gaps.trouble is not None:
+        typer.echo(f"searched by words only: {safe(str(gaps.trouble))}", err=True)
+    elif gaps.count:
+        count = quantity(gaps.count, "memory was", "memories were")
+        typer.echo(
+            f"{count} searched by words only, not embedded yet; run `sense-memory embed`",
+            err=True,
+        )
+
+
 def no_memory(key: str, status: Status) -> Stop:
     """There is nothing under a key, as far as this ledger can know; where it can not know, that is an error."""
-    if status.relays and all(relay.last_complete is None for relay in status.relays):
-        unknown = (
-            f"{key!r} is not in the local ledger, and no relay ever showed everything; it may exist there."
-        )
-        return Stop(ExitCode.ERROR, "NotSynced", f"{unknown} Run `sense-memory sync`, then try again.")
+    if not status.is_complete:
+        return unknown(f"{key!r} is")
     return Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} ({_asked(status)})")
+
+
+def unknown(what: str) -> Stop:
+    """Something is not here, and that means nothing before a relay has shown everything; `what` has its verb."""
+    problem = f"{what} not in the local ledger, and no relay ever showed everything; it may exist there."
+    return Stop(ExitCode.ERROR, "NotSynced", f"{problem} Run `sense-memory sync`, then try again.")
 
 
 def _asked(status: Status) -> str:

@@ -110,7 +110,7 @@ def _name(param: Any) -> str:
 
 def _option(param: Any) -> Row:
     """An option as on the command line, and what it means, with its default."""
-    names = ", ".join(sorted(param.opts, key=len))
+    names = ", ".join((*sorted(param.opts, key=len), *param.secondary_opts))
     shown = names if param.is_flag else f"{names} {_name(param)}"
     text = param.help or ""
     default = None if param.is_flag or param.show_default is False else param.default

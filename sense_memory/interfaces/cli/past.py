@@ -14,6 +14,8 @@ from sense_memory.interfaces.cli.memories import (
     no_memory,
     show_memories,
     show_memory,
+    unknown,
+    warn_if_incomplete,
 )
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
@@ -32,8 +34,8 @@ WhenArgument = Annotated[
     typer.Argument(
         metavar="WHEN",
         show_default=False,
-        help='A date or time, such as 2027-01-15 (the end of that day) or "2027-01-15 08:00", in local time '
-        'where it has no offset; or how long ago, such as 3h or "2 days ago".',
+        help='A date or time, such as 2027-01-15 or yesterday (the end of that day) or "2027-01-15 08:00", in '
+        'local time where it has no offset; or how long ago, such as 3h or "2 days ago".',
     ),
 ]
 
@@ -107,7 +109,10 @@ def _version(version: Version) -> dict[str, Any]:
         'sense-memory as-of "2 days ago"',
         "sense-memory as-of 2025-01-15",
         'sense-memory as-of "1 min ago" user_timezone',
-        codes={4: "there was no such memory then"},
+        codes={
+            1: "an error, such as: it is not here, and no relay ever showed everything",
+            4: "there was no such memory then",
+        },
     ),
 )
 def as_of(
@@ -134,7 +139,11 @@ def as_of(
         return
 
     async def work(store: MemoryStore) -> list[Memory]:
-        return await store.as_of(then)
+        found = await store.as_of(then)
+        if not found and not store.status().is_complete:
+            raise unknown(f"what was kept at {shown} is")
+        warn_if_incomplete(store.status())
+        return found
 
     memories = invocation.run(work)
     show_memories(invocation, memories, none=f"There were no memories here at {shown}.")
@@ -147,10 +156,13 @@ def _show_value(invocation: Invocation, key: str, then: float, shown: str) -> No
     from sense_memory.models import Memory
     from sense_memory.timeline import at
 
-    async def work(store: MemoryStore) -> list[Version]:
-        return await store.history(key)
+    async def work(store: MemoryStore) -> tuple[list[Version], Status]:
+        return await store.history(key), store.status()
 
-    version = at(invocation.run(work), then)
+    versions, status = invocation.run(work)
+    version = at(versions, then)
+    if version is None and not status.is_complete:
+        raise unknown(f"what {key!r} was at {shown} is")
     if version is None or version.value is None:
         raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} was here at {shown}")
     show_memory(
@@ -187,6 +199,8 @@ def undo(
 
     async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory, writing.Written]:
         memory = await store.undo(key)
+        if memory is None and not await store.history(key):
+            raise no_memory(key, store.status())
         if memory is None:
             raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no older value under {key!r} to go back to here")
         return memory, await writing.send(store, [memory.event_id], wait)

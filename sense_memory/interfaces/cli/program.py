@@ -35,7 +35,19 @@ SETUP = "Key and health"
 
 _ORDER = (  # of `--help`: what one needs first stands first
     *("init", "doctor"),
-    *("remember", "recall", "search", "forget", "list", "history", "as-of", "undo", "journal", "recent"),
+    *(
+        "remember",
+        "recall",
+        "search",
+        "embed",
+        "forget",
+        "list",
+        "history",
+        "as-of",
+        "undo",
+        "journal",
+        "recent",
+    ),
     *("drafts", "refresh"),
     *("palace",),
     *("sync", "watch", "status", "relays", "relay"),
@@ -44,6 +56,13 @@ _ORDER = (  # of `--help`: what one needs first stands first
 )
 
 SHARED: Final = ("agent", "relay", "ledger", "env_file")  # global options that may stand after a command too
+
+_WORDS: Final = (  # typer hands on what pydantic says of values, which is written for programmers
+    (": Value error, ", ": "),
+    (": Input should be ", ": it has to be "),
+    (", unable to parse string as a number", ""),
+    (", unable to parse string as an integer", ""),
+)
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it, and where it lives has changed
 _is_secret = re.compile(r"\s*n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
@@ -158,7 +177,10 @@ def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
     """Say what is wrong with a command line, and what a right one looks like."""
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error  # typer shows the page
-    _end(ExitCode.USAGE, "UsageError", error.format_message(), for_programs=for_programs, ctx=error.ctx)
+    message = error.format_message()
+    for theirs, ours in _WORDS:
+        message = message.replace(theirs, ours)
+    _end(ExitCode.USAGE, "UsageError", message, for_programs=for_programs, ctx=error.ctx)
 
 
 def _end(code: ExitCode, name: str, message: str, *, for_programs: bool, ctx: Any = None) -> NoReturn:
@@ -193,6 +215,7 @@ Environment:
   SENSE_MEMORY_AGENT     Which agent, where --agent does not say it.
   SENSE_MEMORY_KEY_FILE  A file with the secret key, instead of the agent's own.
   SENSE_MEMORY_RELAYS    URLs, separated by commas or blanks, instead of those in config.toml.
+  SENSE_MEMORY_EMBEDDER  What finds by meaning besides words; see `embed --help`.
   NOSTR_NSEC             The secret key itself; a file that only you can read is safer.
 
 Files, in that folder:

@@ -1,12 +1,13 @@
 """What comes in: a text from an argument, stdin or a terminal, and many memories from a file.
 
 A file is read and checked as a whole before anything is written. Bytes are kept exactly, a final line
-break included; what is not UTF-8 is refused.
+break included; what is not UTF-8 is refused. What the ledger holds word for word is no news.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,8 +16,10 @@ from sense_memory.errors import InvalidInput
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from sense_memory.store import MemoryStore
 
 
 def text_or_stdin(argument: str | None, what: str) -> str:
@@ -50,6 +53,44 @@ def pairs(source: Path) -> list[tuple[str, str]]:
     else:
         text = _decoded(source.read_bytes(), str(source))
     return [_checked(place, key, value) for place, key, value in _entries(text)]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What is to be written of some keys and values.
+
+    Attributes:
+        pairs: those that say something else than what is kept.
+        places: of all that were given, the event that holds it already, or the index of its pair.
+    """
+
+    pairs: list[tuple[str, str]]
+    places: list[str | int]
+
+    def ids(self, written: Sequence[str]) -> list[str]:
+        """The events of all that were given, from those of the pairs that were written."""
+        return [place if isinstance(place, str) else written[place] for place in self.places]
+
+
+async def news(store: MemoryStore, given: Sequence[tuple[str, str]]) -> News:
+    """What of some keys and values the ledger does not hold word for word, under the very same key.
+
+    Raises:
+        InvalidAddress: a key breaks the naming rules.
+    """
+    from sense_memory.nostr import address
+
+    named = [(address.flat_path(key), value) for key, value in given]
+    there = await store.recall_many(key for key, _ in named)
+    said = {key: memory.value for key, memory in there.items() if memory.key == key}
+    places: dict[str, str | int] = {key: there[key].event_id for key in said}
+    found = News([], [])
+    for key, value in named:
+        if said.get(key) != value:  # a key may come twice, so what counts is what it would hold by then
+            said[key], places[key] = value, len(found.pairs)
+            found.pairs.append((key, value))
+        found.places.append(places[key])
+    return found
 
 
 def _decoded(raw: bytes, where: str) -> str:

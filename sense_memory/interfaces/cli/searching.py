@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.interfaces.cli.invocation import JsonOption, of
-from sense_memory.interfaces.cli.memories import warn_if_incomplete
+from sense_memory.interfaces.cli.invocation import JsonOption, named, of
+from sense_memory.interfaces.cli.memories import warn_if_incomplete, warn_of_gaps
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import as_json, iso, one_line
@@ -55,7 +55,8 @@ def search(
         typer.Option(
             metavar="WHEN",
             show_default=False,
-            help='Only what was first written since then: a date, a time, or how long ago, such as "2 days ago".',
+            help="Only what was first written since then: a date, a time, yesterday, or how long ago, such as "
+            '"2 days ago".',
         ),
     ] = None,
     source: Annotated[
@@ -93,8 +94,11 @@ def search(
     kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
 
     async def work(store: MemoryStore) -> list[Hit]:
-        found = await store.search(" ".join(query), limit, within=kinds, since=begin, source=source)
+        with named(within="--in"):
+            found = await store.search(" ".join(query), limit, within=kinds, since=begin, source=source)
         warn_if_incomplete(store.status())
+        if not invocation.as_json:
+            warn_of_gaps(store.gaps())
         return found
 
     hits = invocation.run(work)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, no_relays, of
+from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, no_relays, of, tell
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import RELAYS, app
-from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity
+from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, some
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.table import Table
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 LOCAL = "this machine: not a backup"
+_MAX_NAMED = 5  # memories whose edit lost; JSON has them all
 
 
 @app.command(
@@ -81,7 +82,9 @@ def sync(
     in_step = report.in_step and all(relay.holds_all for relay in status.relays)
     if invocation.as_json:
         relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
-        typer.echo(as_json({"in_step": in_step, "complete": report.complete, "relays": relays}))
+        overruled = list(report.overruled)
+        result = {"in_step": in_step, "complete": report.complete, "overruled": overruled, "relays": relays}
+        typer.echo(as_json(result))
     else:
         _print_rounds(report, status, in_step)
     if not in_step:
@@ -132,8 +135,19 @@ def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
     show(Text())
     for relay, state in rounds:
         show(Text(f"{relay.url}: {one_line(outcome(relay, state))}"))
+    if report.overruled:
+        show(Text(_overruled(report.overruled)))
     if not in_step:
         show(Text("Not everything is in step. Nothing is lost: what waits is queued here, try again later."))
+
+
+def _overruled(names: Sequence[str]) -> str:
+    """Whose edits lost, in a sentence."""
+    count = quantity(len(names), "memory was", "memories were")
+    return (
+        f"{count} edited on another device too, and that text counts now: {some(names, _MAX_NAMED)}. "
+        "Yours is in `history`."
+    )
 
 
 def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int | None]:
@@ -205,7 +219,8 @@ def _print_status(status: Status) -> None:
     if counts["quarantined"]:
         waits = quantity(counts["quarantined"], "event")
         lines.append(f"        {waits} dated ahead of this clock wait for their time; check the clocks")
-    typer.echo("\n".join(lines))
+    for line in lines:
+        tell(line, indent=8)
     if status.relays:
         show(Text(), _relay_table(status, time.time()))
         notes = [(relay.url, note) for relay in status.relays if (note := _note(relay))]
@@ -218,6 +233,7 @@ def _events(counts: Mapping[str, int]) -> str:
     parts = {
         "heads": f"{counts['heads']:,} current",
         "logs": quantity(counts["logs"], "log of an introspection", "logs of introspections"),
+        "embeddings": quantity(counts["embeddings"], "embedding"),
         "older": quantity(counts["older"], "older version"),
         "tombstones": f"{counts['tombstones']:,} of what was forgotten",
         "deletions": quantity(counts["deletions"], "deletion request"),
@@ -235,7 +251,7 @@ def _relay_table(status: Status, now: float) -> Table:
     rows = []
     for relay in status.relays:
         counts = {
-            "has": relay.events.get("acked", 0) + relay.events.get("confirmed", 0),
+            "has": relay.memories,
             "waiting": relay.events.get("queued", 0) + relay.events.get("parked", 0),
             "refused": relay.events.get("refused", 0),
         }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -20,7 +20,7 @@ from sense_memory.nostr.verdict import printable
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -145,8 +145,15 @@ def show(*parts: RenderableType) -> None:
         out.print(part, soft_wrap=isinstance(part, Text) and not out.is_terminal)
 
 
+class Advance(Protocol):
+    """Moves a progress bar on."""
+
+    def __call__(self, count: int, total: int | None = None, /) -> None:
+        """To a count; and of how many, if that is another number now."""
+
+
 @contextmanager
-def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: int | None) -> Iterator[Advance]:
     """A progress bar on stderr where that is a terminal; yields what to call with the count so far.
 
     Without a total it counts, and says nothing about the end.
@@ -155,7 +162,7 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda count: bar.update(task, completed=count)
+        yield lambda count, total=None, /: bar.update(task, completed=count, total=total)
 
 
 @contextmanager

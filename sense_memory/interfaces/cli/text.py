@@ -7,12 +7,17 @@ tables, in sentences and in JSON.
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 import unicodedata
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.nostr.verdict import printable
 
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _STEPS: Final = (  # below how many seconds, in which unit, of how many seconds
     (60, "s", 1),
@@ -73,10 +78,31 @@ def one_line(text: str, limit: int | None = None) -> str:
     return safe(cut.replace("\r\n", "\n").replace("\n", "↵ ").replace("\t", " "))
 
 
+def fold(text: str, width: int, indent: int = 2) -> str:
+    """A text whose lines fit a width; what is continued is indented, and a path is broken after a `/`."""
+    lines = (_Folder(width, subsequent_indent=" " * indent).fill(line) for line in text.split("\n"))
+    return "\n".join(lines)
+
+
+def some(names: Sequence[str], limit: int) -> str:
+    """Names with commas between: some of them, and how many more there are."""
+    rest = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(one_line(name) for name in names[:limit]) + rest
+
+
 def as_json(value: Any, *, indent: int | None = 2) -> str:
     """JSON that people can read too: indented, or (None) on one line; what is not printable is escaped."""
     shown = json.dumps(value, ensure_ascii=False, indent=indent)
     return "".join(char if char.isprintable() or char == "\n" else _json_escape(char) for char in shown)
+
+
+class _Folder(textwrap.TextWrapper):
+    """Breaks lines at spaces, and in a path after each folder."""
+
+    wordsep_simple_re = re.compile(r"( +|(?<=[^/]/)(?!/))")
+
+    def __init__(self, width: int, **options: Any) -> None:
+        super().__init__(width, break_on_hyphens=False, **options)
 
 
 def _moment(then: float | None) -> datetime | None:

@@ -1,14 +1,14 @@
-"""A moment as people write it: "2027-01-15", "2027-01-15 08:00", "2 days ago", "3h". Pure: now is a parameter.
+"""A moment as people write it: "2027-01-15", "2027-01-15 08:00", "yesterday", "2 days ago", "3h".
 
 What is told roughly means its end (a day with all that happened on it, a minute as `history` shows it), or its
-beginning where that is asked for.
+beginning where that is asked for. Pure: now is a parameter.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from sense_memory.errors import InvalidInput
@@ -24,6 +24,7 @@ _UNITS: Final = (  # the names of a unit, without the s of a plural, and its sec
     (("y", "year"), 365 * 86_400),
 )
 _SECONDS: Final = {name: seconds for names, seconds in _UNITS for name in names}
+_DAYS: Final = {"today": 0, "yesterday": 1}  # how many days before this one
 _LENGTHS: Final = {2: 3_600, 4: 60, 6: 1}  # by the digits of a time: hour, minute, second
 
 _relative = re.compile(r"([0-9]{1,9})\s*([a-z]+?)s?(?:\s+ago)?", re.IGNORECASE).fullmatch
@@ -35,7 +36,7 @@ def moment(text: str, now: float, *, begins: bool = False) -> float:
 
     Args:
         text: ISO 8601 (without an offset: this machine's time zone), how long ago with or without "ago" (a
-            month has 30 days, a year 365), or "now".
+            month has 30 days, a year 365), "yesterday", "today" or "now".
         now: seconds since 1970.
         begins: what is told roughly means its beginning.
 
@@ -49,9 +50,9 @@ def moment(text: str, now: float, *, begins: bool = False) -> float:
     if ago is not None and ago[2].lower() in _SECONDS:
         return now - int(ago[1]) * _SECONDS[ago[2].lower()]
     try:
-        begin, end = _span(bare)
+        begin, end = _span(_day(bare, now))
     except (ValueError, OverflowError, OSError):
-        problem = f'{text!r} is no time; give one such as 2027-01-15, "2027-01-15 08:00", "2 days ago" or 3h'
+        problem = f'{text!r} is no time; give one such as 2027-01-15, "2027-01-15 08:00", yesterday, "2 days ago" or 3h'
     else:
         if begin <= now:
             return begin if begins else min(math.nextafter(end, begin), now)
@@ -69,6 +70,14 @@ def duration(text: str) -> float:
     if found is not None and found[2].lower() in _SECONDS and int(found[1]) and "ago" not in text.lower():
         return float(int(found[1]) * _SECONDS[found[2].lower()])
     raise InvalidInput(f'{text!r} is no length of time; give one such as 6h, "30 min" or "1 day"')
+
+
+def _day(text: str, now: float) -> str:
+    """The date of a day that is named; any other text as it is."""
+    before = _DAYS.get(text.lower())
+    if before is None:
+        return text
+    return (datetime.fromtimestamp(now, UTC).astimezone().date() - timedelta(days=before)).isoformat()
 
 
 def _span(text: str) -> tuple[float, float]:

@@ -98,7 +98,8 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
         with contextlib.suppress(TimeoutError, LedgerError):  # a ledger that fails now is told as the problem
             async with asyncio.timeout(wait):
                 await store.flush()
-    holders = [store.holders(ident) for ident in ids]
+    known = (store.holders(ident) for ident in ids)  # what is unchanged may have gone to other relays before
+    holders = [{url: holder[url] for url in store.relays if url in holder} for holder in known]
     copies = []
     for relay in store.status().relays:
         found = [holder.get(relay.url, "queued") for holder in holders]

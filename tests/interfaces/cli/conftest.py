@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
-import os
-import pty
 import socket
-import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 
 import pytest
+import typer
 from typer.testing import CliRunner
 from websockets.asyncio.server import serve
 
 from sense_memory import LocalSigner, MemoryStore, settings
 from sense_memory.interfaces.cli import app
+from sense_memory.nostr import nip49
 from sense_memory.relay.embedded import EmbeddedRelay
 
 
 NSEC = "nsec1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqstywftw"
 HEX = "01" * 32  # the same key
-_OURS = ("SENSE_MEMORY_AGENT", "SENSE_MEMORY_KEY_FILE", "SENSE_MEMORY_RELAYS", "NOSTR_NSEC")
+_OURS = (
+    *("SENSE_MEMORY_AGENT", "SENSE_MEMORY_KEY_FILE", "SENSE_MEMORY_RELAYS", "NOSTR_NSEC"),
+    *("SENSE_MEMORY_EMBEDDER", "SENSE_MEMORY_EMBEDDER_KEY", "SENSE_MEMORY_SHARE_EMBEDDINGS"),
+)
 
 
 @pytest.fixture
@@ -37,6 +38,16 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setattr(settings, "_told", set())
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _built_once():
+    """Of one program typer builds all commands anew with every run, which takes longer than most runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        build = functools.cache(typer.main.get_command)
+        patch.setattr(typer.main, "get_command", build)
+        patch.setattr(typer.testing, "_get_command", build)
+        yield
 
 
 class Cli:
@@ -65,57 +76,29 @@ def agent(cli):
     return cli
 
 
-@dataclass
-class Done:
-    """What a real process left behind."""
-
-    code: int
-    stdout: bytes
-    stderr: bytes
+@pytest.fixture
+def cheap(monkeypatch):
+    """Encryption at the lowest cost that opens: four times as fast."""
+    monkeypatch.setattr(nip49, "encrypt_secret", functools.partial(nip49.encrypt_secret, log_n=16))
 
 
 @pytest.fixture
-def process(home):
+def process(home, forks):
     """Runs `python -m sense_memory …` as a process of its own."""
-
-    def run(*args, stdin=b""):
-        done = subprocess.run(
-            [sys.executable, "-m", "sense_memory", *args],
-            input=stdin,
-            capture_output=True,
-            timeout=20,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
-
-    return run
+    return lambda *args, stdin=b"": forks("-m", "sense_memory", *args, stdin=stdin)
 
 
 @pytest.fixture
-def terminal(home, monkeypatch):
+def terminal(home, forks, monkeypatch):
     """Runs `python -m sense_memory …` with a terminal as its stdout, and returns what that shows."""
     monkeypatch.setenv("TERM", "xterm-256color")
 
     def run(*args, columns=80):
-        ours, theirs = pty.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-m", "sense_memory", *args],
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "COLUMNS": str(columns)},
-        ) as running:
-            os.close(theirs)
-            shown = b""
-            try:
-                while part := os.read(ours, 65_536):
-                    shown += part
-            except OSError:  # Linux says EIO where the other end has closed
-                pass
-            os.close(ours)
-            running.stderr.read()
-            assert running.wait(20) == 0
-        return shown.decode().replace("\r\n", "\n")
+        with monkeypatch.context() as patch:
+            patch.setenv("COLUMNS", str(columns))
+            code, shown = forks.on_terminal("-m", "sense_memory", *args, is_all_there=False)
+        assert code == 0
+        return shown
 
     return run
 
@@ -263,24 +246,6 @@ def palace(agent, long_ago):
 
 
 @pytest.fixture
-def terminal_with_keys(home):
+def terminal_with_keys(home, forks):
     """Runs `python -m sense_memory …` on a terminal on which something is typed; returns exit code and what it shows."""
-
-    def run(keys, *args):
-        ours, theirs = pty.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-m", "sense_memory", *args], stdin=theirs, stdout=theirs, stderr=theirs
-        ) as running:
-            os.close(theirs)
-            os.write(ours, keys.encode())
-            shown = b""
-            try:
-                while part := os.read(ours, 65_536):
-                    shown += part
-            except OSError:  # Linux says EIO where the other end has closed
-                pass
-            code = running.wait(20)
-        os.close(ours)
-        return code, shown.decode().replace("\r\n", "\n")
-
-    return run
+    return lambda keys, *args: forks.on_terminal("-m", "sense_memory", *args, keys=keys)

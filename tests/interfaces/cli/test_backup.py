@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import functools
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -15,12 +15,6 @@ from sense_memory.nostr.keys import Secret, parse_secret
 
 
 PASSWORD = "correct horse battery staple"
-
-
-@pytest.fixture
-def cheap(monkeypatch):
-    """Encryption at the lowest cost that opens: four times as fast."""
-    monkeypatch.setattr(nip49, "encrypt_secret", functools.partial(nip49.encrypt_secret, log_n=16))
 
 
 @pytest.fixture
@@ -139,6 +133,44 @@ def test_an_empty_password_is_refused(written, usb, given):
     assert not usb.exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [("12345678901", "is short (11 characters)"), ("123456789012", "has digits only")],
+)
+def test_a_weak_password_is_warned_about_and_taken(written, usb, given, problem):
+    made = written("backup", usb, "--password-stdin", stdin=given)
+
+    assert made.stderr.startswith(f"warning: this password {problem}")
+    assert made.stderr.count("\n") == 1
+    assert given not in made.stderr
+    with nip49.decrypt_secret(read_key_text(usb / "default.ncryptsec"), given):
+        pass
+    for memories in usb.glob("*.jsonl"):
+        memories.unlink()  # of the same second, perhaps
+    again = written("backup", usb, "--password-stdin", stdin="staple?", code=1)
+    assert "warning" not in again.stderr  # the key is there: its password is not chosen now
+
+
+def test_a_weak_password_may_be_kept_or_replaced_as_often_as_one_likes(home, monkeypatch, capsys):
+    monkeypatch.setattr(backup.sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(backup.sys.stderr, "isatty", lambda: True, raising=False)
+    asked = []
+
+    def answers(*given):
+        left = [*given]
+        monkeypatch.setattr("getpass.getpass", lambda prompt: asked.append(prompt) or left.pop(0))
+
+    answers("short", "", "short")
+    assert backup._asked(None, again=True) == "short"
+    answers("short", "123456789012", PASSWORD, PASSWORD)
+    assert backup._asked(None, again=True) == PASSWORD
+    answers("short")
+    assert backup._asked(None, again=False) == "short"
+
+    assert capsys.readouterr().err.count("warning: this password") == 3
+    assert asked.count("Another password, or Enter to keep this one: ") == 3
+
+
 def test_without_a_terminal_nobody_is_asked(written, usb):
     assert "--password-stdin" in written("backup", usb, code=2).stderr
     assert not usb.exists()
@@ -147,7 +179,12 @@ def test_without_a_terminal_nobody_is_asked(written, usb):
 def test_a_terminal_is_asked_twice_without_echo(written, usb, nsec):
     """A real terminal, at the real cost: what is typed comes back neither on it nor in the output."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "200"}
+    environment = {**os.environ, "COLUMNS": "80"}
+    answers = {
+        b"Password for the key: ": "1234567890123",
+        b"Another password, or Enter to keep this one: ": PASSWORD,
+        b"The same once more: ": PASSWORD,
+    }
     with subprocess.Popen(
         [sys.executable, "-m", "sense_memory", "backup", str(usb)],
         stdin=theirs,
@@ -158,10 +195,10 @@ def test_a_terminal_is_asked_twice_without_echo(written, usb, nsec):
     ) as running:
         os.close(theirs)
         shown = b""
-        for prompt in (b"Password for the key: ", b"The same once more: "):
+        for prompt, answer in answers.items():
             while not shown.endswith(prompt):
                 shown += os.read(ours, 1)
-            os.write(ours, f"{PASSWORD}\n".encode())
+            os.write(ours, f"{answer}\n".encode())
         try:
             while part := os.read(ours, 65_536):
                 shown += part
@@ -170,7 +207,10 @@ def test_a_terminal_is_asked_twice_without_echo(written, usb, nsec):
         os.close(ours)
         assert running.wait(20) == 0
     assert b"Backup of agent 'default'" in shown
+    assert b"warning: this password has digits only" in shown
     assert PASSWORD.encode() not in shown
+    lines = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown.decode().rpartition("Backup of agent")[2]).splitlines()
+    assert max(len(line) for line in lines[1:]) <= 80
     with nip49.decrypt_secret(read_key_text(usb / "default.ncryptsec"), PASSWORD) as secret:
         assert secret == parse_secret(nsec)
 
@@ -187,7 +227,7 @@ def test_passwords_that_differ_or_are_empty_write_nothing(home, usb, monkeypatch
 
     monkeypatch.setattr(backup.sys, "stdin", Terminal)
     monkeypatch.setattr(backup.sys, "stderr", Terminal)
-    answers = ["one", "two", "", "once"]
+    answers = [PASSWORD, PASSWORD.upper(), "", "once"]
     monkeypatch.setattr("getpass.getpass", lambda prompt: answers.pop(0))
 
     with pytest.raises(backup.InvalidInput, match="differ; nothing was written"):

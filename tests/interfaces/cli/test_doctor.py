@@ -192,9 +192,20 @@ def test_l05_an_sqlite_that_can_damage_a_shared_ledger_is_warned_about(agent, le
 
     assert [check["state"] for check in found["checks"] if check["name"] == "sqlite"] == ["warn"]
     shown = finding(found, "sqlite")
-    for word in (".".join(map(str, version)), "3.51.3", "write-ahead log", "one process at a time", "update"):
+    for word in (".".join(map(str, version)), "3.51.3", "write-ahead log", "other programs", "update"):
         assert word in shown
     assert found["ok"] is True
+
+
+def test_the_warning_about_sqlite_takes_two_lines_at_80_columns(agent, ledger, relay, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 40, 1))
+
+    lines = agent("--relay", relay, "doctor").stdout.splitlines()
+
+    first = next(number for number, line in enumerate(lines) if line.startswith("sqlite"))
+    assert max(map(len, lines)) <= 80
+    assert not all(line.startswith(" ") for line in lines[first + 1 : first + 3])
 
 
 @pytest.mark.parametrize("version", [(3, 51, 3), (3, 52, 0), (4, 0, 0)])

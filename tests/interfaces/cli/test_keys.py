@@ -89,7 +89,7 @@ def test_every_agent_name_has_a_key_of_its_own(cli, home):
     assert sorted(path.name for path in (home / "keys").iterdir()) == ["bob.key", "default.key"]
     assert cli("--agent", "bob", "recall", "k").stdout == "bob's"
     cli("recall", "k", code=4)
-    assert cli("--agent", "../x", "init", code=2).stderr.startswith("error: agent (from argument)")
+    assert cli("--agent", "../x", "init", code=2).stderr.startswith("error: --agent (from the command line)")
 
 
 @pytest.mark.parametrize("given", ["{nsec}", "{nsec}\n", "  {hex}\r\n", "{HEX}"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -11,7 +12,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sense_memory import MemoryStore
+from sense_memory import LocalSigner, MemoryStore
+from sense_memory.envelope import Record, RecordType, seal
 from sense_memory.interfaces.cli.tables import print_entries, print_memories
 from sense_memory.models import JournalEntry, Memory
 
@@ -80,7 +82,14 @@ def test_a_value_that_is_not_utf8_is_refused_and_nothing_is_written(agent):
 def test_remember_as_json_says_what_was_written_and_who_has_it(agent):
     found = agent.json("remember", "lisa", "artist")
 
-    assert found == {"key": "lisa", "event_id": found["event_id"], "acks": 0, "outdated": False, "relays": []}
+    assert found == {
+        "key": "lisa",
+        "event_id": found["event_id"],
+        "unchanged": False,
+        "acks": 0,
+        "outdated": False,
+        "relays": [],
+    }
     assert found["event_id"] == agent.json("recall", "lisa")["event_id"]
 
 
@@ -134,6 +143,92 @@ def test_a_terminal_shows_a_value_with_everything_unseen_escaped(agent, terminal
     assert shown == (
         "red \\u001b[31m, bidi \\u202e, bell \\u0007, c1 \\u009b, link [bold]no[/bold] :smile:\n"
         "second\tline\u3000end\n"
+    )
+
+
+# ── What is there already ───────────────────────────────────────────────────────────────
+
+
+def test_a_value_that_is_there_word_for_word_is_not_written_again(agent):
+    first = agent.json("remember", "k", "v")
+
+    again = agent.json("remember", "k", "v")
+
+    assert (first["unchanged"], again["unchanged"]) == (False, True)
+    assert again["event_id"] == first["event_id"]
+    assert (
+        agent("remember", "k", "v").stdout == "unchanged · on this machine only: no relays are configured\n"
+    )
+    assert len(agent.json("history", "k")) == 1
+    assert agent("remember", "k", "v ").stdout.startswith("kept · ")
+    assert agent("remember", "k", "v").stdout.startswith("kept · ")
+    assert len(agent.json("history", "k")) == 3
+
+
+def test_what_is_unchanged_is_sent_to_the_relays_that_lack_it(agent, relay, dead_relay):
+    agent("remember", "k", "v")
+
+    found = agent("--relay", relay, "remember", "k", "v", "--require-acks", "1")
+
+    assert found.stdout == "unchanged · 1 relay has it\n"
+    assert agent("--relay", relay, "--ledger", "new.db", "sync").exit_code == 0
+    assert agent("--ledger", "new.db", "recall", "k").stdout == "v"
+    agent("--relay", dead_relay, "remember", "k", "v", "--require-acks", "1", code=3)
+
+
+def test_what_was_forgotten_is_written_again(agent):
+    agent("remember", "k", "v")
+    agent("forget", "k")
+
+    assert not agent.json("remember", "k", "v")["unchanged"]
+    assert agent("recall", "k").stdout == "v"
+
+
+def test_many_that_are_there_already_are_counted_and_not_written_again(agent):
+    first = agent.json("remember", "--many", "-", stdin='{"a": "1", "b": "2", "c": "3"}')
+
+    found = agent.json("remember", "--many", "-", stdin='{"a": "1", "b": "two", "c": "3", "d": "4"}')
+
+    assert (found["count"], found["unchanged"]) == (4, 2)
+    assert [found["event_ids"][place] for place in (0, 2)] == [first["event_ids"][place] for place in (0, 2)]
+    assert agent.json("status")["counts"]["events"] == 5
+    text = '{"a": "1", "b": "2", "c": "3", "d": "4"}'
+    assert agent("remember", "--many", "-", stdin=text).stdout.startswith("1 memory kept, 3 unchanged · ")
+    assert agent("remember", "--many", "-", stdin=text).stdout.startswith("0 memories kept, 4 unchanged · ")
+
+
+def test_of_a_key_that_comes_more_than_once_the_last_value_counts(agent):
+    agent("remember", "k", "one")
+
+    lines = "".join(f'{{"key": "k", "value": "{value}"}}\n' for value in ("one", "two", "two", "one"))
+    found = agent.json("remember", "--many", "-", stdin=lines)
+
+    assert found["unchanged"] == 2
+    assert found["event_ids"][1] == found["event_ids"][2]
+    assert [version["value"] for version in agent.json("history", "k")] == ["one", "two", "one"]
+
+
+def test_the_same_text_under_another_spelling_of_the_key_is_no_reason_not_to_write(agent, nsec, tmp_path):
+    """Another program may have written a name that is not normalised; ours is written beside it."""
+    signer, other, ours = LocalSigner.from_nsec(nsec), "cafe\u0301", "caf\u00e9"
+
+    async def event():
+        record = Record(RecordType.FLAT, other, {"key": other, "value": "v", "ts": 1.0})
+        return await signer.sign((await seal(signer, record)).at(1_700_000_000))
+
+    (tmp_path / "other.jsonl").write_bytes(asyncio.run(event()).body() + b"\n")
+    agent("import", tmp_path / "other.jsonl")
+    assert agent("recall", other).stdout == "v"
+
+    assert not agent.json("remember", other, "v")["unchanged"]
+    assert agent.json("remember", other, "v")["unchanged"]
+    assert agent.json("remember", ours, "v")["unchanged"]
+
+
+def test_what_is_there_is_not_asked_of_a_relay(agent, dead_relay):
+    """A write is durable before any relay is dialled, on a new device too."""
+    assert agent("--relay", dead_relay, "remember", "k", "v", "--wait", "0").stdout == (
+        f"kept · no relay has it yet ({dead_relay}: not contacted)\n"
     )
 
 
@@ -200,6 +295,7 @@ def test_many_and_a_key_exclude_each_other_and_one_is_needed(agent):
 def test_an_empty_file_keeps_nothing_and_is_no_error(agent):
     assert agent.json("remember", "--many", "-", stdin="") == {
         "count": 0,
+        "unchanged": 0,
         "event_ids": [],
         "acks": 0,
         "outdated": False,
@@ -265,7 +361,10 @@ def test_an_empty_journal_and_an_empty_entry(agent):
     assert agent.json("recent") == []
     assert "stdin is empty" in agent("journal", stdin="", code=2).stderr
     assert "non-empty" in agent("journal", "", code=2).stderr
-    assert agent.json("recent", "-n", "0", code=2)["error"]["type"] == "InvalidInput"
+    assert agent.json("recent", "-n", "0", code=2)["error"] == {
+        "type": "InvalidInput",
+        "message": "--limit must lie between 1 and 100,000, not 0",
+    }
 
 
 def test_journal_as_json(agent):

@@ -151,8 +151,9 @@ def stage(agent, start_relay, home, tmp_path, monkeypatch):
     return relays[0]
 
 
-def test_every_example_runs(agent, stage, tmp_path):
+def test_every_example_runs(agent, stage, tmp_path, monkeypatch):
     for path, example in EXAMPLES:
+        monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static" if path == ("embed",) else "none")
         if ENDLESS & {*path[:1], *example.split()} or "zsh" in example or "--password-stdin" in example:
             continue  # the last one is in the README too, which is run as it stands
         here = example.replace("wss://relay.example", stage).replace("/media/usb/sense-memory", "usb")

@@ -142,10 +142,88 @@ def test_domains_and_states_can_be_chosen(palace):
     assert {line[0].split("/")[0] for line in lines(palace("palace", "--domain", "world"))} == {"world"}
     fading = palace("palace", "--state", "fading", "--state", "dissolved")
     assert [line[0] for line in lines(fading)] == ["people/facts/lisa-home", "world/facts/old-news"]
-    nothing = palace("palace", "--domain", "none")
+    nothing = palace("palace", "--state", "forgotten", "--domain", "people")
     assert (nothing.stdout, nothing.stderr) == ("", "There is no such memory.\n")
     palace("palace", "--state", "asleep", code=2)
     assert "without a COMMAND" in palace("palace", "--domain", "people", "list", code=2).stderr
+
+
+@pytest.mark.parametrize("command", [["palace", "--domain"], ["palace", "facets"]], ids=" ".join)
+def test_a_domain_that_is_not_there_is_not_found_and_those_that_are_there_are_named(palace, command):
+    shown = palace(*command, "none", code=4)
+
+    assert (shown.stdout, shown.stderr) == (
+        "",
+        "error: there is no domain 'none'; there are: people, projects, world\n",
+    )
+    assert palace.json(*command, "none", code=4)["error"]["type"] == "NotFound"
+
+
+def test_of_many_domains_ten_are_named(long_ago, agent, remembers):
+    long_ago(*((1, remembers(f"d{number:02}/facts/x")) for number in range(12)))
+
+    told = agent("palace", "--domain", "none", code=4).stderr
+
+    assert told.endswith("there are: d00, d01, d02, d03, d04, d05, d06, d07, d08, d09 and 2 more\n")
+
+
+@pytest.mark.parametrize("command", [["palace", "--domain"], ["palace", "facets"]], ids=" ".join)
+def test_a_domain_is_not_called_missing_while_no_relay_has_shown_everything(palace, dead_relay, command):
+    told = palace("--relay", dead_relay, *command, "none", code=1).stderr
+
+    assert "not in the local ledger" in told
+    assert "there is no domain" not in told
+    assert palace.json("--relay", dead_relay, *command, "none", code=1)["error"]["type"] == "NotSynced"
+
+
+def test_a_palace_of_the_past_is_not_called_empty_while_no_relay_has_shown_everything(palace, dead_relay):
+    unknown = palace("--relay", dead_relay, "palace", "as-of", "2020-01-01", code=1).stderr
+
+    assert "what was kept at 2020-01-02 00:00" in unknown
+    assert "Run `sense-memory sync`" in unknown
+    assert palace("--relay", dead_relay, "palace", "as-of", "now").stderr.startswith("incomplete: ")
+    assert "There were no memories here" in palace("palace", "as-of", "2020-01-01").stderr
+
+
+# ── What is not there, and what can not be used ─────────────────────────────────────────
+
+
+def test_a_connection_with_what_is_not_there_yet_is_made_and_told(palace):
+    targets = ("--connect", "people/facts/liza", "--connect", "lisa", "--connect", "world/facts/tram")
+
+    told = palace("palace", "remember", "people/facts/marco", "plays the cello", *targets)
+
+    assert told.stdout.startswith("kept · ")
+    assert told.stderr == ("note: people/facts/liza is not there (yet); the connection counts once it is\n")
+    assert palace.json("palace", "show", "marco")["connections"] == [
+        "people/facts/liza",
+        "people/facts/lisa",
+        "world/facts/tram",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--halflife", "0"], "--halflife must lie between 1e-05 and 36500; nothing was written"),
+        (["--halflife", "nan"], "--halflife must lie between"),
+        (["--confidence", "3"], "--confidence must lie between 0 and 1; nothing was written"),
+        (["--theme", " "], "--theme must be non-empty texts"),
+        (["--connect", ""], "--connect must be non-empty texts"),
+        (["--halflife", "soon"], "Invalid value for '--halflife': it has to be a valid number\n"),
+    ],
+)
+def test_an_option_that_can_not_be_used_is_named_as_it_was_typed(agent, options, problem):
+    shown = agent("palace", "remember", "people/facts/lisa", "artist", *options, code=2).stderr
+
+    assert shown.startswith(f"error: {problem}")
+    assert agent.json("palace")["total"] == 0
+
+
+def test_too_few_tokens_are_told_by_the_option(agent):
+    assert agent("palace", "compress", "--max-tokens", "3", code=2).stderr.startswith(
+        "error: --max-tokens is 3 and has to be at least 32"
+    )
 
 
 def test_an_empty_palace_says_how_to_begin(agent):
@@ -204,7 +282,6 @@ def test_colours_mean_states(palace, terminal, monkeypatch):
 
 def test_what_can_show_ascii_only_gets_ascii(palace, terminal, monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    monkeypatch.setattr(subprocess, "Popen", popen_in_main(subprocess.Popen))
     palace("palace", "remember", "world/facts/tokyo", "東京")
 
     tree, life = terminal("palace"), terminal("palace", "show", "lisa")
@@ -214,16 +291,6 @@ def test_what_can_show_ascii_only_gets_ascii(palace, terminal, monkeypatch):
     assert re.search(r"\+-- tokyo +######## 1\.00 +\\u6771\\u4eac", plain)
     assert "####" in life
     assert "^ now" in life
-
-
-def popen_in_main(popen):
-    """Starts the program through `main`, as the installed command does."""
-    code = "import sys; from sense_memory.interfaces.cli import main; sys.argv[0] = 'sense-memory'; main()"
-
-    def start(command, **options):
-        return popen([sys.executable, "-c", code, *command[3:]], **options)
-
-    return start
 
 
 def test_lists_leave_out_what_is_forgotten_unless_it_is_asked_for(palace, terminal):

@@ -200,6 +200,42 @@ def test_a_time_that_is_none_is_wrong_input(edited):
     edited("as-of", "2", "days", "ago", code=2)
 
 
+def test_a_day_may_be_named(edited):
+    assert edited("as-of", "today", "k").stdout == "three"
+    assert [memory["value"] for memory in edited.json("as-of", "Today")] == ["three"]
+    assert "There were no memories here at" in edited("as-of", "yesterday").stderr
+    assert edited("as-of", "3 days ago").stdout == ""
+    edited("as-of", "yesterday", "k", code=4)
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (["undo", "none"], "'none' is"),
+        (["undo", "a/b/none"], "'a/b/none' is"),
+        (["as-of", "2020-01-01"], "what was kept at 2020-01-02 00:00 ("),
+        (["as-of", "2020-01-01", "k"], "what 'k' was at 2020-01-02 00:00 ("),
+        (["as-of", "now", "none"], "what 'none' was at 20"),
+    ],
+)
+def test_what_is_not_here_is_unknown_while_no_relay_has_shown_everything(edited, dead_relay, command, what):
+    told = edited("--relay", dead_relay, *command, code=1)
+
+    assert told.stdout == ""
+    assert told.stderr.startswith(f"error: {what}")
+    assert "not in the local ledger, and no relay ever showed everything" in told.stderr
+    assert "Run `sense-memory sync`" in told.stderr
+    assert edited.json("--relay", dead_relay, *command, code=1)["error"]["type"] == "NotSynced"
+
+
+def test_what_is_here_is_shown_though_no_relay_has_shown_everything(edited, dead_relay):
+    listed = edited("--relay", dead_relay, "as-of", "now")
+
+    assert listed.stdout.startswith("k\t")
+    assert listed.stderr.startswith("incomplete: ")
+    assert edited("--relay", dead_relay, "undo", "k", "--wait", "0").stdout.startswith("two\n")
+
+
 def test_a_memory_as_it_was_is_escaped_in_a_terminal(agent, terminal):
     agent("remember", "k", HOSTILE)
 

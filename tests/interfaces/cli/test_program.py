@@ -171,16 +171,66 @@ def test_reading_a_ledger_that_is_not_there_is_an_error_and_makes_none(agent, tm
     assert not (tmp_path / "typo.db").exists()
 
 
-def test_what_writes_makes_the_ledger_that_was_named(agent, tmp_path):
-    agent("remember", "k", "v", "--ledger", tmp_path / "new.db")
+def test_what_writes_makes_the_ledger_that_was_named_and_says_so(agent, tmp_path):
+    told = agent("remember", "k", "v", "--ledger", tmp_path / "new.db")
 
+    assert told.stdout.startswith("kept · ")
+    assert told.stderr == f"made a new ledger at {tmp_path / 'new.db'}\n"
     assert agent("recall", "k", "--ledger", tmp_path / "new.db").stdout == "v"
+    assert agent("remember", "k", "w", "--ledger", tmp_path / "new.db").stderr == ""
+    assert agent.json("--ledger", tmp_path / "other.db", "remember", "k", "v")["key"] == "k"
+
+
+def test_the_default_ledger_is_made_without_a_word(agent):
+    assert agent("remember", "k", "v").stderr == ""
+    assert agent("--ledger", ":memory:", "remember", "k", "v").stderr == ""
+
+
+def test_a_backup_of_a_ledger_that_is_not_there_is_an_error(agent, tmp_path):
+    shown = agent("--ledger", "typo.db", "backup", "usb", "--password-stdin", stdin="correct horse", code=2)
+
+    assert shown.stderr.startswith("error: there is no ledger typo.db; nothing was made.")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
 
 
 def test_a_setting_that_can_not_be_used_exits_with_2_and_says_where_it_came_from(cli, monkeypatch):
     monkeypatch.setenv("SENSE_MEMORY_RELAYS", "http://x")
 
     assert "SENSE_MEMORY_RELAYS (from environment)" in cli("status", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["--relay", "nonsense", "list"], "--relay (from the command line): a relay URL starts with wss://"),
+        (["list", "--agent", "../x"], "--agent (from the command line): a name has 1 to 64"),
+        (["--env-file", "none", "list"], "--env-file (from the command line): there is no file"),
+        (["palace", "--state", "asleep"], "Invalid value for '--state': 'asleep' is not one of"),
+        (["completion", "tcsh"], "Invalid value for 'SHELL': 'tcsh' is not one of"),
+        (["recent", "-n", "x"], "Invalid value for '--limit' / '-n': it has to be a valid integer\n"),
+        (
+            ["relay", "--port", "99999"],
+            "Invalid value for '--port': it has to be less than or equal to 65535\n",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_as_it_was_typed(agent, arguments, shown):
+    told = agent(*arguments, code=2).stderr
+
+    assert told.startswith(f"error: {shown}")
+    assert "Value error" not in told
+
+
+@pytest.mark.parametrize(
+    "text", ["relays = [", 'relays = "wss://a.example"', 'relays = ["nonsense"]', "\xff"]
+)
+def test_what_is_wrong_with_a_configuration_names_its_file(agent, home, text):
+    (home / "config.toml").write_text(text, encoding="latin-1")
+
+    told = agent("status", code=2).stderr
+
+    assert str(home / "config.toml") in told
+    assert "(from config.toml): " in told
 
 
 def test_a_folder_that_can_not_be_written_is_one_sentence(cli, home):
@@ -225,6 +275,7 @@ def test_an_env_file_can_be_named(cli, tmp_path, nsec):
 # ── Secrets ─────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.usefixtures("cheap")
 def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, secrets, home):
     """The canary: every command, in text and JSON, with a relay that works and one that does not."""
     tried = {
@@ -233,6 +284,7 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("remember",): [["k", "v"], ["--many", "-"], ["a/b", "c"]],
         ("recall",): [["k"], ["none"]],
         ("search",): [["k"], ["v", "--in", "flat", "--explain"]],
+        ("embed",): [[], ["--share", "--dry-run"]],
         ("forget",): [["k"]],
         ("journal",): [["hello"]],
         ("recent",): [[]],

@@ -38,6 +38,15 @@ def test_a_pipe_gets_one_line_for_each_hit_of_every_kind(filled):
     assert scores == sorted(scores, reverse=True)
 
 
+def test_a_day_may_be_named_and_what_can_not_be_used_is_named_as_it_was_typed(filled):
+    assert rows(filled("search", "lisa", "--since", "today"))
+    assert rows(filled("search", "lisa", "--since", "yesterday"))
+
+    assert filled("search", "lisa", "--in", "palace,diary", code=2).stderr == (
+        "error: --in must name some of palace, journal, flat\n"
+    )
+
+
 def test_explaining_names_the_words_their_fields_and_what_is_left_of_a_memory(filled):
     (lisa,) = rows(filled("search", "art lisa teaching", "--in", "palace", "--explain"))
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from sense_memory import RelayReport, RelayStatus, Status
@@ -95,6 +98,63 @@ def test_what_a_relay_refused_is_sent_again_only_to_whoever_asks_for_it(agent, r
     assert "--retry-refused" in agent("sync", "--help").stdout
 
 
+def written_on_two_devices(agent, relay, memories):
+    """Two ledgers of one agent: the first wrote some memories that no relay has, the other then wrote over each.
+
+    Versions of one key lie a second apart, so the third is later than whatever was written before it.
+    """
+    one, two = ("--ledger", "one.db"), ("--relay", relay, "--ledger", "two.db")
+    text = {value: json.dumps(dict.fromkeys(memories, value)) for value in ("theirs", "mine", "more", "most")}
+    agent(*two, "remember", "--many", "-", stdin=text["theirs"])
+    agent(*one, "remember", "--many", "-", stdin=text["mine"])
+    for value in ("more", "most"):
+        agent(*two, "remember", "--many", "-", stdin=text[value])
+    return ("--relay", relay, *one)
+
+
+def test_sync_names_what_was_edited_here_and_lost_against_another_device(agent, relay):
+    keys = [f"k{number}" for number in range(7)]
+    one = written_on_two_devices(agent, relay, keys)
+    agent("--ledger", "one.db", "remember", "untouched", "mine")
+
+    shown = agent(*one, "sync").stdout
+
+    assert shown.endswith(
+        "\n7 memories were edited on another device too, and that text counts now: k0, k1, k2, k3, k4 and 2 more. "
+        "Yours is in `history`.\n"
+    )
+    assert agent(*one, "recall", "k0").stdout == "most"
+    assert "mine" in [version["value"] for version in agent.json(*one, "history", "k0")]
+    assert "edited" not in agent(*one, "sync").stdout
+
+
+def test_sync_as_json_names_all_that_lost_and_the_palace_too(agent, relay):
+    one, two = ("--ledger", "one.db"), ("--relay", relay, "--ledger", "two.db")
+    one = written_on_two_devices(agent, relay, [f"k{number}" for number in range(7)])
+    path = "people/facts/lisa"
+    agent(*two, "palace", "remember", path, "theirs")
+    agent("--ledger", "one.db", "palace", "remember", path, "mine")
+    for value in ("more", "most"):
+        agent(*two, "palace", "remember", path, value)
+
+    assert agent.json(*one, "sync")["overruled"] == [*(f"k{number}" for number in range(7)), path]
+    assert agent(*one, "palace", "recall", path).stdout == "most"
+    assert agent.json(*one, "sync")["overruled"] == []
+
+
+def test_an_edit_that_relays_had_or_that_said_the_same_has_not_lost(agent, relay):
+    one = written_on_two_devices(agent, relay, ["k"])
+    agent.json(*one, "sync")
+    agent("--relay", relay, "--ledger", "two.db", "remember", "k", "newer")
+    assert agent.json(*one, "sync")["overruled"] == []
+
+    agent("--ledger", "one.db", "remember", "k", "agreed")
+    for value in ("x", "y", "agreed"):
+        agent("--relay", relay, "--ledger", "two.db", "remember", "k", value)
+    assert agent.json(*one, "sync")["overruled"] == []
+    assert agent(*one, "recall", "k").stdout == "agreed"
+
+
 def test_sync_without_relays_exits_with_2_and_a_hint(agent):
     assert "sense-memory relays add" in agent("sync", code=2).stderr
     assert agent.json("sync", code=2)["error"]["type"] == "NoRelays"
@@ -165,6 +225,39 @@ def test_status_as_json(agent, relay):
     assert line["last_complete"].endswith("Z")
 
 
+def test_status_counts_what_a_relay_has_of_the_memories_and_no_older_version(agent, relay, dead_relay):
+    both = ("--relay", relay, "--relay", dead_relay)
+    for value in ("1", "2", "3"):
+        agent("--relay", relay, "remember", "a", value)
+    agent("--relay", relay, "journal", "hello")
+    agent("--relay", relay, "remember", "b", "x")
+    agent("--relay", relay, "forget", "b")
+    agent("remember", "c", "not sent")
+
+    _, *rows = next(iter(agent(*both, "status").stdout.split("\n\n")[1:2])).splitlines()
+    found = agent.json(*both, "status")
+
+    assert [row.split()[:2] for row in rows[:2]] == [[relay, "2"], [dead_relay, "0"]]
+    assert [line["memories"] for line in found["relays"]] == [2, 0]
+    assert found["relays"][0]["events"]["acked"] > 2
+
+
+def test_status_fits_a_terminal(agent, relay, terminal, tmp_path):
+    ledger = tmp_path / "/".join(["a folder with a long name"] * 4) / "ledger.db"
+    ledger.parent.mkdir(parents=True)
+    for value in ("1", "2"):
+        agent("--ledger", ledger, "remember", "a", value)
+    agent("--ledger", ledger, "forget", "a")
+    agent("--ledger", ledger, "remember", "a", "3")
+    agent("--ledger", ledger, "remember", "a", "4")
+
+    shown = re.sub(r"\x1b\[[\d;]*m", "", terminal("--ledger", str(ledger), "--relay", relay, "status"))
+
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "".join(line[8:] for line in shown.splitlines()[1:6]).startswith(f"{ledger}"[:60])
+    assert str(ledger) in agent("--ledger", ledger, "status").stdout  # whole in a pipe
+
+
 def test_status_of_an_agent_without_memories_or_relays(agent):
     assert "holds   0 memories and 0 journal entries\n        in 0 events\n" in agent("status").stdout
     assert agent.json("status")["relays"] == []
@@ -188,6 +281,7 @@ def test_the_counts_of_status_add_up(agent):
         "heads": 4,
         "entries": 2,
         "logs": 0,
+        "embeddings": 0,
         "events": 8,
         "older": 2,
         "tombstones": 1,

@@ -4,7 +4,17 @@ import json
 
 import pytest
 
-from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, one_line, quantity, safe
+from sense_memory.interfaces.cli.text import (
+    age,
+    as_json,
+    fold,
+    iso,
+    local_time,
+    one_line,
+    quantity,
+    safe,
+    some,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +64,23 @@ def test_only_line_breaks_tabs_and_spaces_stay_among_what_is_not_printable():
 def test_one_line_has_no_line_break_and_is_cut():
     assert one_line("a\nb\r\nc\td\re") == "a↵ b↵ c d\\u000de"
     assert one_line("abcdef", 3) == "abc"
+
+
+def test_lines_are_folded_at_spaces_and_after_the_folders_of_a_path():
+    folded = fold("ledger  /home/lisa/.local/share/sense-memory/ledgers/npub1.db\nshort", 32, indent=8)
+
+    assert folded.split("\n") == [
+        "ledger  /home/lisa/.local/share/",
+        "        sense-memory/ledgers/",
+        "        npub1.db",
+        "short",
+    ]
+    assert fold("ask wss://relay.example/a", 24) == "ask wss://relay.example/\n  a"
+
+
+def test_of_many_names_some_are_listed_and_the_others_counted():
+    assert some(["a", "b\n"], 2) == "a, b↵ "
+    assert some([str(n) for n in range(1_205)], 3) == "0, 1, 2 and 1,202 more"
 
 
 def test_json_is_printable_and_means_the_same():

@@ -88,6 +88,28 @@ def test_other_programs_on_this_machine_are_seen_without_any_relay(agent):
         assert process.wait(10) == 0
 
 
+def test_memories_of_the_palace_are_named_as_its_commands_do_and_a_link_is_no_new_text(agent):
+    for key in ("lisa", "studio"):
+        agent("palace", "remember", f"people/facts/{key}", "artist")
+    with (
+        watching("watch", "--count", "2") as process,
+        watching("watch", "--json", "--count", "2") as programs,
+    ):
+        agent("palace", "connect", "lisa", "studio")
+        told = [process.stdout.readline().split("  ", 1)[1] for _ in range(2)]
+        found = [json.loads(programs.stdout.readline()) for _ in range(2)]
+        assert (process.wait(10), programs.wait(10)) == (0, 0)
+
+    assert sorted(told) == [
+        "people/facts/lisa  linked, with the same text\n",
+        "people/facts/studio  linked, with the same text\n",
+    ]
+    assert {(change["kind"], change["path"]) for change in found} == {
+        ("linked", "people/facts/lisa"),
+        ("linked", "people/facts/studio"),
+    }
+
+
 def test_it_says_when_a_relay_is_lost_and_when_it_is_there_again(agent, tmp_path):
     command = [sys.executable, "-m", "sense_memory", "relay", "--data", str(tmp_path / "r.db"), "--port"]
 
@@ -123,6 +145,15 @@ def test_it_ends_after_some_seconds_whatever_came(agent, dead_relay):
 
     assert result.stdout == ""
     assert result.stderr.splitlines()[1:] == [f"{dead_relay}: refused the connection"]
+
+
+def test_a_new_text_in_the_palace_is_shown_and_a_use_of_it_is_not():
+    place = {"path": "persona/people/facts/lisa", "key": "lisa", "created_at": 0, "event_id": "00" * 32}
+
+    new, used = (Change(kind=kind, value="artist", **place) for kind in ("remembered", "changed"))
+
+    assert line(new).split("  ")[1:] == ["people/facts/lisa", "remembered: artist"]
+    assert line(used).split("  ")[1:] == ["people/facts/lisa", "changed, with the same text"]
 
 
 def test_a_long_name_is_cut():

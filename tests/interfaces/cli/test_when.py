@@ -80,6 +80,16 @@ def test_a_date_means_its_end_and_without_an_offset_it_is_local(vancouver, text,
     assert found == pytest.approx(begin + seconds, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("text", "begin"), [("yesterday", 1_799_913_600), (" Yesterday", 1_799_913_600), ("today", 1_800_000_000)]
+)
+def test_a_day_that_is_named_is_a_day_of_this_machine(vancouver, text, begin):
+    now = 1_800_000_000.5 + 3_600  # an hour into the day in Vancouver
+
+    assert moment(text, now, begins=True) == begin
+    assert moment(text, now) == pytest.approx(min(begin + 86_400, now), abs=1e-6)
+
+
 def test_the_day_that_is_not_over_ends_now(vancouver):
     assert moment("2027-01-15", NOW) == NOW
     assert moment("2027-01-15 00:00", NOW) == NOW
@@ -102,7 +112,7 @@ def test_a_time_that_json_shows_brings_back_what_was_written_then(created_at):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "3", "days", "3 parsecs", "-3h", "3.5h", "2027-13-01", "yesterday", "٣h", "1 h 30 min", "9" * 400],
+    ["", "3", "days", "3 parsecs", "-3h", "3.5h", "2027-13-01", "tomorrow", "٣h", "1 h 30 min", "9" * 400],
 )
 def test_what_is_no_time_is_refused_with_examples(text):
     with pytest.raises(InvalidInput, match=r'is no time; give one such as 2027-01-15, "2027-01-15 08:00"'):

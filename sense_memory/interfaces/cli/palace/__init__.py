@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from sense_memory.interfaces.cli.palace import linking, looking, memories, pruning, reviewing, showing
+from sense_memory.interfaces.cli.palace import (
+    linking,
+    looking,
+    memories,
+    pruning,
+    remembering,
+    reviewing,
+    showing,
+)
 from sense_memory.interfaces.cli.palace.group import commands
 
 
-__all__ = ["commands", "linking", "looking", "memories", "pruning", "reviewing", "showing"]
+__all__ = ["commands", "linking", "looking", "memories", "pruning", "remembering", "reviewing", "showing"]

@@ -11,7 +11,7 @@ import typer
 from sense_memory.interfaces.cli.invocation import Invocation, JsonOption, of
 from sense_memory.interfaces.cli.memories import warn_if_incomplete
 from sense_memory.interfaces.cli.pages import ends
-from sense_memory.interfaces.cli.palace.naming import memory_data
+from sense_memory.interfaces.cli.palace.naming import memory_data, no_domain
 from sense_memory.interfaces.cli.palace.shapes import Insight, Shown, arrange, tally
 from sense_memory.interfaces.cli.program import PALACE, Group, Program, app
 from sense_memory.interfaces.cli.text import as_json, one_line
@@ -56,6 +56,7 @@ app.add_typer(
         "# What is about to be forgotten:",
         "sense-memory palace --state fading --state forgotten",
         'sense-memory palace remember people/facts/lisa "artist, teaches workshops"',
+        codes={4: "there is no such domain"},
     ),
 )
 
@@ -104,14 +105,14 @@ def palace(
             )
         return
     invocation = of(context)
-    insights = look(invocation, domain)
+    insights = look(invocation, domain, needs_domain=True)
     if state:
         wanted = {str(one.value) for one in state}
         insights = [insight for insight in insights if insight.memory.state.value in wanted]
     if invocation.as_json:
         typer.echo(as_json(_data(insights)))
     elif not insights:
-        typer.echo("There is no such memory." if domain or state else NONE, err=True)
+        typer.echo("There is no such memory." if state else NONE, err=True)
     elif sys.stdout.isatty():
         from sense_memory.interfaces.cli.palace.drawing import print_tree
 
@@ -126,11 +127,17 @@ def look(
     facet: str | None = None,
     *,
     include_forgotten: bool = True,
+    needs_domain: bool = False,
 ) -> list[Insight]:
-    """The memories of the palace, the most relevant first; says on stderr if there may be more on relays."""
+    """The memories of the palace, the most relevant first; says on stderr if there may be more on relays.
+
+    With `needs_domain` a domain that is named has to be there.
+    """
 
     async def work(store: MemoryStore) -> list[PersonaMemory]:
         found = await store.persona_recall(domain, facet, include_forgotten=include_forgotten)
+        if needs_domain and domain is not None and not found:
+            raise no_domain(domain, await store.persona_domains(), store.status())
         warn_if_incomplete(store.status())
         return found
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, Stop, of
-from sense_memory.interfaces.cli.memories import warn_if_incomplete
+from sense_memory.interfaces.cli.invocation import JsonOption, named, of
+from sense_memory.interfaces.cli.memories import unknown, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import (
     INSIGHTS,
     NONE,
@@ -18,7 +18,7 @@ from sense_memory.interfaces.cli.palace.group import (
     insights_of,
     print_lines,
 )
-from sense_memory.interfaces.cli.palace.naming import PlaceArgument, memory_data, place
+from sense_memory.interfaces.cli.palace.naming import PlaceArgument, memory_data, no_domain, place
 from sense_memory.interfaces.cli.palace.shapes import counted
 from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity, safe
 
@@ -59,7 +59,8 @@ def compress(
     invocation = of(context)
 
     async def work(store: MemoryStore) -> str:
-        text = await store.persona_compress(domain, max_tokens=max_tokens)
+        with named(max_tokens="--max-tokens"):
+            text = await store.persona_compress(domain, max_tokens=max_tokens)
         warn_if_incomplete(store.status())
         return text
 
@@ -89,7 +90,7 @@ def domains(context: typer.Context, _json: JsonOption = False) -> None:
 @command(
     REVIEWS,
     "sense-memory palace facets people",
-    codes={4: "there is no such domain"},
+    codes={1: "an error, such as: it is not here, and no relay ever showed everything", 4: "no such domain"},
 )
 def facets(
     context: typer.Context,
@@ -97,10 +98,7 @@ def facets(
     _json: JsonOption = False,
 ) -> None:
     """List the facets of a domain, and how many memories each holds."""
-    sizes = _sizes(context)
-    if domain not in sizes:
-        known = ", ".join(sizes) or "none"
-        raise Stop(ExitCode.NOT_FOUND, "NotFound", f"there is no domain {domain!r}; there are: {known}")
+    sizes = _sizes(context, domain)
     if of(context).as_json:
         data = [{"facet": name, "memories": count} for name, count in sizes[domain].items()]
         typer.echo(as_json(data))
@@ -108,11 +106,13 @@ def facets(
         _print_counts(sizes[domain], "facet", NONE)
 
 
-def _sizes(context: typer.Context) -> dict[str, dict[str, int]]:
-    """How many memories each facet of each domain holds."""
+def _sizes(context: typer.Context, domain: str | None = None) -> dict[str, dict[str, int]]:
+    """How many memories each facet of each domain holds; a domain that is named has to be there."""
 
     async def work(store: MemoryStore) -> dict[str, dict[str, int]]:
         sizes: dict[str, dict[str, int]] = (await store.persona_stats())["facets"]
+        if domain is not None and domain not in sizes:
+            raise no_domain(domain, list(sizes), store.status())
         warn_if_incomplete(store.status())
         return sizes
 
@@ -174,7 +174,7 @@ def as_of(
         typer.Argument(
             metavar="WHEN",
             show_default=False,
-            help='A date or time, such as 2027-01-15 or "2027-01-15 08:00"; or how long ago: 3h, "2 days ago".',
+            help='A date or time, such as 2027-01-15, yesterday or "2027-01-15 08:00"; or how long ago: 3h, "2 days ago".',
         ),
     ],
     where: PlaceArgument = None,
@@ -190,12 +190,16 @@ def as_of(
     invocation = of(context)
     now = time.time()
     then = moment(when, now)
+    shown = f"{local_time(then)} ({age(then, now)})"
 
     async def work(store: MemoryStore) -> list[PersonaMemory]:
-        return await store.persona_as_of(then, *place(where))
+        found = await store.persona_as_of(then, *place(where))
+        if not found and not store.status().is_complete:
+            raise unknown(f"what was kept at {shown} is")
+        warn_if_incomplete(store.status())
+        return found
 
     insights = insights_of(invocation.run(work), then)
-    shown = f"{local_time(then)} ({age(then, now)})"
     if invocation.as_json:
         typer.echo(as_json([memory_data(insight.memory, then) for insight in insights]))
         return

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import InvalidAddress, InvalidInput
-from sense_memory.interfaces.cli.text import iso, one_line
+from sense_memory.interfaces.cli.invocation import ExitCode, Stop
+from sense_memory.interfaces.cli.memories import unknown
+from sense_memory.interfaces.cli.text import iso, one_line, some
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sense_memory.models import PersonaMemory
+    from sense_memory.status import Status
     from sense_memory.store import MemoryStore
 
-_PREFIX: Final = "persona/"  # what a path begins with in `watch` and in the names that relays see
+_PREFIX: Final = "persona/"  # what a path begins with in the names that relays see
 _MAX_CANDIDATES: Final = 10
 _TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
 
@@ -103,6 +106,19 @@ def only_one(found: Sequence[PersonaMemory], name: str) -> PersonaMemory | None:
         f"several memories have the key {name!r}: {', '.join(listed[:_MAX_CANDIDATES])}{more}. "
         "Name one by its path."
     )
+
+
+def no_domain(domain: str, known: Sequence[str], status: Status) -> Stop:
+    """There is no such domain, but these; where no relay has shown everything, it may exist there."""
+    if not status.is_complete:
+        return unknown(f"the domain {domain!r} is")
+    there = f"there are: {some(sorted(known), _MAX_CANDIDATES)}" if known else "there are none yet"
+    return Stop(ExitCode.NOT_FOUND, "NotFound", f"there is no domain {domain!r}; {there}")
+
+
+def shown_path(path: str) -> str:
+    """A path as the commands name it, without what marks the palace among all addresses."""
+    return path.removeprefix(_PREFIX)
 
 
 def quoted(path: str) -> str:

@@ -121,10 +121,11 @@ def links_of(memory: PersonaMemory, everything: Sequence[PersonaMemory]) -> list
     if memory.conflict_of is not None:
         found.append(other("lost a concurrent edit to", memory.conflict_of))
     named = {link.path for link in found}
+    naming = {owner for owner, meant in zip(*links.connected, strict=True) if meant == own}
     for at, theirs in enumerate(everything):
         if at == own:
             continue
-        if own in links.connected.get(at, ()) and theirs.path not in named:
+        if at in naming and theirs.path not in named:
             found.append(Link("connected from", theirs.path, theirs))
         if own in links.opposed.get(at, ()):
             replaced = theirs.superseded_by is not None and links.place(theirs.superseded_by) == own
