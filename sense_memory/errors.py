@@ -314,7 +314,7 @@ class EmbedderError(SenseMemoryError):
     def __init__(self, embedder: str, problem: str) -> None:
         self.embedder, self.problem = embedder, problem
         super().__init__(
-            f"the embedder {embedder}: {problem.removesuffix('.')}. "
+            f"the embedder {embedder}: {problem.removesuffix('.')}{'' if problem.endswith('?') else '.'} "
             "Nothing was lost; memories are still found by their words."
         )
 

@@ -146,7 +146,7 @@ class _Reader:
             self._date(token, month=_MONTHS[token])
         elif token in _WEEKDAYS:
             self._date(token, weekday=_WEEKDAYS[token])
-        elif match := _QUARTER.match(token):
+        elif token[0] == "q" and (match := _QUARTER.match(token)):
             self._date(token, quarter=int(match[1]))
         elif token in _HOURS:
             self._date(token, minute=_HOURS[token])

@@ -6,7 +6,7 @@ English; other languages pass through as unknown words, which no rule acts on. D
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 from unicodedata import normalize
 
@@ -81,17 +81,24 @@ _IDIOMS: Final = {
     r"as a (?:child|kid|student|teenager)": "formerly",
     r"looked after by": "led by",
 }
-_IDIOM: Final = re.compile(
-    r"\b(?:"
-    + "|".join(f"(?P<i{n}>{text})" for n, text in enumerate(_IDIOMS))
-    + r")(?!\w)".replace(r"\b(?:,", "(?:,")
-)
-_MEANING: Final = {f"i{number}": word for number, word in enumerate(_IDIOMS.values())}
+_IDIOM: Final = re.compile(rf"\b(?:{'|'.join(_IDIOMS)})(?!\w)")
+_MEANINGS: Final = tuple(_IDIOMS.values())
 
 
 def plain(text: str) -> str:
     """A lowercase clause with its idioms said in one word each."""
-    return _IDIOM.sub(lambda match: _MEANING[match.lastgroup or ""], text)
+    return _IDIOM.sub(_meaning, text)
+
+
+def _meaning(match: re.Match[str]) -> str:
+    found = _each_idiom().match(match.string, match.start())
+    return _MEANINGS[found.lastindex - 1] if found and found.lastindex else match[0]
+
+
+@cache
+def _each_idiom() -> re.Pattern[str]:
+    """As `_IDIOM`, with a group for each: it takes more than twice as long to see that there is none."""
+    return re.compile(rf"\b(?:({')|('.join(_IDIOMS)}))(?!\w)")
 
 
 NEGATORS: Final = _set("not no never without cannot nor neither none nobody nothing lack lacks hardly")

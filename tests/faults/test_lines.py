@@ -108,7 +108,7 @@ async def main(nsec, relay, ledger, now):
     tracemalloc.start()
     async with MemoryStore(signer, [relay], ledger=ledger, **options) as store:
         peaks, left = [], []
-        for _ in range(4):
+        for _ in range(3):
             tracemalloc.reset_peak()
             (line,) = (await store.sync()).relays
             gc.collect()
@@ -146,7 +146,7 @@ async def test_r15_what_a_slow_reader_leaves_waits_in_the_ledger(stage):
 
 
 HOSTILE = {
-    "a hundred megabytes": b'{"name":"' + b"x" * 100_000_000 + b'"}',
+    "a hundred megabytes": lambda: b'{"name":"' + b"x" * 100_000_000 + b'"}',
     "html": b"<html><body>quokka</body></html>",
     "nothing": b"",
     "a list": [1, 2, 3],
@@ -169,7 +169,7 @@ HOSTILE = {
 @pytest.mark.parametrize("document", HOSTILE.values(), ids=HOSTILE)
 async def test_r16_nip11_is_hostile_json(stage, document):
     """Whatever a relay says of itself, it is synced with the usual numbers."""
-    record = Record()
+    record, document = Record(), document() if callable(document) else document
     async with (
         stage.liar(record, Information(document)) as liar,
         stage.relay() as honest,

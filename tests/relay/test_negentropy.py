@@ -340,7 +340,7 @@ hostile = st.one_of(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(message=hostile, frame=st.sampled_from([4_096, 60_000]))
 def test_whatever_arrives_is_answered_within_the_frame_or_refused(message, frame):
     items = Items(SOME)
