@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -231,7 +232,7 @@ class _Words:
             dense[item.rows] = item.scores
             own.append(dense[places])
             if lean is not None:
-                best = np.maximum.reduce([dense[place] * share for place, share in theirs])
+                best = reduce(np.maximum, (dense[place] * share for place, share in theirs))
                 lent += np.maximum(best * lean - own[-1], 0)
             dense[item.rows] = 0
         return own, lent
@@ -248,7 +249,7 @@ def _candidates(
     told: NDArray[np.float32] | None,
 ) -> NDArray[np.int64]:
     """The memories worth ordering: those the words favour, and those from the days that were asked for."""
-    key = whole / max(float(whole.max(initial=0)), 1e-9)
+    key = whole / max(float(np.max(whole)) if len(whole) else 0.0, 1e-9)
     if told is not None:
         key = key + told * np.float32(_DATED_KEY)
     if question.dense is not None:
