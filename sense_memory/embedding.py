@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from sense_memory.errors import EmbedderError, SenseMemoryError
@@ -16,7 +17,7 @@ from sense_memory.limits import EMBEDDER_REST_SECONDS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -107,10 +108,20 @@ class Embedding:
                 self._dimension = await self._asked(lambda: self.embedder.dimension, again=again)
             return self._dimension
 
-    async def kept(self, slots: Collection[str]) -> Mapping[str, Read]:
-        """What was made before of the memories at some slots, by slot."""
+    async def read(
+        self, texts: Mapping[str, Sequence[str]], *, again: bool = False
+    ) -> dict[str, NDArray[np.float32]] | None:
+        """The rows of some memories, each of several texts, by name and in one call; None as `rows`."""
+        rows = await self.rows([text for parts in texts.values() for text in parts], again=again)
+        if rows is None:
+            return None
+        ends = list(accumulate(map(len, texts.values())))
+        return {name: rows[end - len(texts[name]) : end] for name, end in zip(texts, ends, strict=True)}
+
+    async def kept(self, stamps: Mapping[str, str]) -> Mapping[str, Read]:
+        """What was made before of some memories, given as slot and stamp, in just these states; by slot."""
         try:
-            return await self.vault.find(slots)
+            return await self.vault.find(stamps)
         except SenseMemoryError:  # a cache: it is made anew
             return {}
 

@@ -90,14 +90,8 @@ class Filling:
         if len(left) == self._unread:
             return
         origins = self._origins(left)
-        kept = await self._meaning.kept({origin.slot for origin in origins.values()})
-        index.fill(
-            {
-                name: kept[origin.slot].rows
-                for name, origin in origins.items()
-                if origin.slot in kept and kept[origin.slot].stamp == origin.stamp
-            }
-        )
+        kept = await self._meaning.kept({origin.slot: origin.stamp for origin in origins.values()})
+        index.fill({name: kept[origin.slot].rows for name, origin in origins.items() if origin.slot in kept})
         self._unread = len(index.without_meaning())
 
     # ── All of them ─────────────────────────────────────────────────────────────────────
@@ -178,13 +172,9 @@ class Filling:
     ) -> int:
         """Have the embedder read some memories; how many got vectors."""
         texts = {item.id: index.texts_of(item) for item in await self._memories.items(names)}
-        rows = await self._meaning.rows([text for parts in texts.values() for text in parts], again=again)
-        if rows is None:
+        reads = await self._meaning.read(texts, again=again)
+        if reads is None:
             return 0
-        reads, start = {}, 0
-        for name, parts in texts.items():
-            reads[name] = rows[start : start + len(parts)]
-            start += len(parts)
         await self._keep({origins[name]: reads[name] for name in reads if name in origins})
         return index.fill(reads)
 

@@ -125,9 +125,8 @@ class Sharing:
 
     async def _kept(self, origins: Sequence[Origin]) -> dict[Origin, NDArray[Any]]:
         """What lies in the vault of some memories as they are."""
-        reads = await self._vault.find({origin.slot for origin in origins})
-        found = {origin: reads[origin.slot] for origin in origins if origin.slot in reads}
-        return {origin: read.rows for origin, read in found.items() if read.stamp == origin.stamp}
+        reads = await self._vault.find({origin.slot: origin.stamp for origin in origins})
+        return {origin: reads[origin.slot].rows for origin in origins if origin.slot in reads}
 
     async def _told_already(self, kept: Mapping[Origin, NDArray[Any]]) -> dict[Origin, int]:
         """The embeddings (their seqs) that say what is kept: another device was faster."""

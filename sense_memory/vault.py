@@ -22,7 +22,7 @@ from sense_memory.search.rows import rounded
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -82,18 +82,20 @@ class Vault:
         self._signer, self._vectors = signer, vectors
         self._opened: ChaCha20Poly1305 | None = None
 
-    async def find(self, slots: Collection[str]) -> dict[str, Read]:
-        """What was made of the memories at some slots, by slot."""
+    async def find(self, stamps: Mapping[str, str]) -> dict[str, Read]:
+        """What was made of some memories, given as slot and stamp, in just these states; by slot."""
         if self._vectors.key is None:
             return {}
         cipher = await self._cipher()
         found = {}
-        for slot, body in self._vectors.of(self.model, slots):
+        for slot, body in self._vectors.of(self.model, stamps.keys()):
             try:
                 text = cipher.decrypt(body[:_NONCE_BYTES], body[_NONCE_BYTES:], self._bound(slot))
-                found[slot] = _read(text)
+                read = _read(text)
             except (InvalidTag, ValueError, struct.error):
                 continue
+            if read.stamp == stamps[slot]:
+                found[slot] = read
         return found
 
     async def keep(self, reads: Mapping[str, Read]) -> None:

@@ -236,24 +236,16 @@ class _Facet:
 
 async def _kept(embedding: Embedding, memories: Sequence[PersonaMemory]) -> dict[str, Read]:
     """What was made before of some memories as they are, by path."""
-    kept = await embedding.kept({_slot(memory.path) for memory in memories})
-    found = ((memory, kept.get(_slot(memory.path))) for memory in memories)
-    return {
-        memory.path: read for memory, read in found if read is not None and read.stamp == stamp_of(memory)
-    }
+    kept = await embedding.kept({_slot(memory.path): stamp_of(memory) for memory in memories})
+    return {memory.path: kept[slot] for memory in memories if (slot := _slot(memory.path)) in kept}
 
 
 async def _embedded(embedding: Embedding, memories: Sequence[PersonaMemory]) -> dict[str, Read] | None:
     """What the embedder makes of some memories, by path, in one call; None where it fails."""
-    texts = [_texts(memory) for memory in memories]
-    rows = await embedding.rows([text for parts in texts for text in parts])
+    rows = await embedding.read({memory.path: _texts(memory) for memory in memories})
     if rows is None:
         return None
-    reads, start = {}, 0
-    for memory, parts in zip(memories, texts, strict=True):
-        reads[memory.path] = Read(stamp_of(memory), rows[start : start + len(parts)])
-        start += len(parts)
-    return reads
+    return {memory.path: Read(stamp_of(memory), rows[memory.path]) for memory in memories}
 
 
 def _texts(memory: PersonaMemory) -> list[str]:
