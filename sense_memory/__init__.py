@@ -69,8 +69,9 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders import Embedder, open_embedder
     from sense_memory.search.fusion import Levers
     from sense_memory.search.hits import Evidence, Explanation, Hit
-    from sense_memory.search.index import MemoryIndex, SearchItem
+    from sense_memory.search.index import MemoryIndex
     from sense_memory.search.ranking import SearchHit
+    from sense_memory.search.shelf import SearchItem
     from sense_memory.search.static import StaticEmbedder
     from sense_memory.status import RelayStatus, Status
     from sense_memory.store import MemoryStore
@@ -107,7 +108,7 @@ _HOMES = {
     "RelayReport": "relay.report",
     "RelayStatus": "status",
     "SearchHit": "search.ranking",
-    "SearchItem": "search.index",
+    "SearchItem": "search.shelf",
     "Signer": "nostr.signer",
     "StaticEmbedder": "search.static",
     "State": "models",

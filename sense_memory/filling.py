@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.embedding import Embedding
-    from sense_memory.search.index import MemoryIndex, SearchItem
+    from sense_memory.search.index import MemoryIndex
+    from sense_memory.search.shelf import SearchItem
     from sense_memory.sharing import Sharing
     from sense_memory.vault import Origin
 

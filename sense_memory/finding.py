@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.persona.palace import Palace
     from sense_memory.reader import Reader
-    from sense_memory.search.index import SearchItem
     from sense_memory.search.ranking import SearchHit
     from sense_memory.search.scope import Scope
+    from sense_memory.search.shelf import SearchItem
     from sense_memory.sharing import Sharing
 
 _PART_COUNT: Final = 2_000  # memories that are read at a time: some 0.2 s

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.envelope import RecordType
 from sense_memory.search.hits import Kind
-from sense_memory.search.index import SearchItem
+from sense_memory.search.shelf import SearchItem
 
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.edits import Placed
     from sense_memory.reader import Reader
-    from sense_memory.search.index import SearchItem
+    from sense_memory.search.shelf import SearchItem
     from sense_memory.snapshot import Opened
 
 _FLAT: Final = f"{Kind.FLAT}/"

@@ -7,7 +7,8 @@ for a place that encrypts them. Adding, replacing and removing one item costs a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from sense_memory.search.lexical import LexicalIndex, pack, unpack
 from sense_memory.search.postings import Postings
 from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve
 from sense_memory.search.ranking import Ground, Question, SearchHit, rank
-from sense_memory.search.shelf import Shelf
+from sense_memory.search.shelf import SearchItem, Shelf
 from sense_memory.search.tokens import fold
 from sense_memory.search.vocabulary import Vocabulary
 
@@ -37,26 +38,8 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1  # of a dump; another layout has another number
 NEAREST_COUNT: Final = 200  # items that meaning alone brings into a ranking by other rules
+READ_AT_ONCE: Final = 4_096  # items of many
 SPARE_ROWS: Final = 1_000  # rows left behind by changes, before they are cleared away
-
-
-@dataclass(frozen=True, slots=True)
-class SearchItem:
-    """One memory to search.
-
-    Attributes:
-        id: names it; putting the same id again replaces it.
-        text: any text.
-        timestamp: when it was said, seconds since 1970; None if nobody knows.
-        session: the conversation that it belongs to; without one, its day is one.
-        speaker: who said it: a name, or a role such as "user" and "assistant".
-    """
-
-    id: str
-    text: str = field(repr=False)
-    timestamp: float | None = None
-    session: str = ""
-    speaker: str = ""
 
 
 class MemoryIndex:
@@ -110,6 +93,20 @@ class MemoryIndex:
 
     def put_many(self, items: Iterable[SearchItem], *, embeds: bool = True) -> None:
         """Add or replace items, of which the last with an id stays. Unless it `embeds`, vectors wait for `fill`."""
+        waiting = iter(items)
+        part = list(islice(waiting, READ_AT_ONCE))  # never all texts at once
+        if not self._lexical.sorts(len(part)) and len(part) < READ_AT_ONCE:
+            self._take(part, self._lexical.extend, embeds)
+            return
+        try:
+            while part:
+                self._take(part, self._lexical.take, embeds)
+                embeds = embeds and self.trouble is None  # who is down is not asked for every part
+                part = list(islice(waiting, READ_AT_ONCE))
+        finally:
+            self._lexical.fold()
+
+    def _take(self, items: list[SearchItem], index: Callable[[list[tuple[str]]], None], embeds: bool) -> None:
         latest = {item.id: item for item in items}
         first, owned = len(self._lexical), list[int]()
         texts: list[tuple[str]] = []
@@ -117,11 +114,10 @@ class MemoryIndex:
             if item.id in self._shelf.rows:
                 self._empty(self._shelf.rows[item.id])
             parts = context.pieces(item.text) if self.levers.pieces else [item.text]
-            at = first + len(texts)
-            row = self._shelf.put(item.id, at, item.timestamp, item.session, item.speaker)
+            row = self._shelf.put(item, first + len(texts))
             texts += [(part,) for part in parts]
             owned += [row] * len(parts)
-        self._lexical.extend(texts)
+        index(texts)
         if self._meaning is not None and embeds:
             self._meaning.extend(spoken(text for (text,) in texts))
         elif self._meaning is not None:

@@ -77,13 +77,27 @@ class LexicalIndex:
 
     def extend(self, rows: Sequence[Sequence[str]]) -> None:
         """Add many rows."""
-        if len(rows) < BULK_ROWS + BULK_SHARE * len(self):
+        if self.sorts(len(rows)):
+            self.take(rows)
+            self.fold()
+        else:
             for texts in rows:
                 self.append(texts)
-            return
-        add = self.vocabulary.add
+
+    def sorts(self, count: int) -> bool:
+        """Whether so many rows cost less together, sorted in with `take` and `fold`, than one by one."""
+        return count >= BULK_ROWS + BULK_SHARE * len(self)
+
+    def take(self, rows: Iterable[Sequence[str]]) -> None:
+        """Add rows that nobody finds before `fold`."""
+        add, found = self.vocabulary.add, list(rows)
         for number, postings in enumerate(self.fields):
-            postings.extend([add(texts[number]) for texts in rows])
+            postings.extend([add(texts[number]) for texts in found])
+
+    def fold(self) -> None:
+        """Sort in what was taken."""
+        for postings in self.fields:
+            postings.fold()
 
     def drop(self, row: int) -> None:
         """Take a row out; its number is not given again."""

@@ -166,7 +166,7 @@ class _Blocks:
 
 
 class ExactRows(_Blocks):
-    """Every row is compared, in single precision: 10 to 15 ms for 100,000 rows.
+    """Every row is compared, in single precision: some 7 ms for 100,000 rows.
 
     Args:
         dimension: of every vector.
@@ -180,7 +180,8 @@ class ExactRows(_Blocks):
         """The cosine of every row to a query of length 1."""
         found = np.empty(self._count, np.float32)
         for begin, part in self._parts():
-            np.matmul(part, query, out=found[begin : begin + len(part)])
+            # row by row: a product of matrices would start threads, which wait for each other on a busy machine
+            np.vecdot(part, query, out=found[begin : begin + len(part)])
         return found
 
     def nearest(self, query: NDArray[np.float32], count: int) -> Nearest:
@@ -224,7 +225,7 @@ class BitRows(_Blocks):
         found = guesses.take(distances)
         rows, large = self._closest(distances, RESCORED_COUNT), query * np.float32(_SHRUNK)
         for which, vectors in self._chosen(rows):
-            found[rows[which]] = _shrunk(vectors) @ large
+            found[rows[which]] = np.vecdot(_shrunk(vectors), large)
         return found
 
     def nearest(self, query: NDArray[np.float32], count: int) -> Nearest:

@@ -7,6 +7,7 @@ at once; what comes far out of order waits for the next search, which sorts all.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,25 @@ NO_DAY: Final = -(2**31)  # of a memory without a time
 NONE: Final = -1
 _MAX_DAY: Final = 2**30
 _STEPS: Final = 64  # memories of a session that a new one is moved ahead of, before sorting all costs less
+
+
+@dataclass(frozen=True, slots=True)
+class SearchItem:
+    """One memory to search.
+
+    Attributes:
+        id: names it; putting the same id again replaces it.
+        text: any text.
+        timestamp: when it was said, seconds since 1970; None if nobody knows.
+        session: the conversation that it belongs to; without one, its day is one.
+        speaker: who said it: a name, or a role such as "user" and "assistant".
+    """
+
+    id: str
+    text: str = field(repr=False)
+    timestamp: float | None = None
+    session: str = ""
+    speaker: str = ""
 
 
 class Names:
@@ -88,23 +108,23 @@ class Shelf:
         """How many memories there are in each session; not for keeping."""
         return self._sizes.view
 
-    def put(self, ident: str, first_piece: int, time: float | None, session: str, speaker: str) -> int:
-        """Add a row; the one that the memory had before, if any, must have been dropped with `replace`.
+    def put(self, item: SearchItem, first_piece: int) -> int:
+        """Add a row; the one that the memory had before, if any, is dropped, and its place kept.
 
         Returns:
             Its number.
         """
-        row, day = len(self.ids), _day_of(time)
-        name = session or (f"\0{day}" if day != NO_DAY else "")  # without a session, the day is one
-        number, place = self.sessions.number(name), self._next_place
+        row, day = len(self.ids), _day_of(item.timestamp)
+        name = item.session or (f"\0{day}" if day != NO_DAY else "")  # without a session, the day is one
+        time = np.nan if item.timestamp is None else item.timestamp
+        values = (first_piece, time, day, self.sessions.number(name))
+        more = (self.speakers.number(item.speaker), self._next_place, NONE, NONE, True)
         self._next_place += 1
-        self.ids.append(ident)
-        values = (first_piece, np.nan if time is None else time, day, number)
-        more = (self.speakers.number(speaker), place, NONE, NONE, True)
+        self.ids.append(item.id)
         for column, value in zip(self._columns.values(), (*values, *more), strict=True):
             column.append(value)
-        self._take_place(ident, row)
-        self.rows[ident] = row
+        self._take_place(item.id, row)
+        self.rows[item.id] = row
         return row
 
     def drop(self, ident: str) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sense_memory.search.calendar import DAY_SECONDS, number
-from sense_memory.search.index import MemoryIndex, SearchItem
+from sense_memory.search.index import MemoryIndex
+from sense_memory.search.shelf import SearchItem
 
 
 @pytest.fixture

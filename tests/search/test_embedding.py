@@ -8,8 +8,9 @@ import pytest
 from sense_memory.errors import EmbedderError
 from sense_memory.search.embedding import unnamed
 from sense_memory.search.fusion import Levers
-from sense_memory.search.index import MemoryIndex, SearchItem
+from sense_memory.search.index import MemoryIndex
 from sense_memory.search.rows import BitRows, ExactRows
+from sense_memory.search.shelf import SearchItem
 
 
 class Pets:
@@ -120,6 +121,15 @@ def test_what_can_not_be_embedded_is_found_by_its_words(moody, found, answer):
     index.put(SearchItem("1", "a kitten sleeps"))
     assert index.without_meaning() == []
     assert sorted(found(index, "dog")) == ["0", "1"]
+
+
+def test_who_fails_is_not_asked_again_for_every_part_of_many(moody, monkeypatch):
+    monkeypatch.setattr("sense_memory.search.index.READ_AT_ONCE", 2)
+    index = MemoryIndex(embedder=moody)
+    moody.answer = EmbedderError("pets-1", "it sleeps")
+    index.put_many(SearchItem(str(place), text) for place, text in enumerate(TEXTS))
+    assert moody.asked == [*TEXTS[:2]]
+    assert index.without_meaning() == ["0", "1", "2", "3"]
 
 
 def test_gaps_survive_a_dump_and_clearing_away(moody, found):

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.search.fusion import Levers
-from sense_memory.search.index import MemoryIndex, SearchItem
+from sense_memory.search.index import MemoryIndex
+from sense_memory.search.shelf import SearchItem
 
 
 ALONE = Levers(neighbours=False, speaker=False, dates=False, session=False)
@@ -218,6 +219,48 @@ def test_a_long_session_says_less_however_often_its_memories_changed(monkeypatch
     assert share() == once
     monkeypatch.setattr("sense_memory.search.fusion.SESSION_MEMORIES", 50)
     assert share() == pytest.approx(2 * once, rel=1e-3)
+
+
+# ── Many at once ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def few_at_once(monkeypatch):
+    monkeypatch.setattr("sense_memory.search.index.READ_AT_ONCE", 10)
+
+
+def test_many_items_are_read_as_they_are_taken_in(few_at_once):
+    index, waiting = MemoryIndex(), []
+
+    def spoken():
+        for number in range(95):
+            waiting.append(number - len(index))
+            yield SearchItem(str(number), f"otter{number} swims", float(number))
+
+    index.put_many(spoken())
+    assert max(waiting) <= 10
+    assert index.search("otter94")[0].id == "94"
+
+
+def test_of_an_id_in_two_parts_the_last_stays(few_at_once, found):
+    index = MemoryIndex()
+    index.put_many(SearchItem(str(number % 15), f"version{number}") for number in range(40))
+    assert len(index) == 15
+    assert found(index, "version39 version24", levers=ALONE) == ["9"]
+    assert found(index, "version9", levers=replace(ALONE, spread=False)) == []
+
+
+def test_items_that_break_off_leave_what_came_before_to_be_found(few_at_once, found):
+    index = MemoryIndex()
+
+    def broken():
+        yield from said(*(f"Ann: otter{number}" for number in range(25)))
+        raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        index.put_many(broken())
+    assert found(index, "otter3")[0] == "s3"
+    assert len(index) == 20
 
 
 # ── Changes ─────────────────────────────────────────────────────────────────────────────

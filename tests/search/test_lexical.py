@@ -143,6 +143,7 @@ def test_every_listing_is_right_however_rows_came_and_went(seed):
         held |= {len(postings) + place: terms + asides for place, (terms, asides) in enumerate(rows) if terms}
         if dice.random() < 0.01:
             postings.extend(rows)
+            postings.fold()
         else:
             for terms, asides in rows:
                 postings.append(terms, asides if terms else ())

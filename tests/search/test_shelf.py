@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.search import shelf as shelf_module
-from sense_memory.search.shelf import Shelf
+from sense_memory.search.shelf import SearchItem, Shelf
 
 
 CHANGES = st.lists(
@@ -76,7 +76,7 @@ def test_neighbours_are_those_of_a_session_sorted_by_time_and_arrival(changes):
     shelf, plain = Shelf(), Plain()
     for change, ident, time, session in changes:
         if change == "put":
-            shelf.put(ident, 0, time, session, "")
+            shelf.put(SearchItem(ident, "", time, session), 0)
             plain.put(ident, time, session)
         elif change == "drop" and ident in plain.held:
             shelf.drop(ident)
@@ -94,10 +94,10 @@ def test_neighbours_are_those_of_a_session_sorted_by_time_and_arrival(changes):
 def test_what_changes_or_comes_a_little_late_is_linked_without_sorting_all(monkeypatch):
     shelf = Shelf()
     for number in range(50):
-        shelf.put(str(number), 0, float(number), "s", "")
+        shelf.put(SearchItem(str(number), "", float(number), "s"), 0)
     monkeypatch.setattr(Shelf, "_sort", lambda self: pytest.fail("all were sorted anew"))
-    shelf.put("7", 0, 7.0, "s", "Ann")
-    shelf.put("late", 0, 39.5, "s", "")
+    shelf.put(SearchItem("7", "", 7.0, "s", "Ann"), 0)
+    shelf.put(SearchItem("late", "", 39.5, "s"), 0)
     shelf.drop("20")
     (chain,) = chains(shelf)
     assert chain == [str(n) for n in range(40) if n != 20] + ["late"] + [str(n) for n in range(40, 50)]
