@@ -39,6 +39,7 @@ class Verdict:
     reason: str = ""
 
 
+NO_ANSWER: Final = Verdict(Outcome.RETRY, "no answer")  # nothing came back in time
 _ACCEPTED: Final = Verdict(Outcome.ACCEPTED)
 _BY_PREFIX: Final = {
     "duplicate": _ACCEPTED,

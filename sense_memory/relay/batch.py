@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from sense_memory.limits import PUBLISH_WINDOW_BYTES
-from sense_memory.nostr.verdict import Outcome
+from sense_memory.nostr.verdict import NO_ANSWER, Outcome
 
 
 if TYPE_CHECKING:
@@ -30,31 +30,36 @@ class Batch:
         room_bytes: nothing more is sent while the events in flight are this long together.
 
     Attributes:
-        waiting: ids in flight, and how many bytes each has.
+        waiting: ids in flight: how many bytes each has, and how many answers there were when it was sent.
         verdicts: what came back and was not handed over yet.
-        stopped: whether nothing more is sent: the relay asked for a pause, or is gone.
+        stopped: whether nothing more is sent: the relay asked for a pause, is gone, or answers nothing at all.
         news: set when a verdict came, or when nothing more will be sent.
         room: set when there may be room for more.
     """
 
     def __init__(self, window: int, room_bytes: int = PUBLISH_WINDOW_BYTES) -> None:
-        self.waiting: dict[str, int] = {}
+        self.waiting: dict[str, tuple[int, int]] = {}
         self.verdicts: deque[tuple[str, Verdict]] = deque()
         self.stopped = False
         self.news = asyncio.Event()
         self.room = asyncio.Event()
-        self._window, self._room_bytes, self._bytes = window, room_bytes, 0
+        self._window, self._room_bytes = window, room_bytes
+        self._bytes, self._answers = 0, 0
 
     def send(self, event_id: str, size: int) -> None:
         """Note that an event of so many bytes is in flight."""
-        self.waiting[event_id] = size
+        self.waiting[event_id] = size, self._answers
         self._bytes += size
 
     def judge(self, event_id: str, verdict: Verdict) -> None:
         """Note the verdict on an event that was in flight."""
-        self._bytes -= self.waiting.pop(event_id, 0)
+        size, answers = self.waiting.pop(event_id, (0, 0))
+        self._bytes -= size
         self.verdicts.append((event_id, verdict))
-        if verdict.outcome is Outcome.RATE_LIMITED:
+        if verdict != NO_ANSWER:
+            self._answers += 1
+        is_silent = verdict == NO_ANSWER and answers == self._answers
+        if is_silent or verdict.outcome is Outcome.RATE_LIMITED:
             self.stopped = True
         self.news.set()
         self.room.set()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sense_memory import limits
 from sense_memory.errors import MalformedFrame
 from sense_memory.nostr import wire
-from sense_memory.nostr.verdict import Outcome, Verdict, classify, classify_closed, printable
+from sense_memory.nostr.verdict import NO_ANSWER, Outcome, Verdict, classify, classify_closed, printable
 from sense_memory.relay.actions import Action, CompareDone, Hangup, Judged, PageDone, Send, SignAuth
 from sense_memory.relay.auth import Authentication, Phase
 from sense_memory.relay.comparison import Comparison, OpenComparison
@@ -39,7 +39,6 @@ __all__ = [
 
 _Asked: TypeAlias = "tuple[str, list[Action]]"  # a subscription's id, and what is to be done
 
-_NO_ANSWER = Verdict(Outcome.RETRY, "no answer")
 _AUTH_AGAIN = Verdict(Outcome.REFUSED, "auth-required")
 _ENDED = frozenset({Outcome.RETRY, Outcome.RATE_LIMITED, Outcome.REFUSED})  # what CLOSED can sensibly mean
 
@@ -185,7 +184,7 @@ class Session:
         verdict = self._auth.overdue(now)
         actions = [] if verdict is None else self._fail_waiting(verdict)
         actions += self._inquiries.cut_overdue(now)
-        return actions + [Judged(event_id, _NO_ANSWER) for event_id in self._flights.give_up_overdue(now)]
+        return actions + [Judged(event_id, NO_ANSWER) for event_id in self._flights.give_up_overdue(now)]
 
     def disconnected(self, reason: str = "connection lost") -> list[Action]:
         """The connection is gone: every answer ends incomplete, every event goes back."""

@@ -14,9 +14,11 @@ import asyncio
 import json
 import logging
 import selectors
+import termios
 import time
 import tracemalloc
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from fcntl import ioctl
 
 import pytest
 from websockets.asyncio.client import connect
@@ -41,12 +43,13 @@ class _Patience(selectors.DefaultSelector):
     """Waits for readiness; where that would take time, moves the loop's time instead.
 
     Everything of a test happens in one thread on the loopback interface, where what one side sends is there
-    at the other's next look. So when nothing is ready nothing will be; a slow kernel gets a moment of grace.
+    at the other's next look. So when nothing is ready nothing will be; a slow kernel gets a moment of grace,
+    a longer one while it holds what was not delivered, and a thread that works for somebody a second.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = 0.0
+        self.now, self.threads = 0.0, 0
         self._end = time.monotonic() + 60
 
     def select(self, timeout=None):
@@ -56,10 +59,18 @@ class _Patience(selectors.DefaultSelector):
             return ready
         if timeout is None:  # only another thread can end this
             return super().select(5)
-        ready = super().select(0.0005)
+        ready = super().select(1.0 if self.threads else 0.05 if self._is_sending() else 0.0005)
         if not ready:
             self.now += timeout
         return ready
+
+    def _is_sending(self) -> bool:
+        """Whether any socket has bytes that did not reach the other side."""
+        for descriptor in self.get_map():
+            with suppress(OSError):  # no socket
+                if any(ioctl(descriptor, termios.TIOCOUTQ, bytes(4))):
+                    return True
+        return False
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -71,6 +82,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._patience.now
+
+    def run_in_executor(self, *work):
+        future = super().run_in_executor(*work)
+        self._patience.threads += 1
+        future.add_done_callback(self._done)
+        return future
+
+    def _done(self, _) -> None:
+        self._patience.threads -= 1
 
     async def passes(self, seconds: float) -> None:
         """Let everybody do what they do in so many seconds."""

@@ -73,7 +73,10 @@ async def test_r14_a_second_that_can_not_be_walked_past_holds_up_no_sending(stag
 
 @pytest.mark.virtual_time
 async def test_r15_slow_reader_backpressure(stage):
-    """A relay that stops reading: given up on after ten seconds, everything stays queued, nothing piles up."""
+    """A relay that stops reading: given up on, everything stays queued, nothing piles up.
+
+    It is noticed ten seconds after the system takes no more in its stead, and what it takes waits ten for OKs.
+    """
     text = f"{stage.plaintext} " * 4_000
     lie = Deaf(after=30)
     async with (
@@ -87,7 +90,7 @@ async def test_r15_slow_reader_backpressure(stage):
         assert bad.problem == "does not read what it is sent"
         assert bad.sent.get("accepted", 0) <= 30
         assert bad.waiting == 400 - bad.sent.get("accepted", 0)
-        assert 9 < bad.seconds < 30
+        assert 9 < bad.seconds < 60
         assert good.in_step
 
         lie.on = False

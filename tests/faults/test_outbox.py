@@ -35,6 +35,22 @@ async def test_p05_no_ok_ever(stage):
 
 
 @pytest.mark.virtual_time
+async def test_p05_a_relay_that_answers_nothing_at_all_does_not_hold_up_a_sync(stage):
+    """Two windows of events wait ten seconds each; the rest is not even sent, and all of it stays queued."""
+    record, lie = Record(), SwallowPublish(stores=False)
+    async with stage.liar(record, lie) as liar, stage.store(liar, ledger="k.db") as store:
+        await store.remember_many((f"k{number}", f"{stage.plaintext} {number}") for number in range(2_000))
+        (line,) = (await stage.sync(store)).relays
+        assert line.seconds <= 30
+        assert line.waiting == 2_000
+        assert len(record.published) <= 1_000
+        lie.on = False
+        stage.clock.advance(60)
+        (line,) = (await stage.sync(store)).relays
+        assert line.waiting == 0
+
+
+@pytest.mark.virtual_time
 async def test_p06_refused_forever_does_not_burn(stage):
     """A thousand refused memories: each was sent once, and an hour later still; the status says how many."""
     record = Record()
