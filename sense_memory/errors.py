@@ -141,10 +141,12 @@ class MissingExtra(SenseMemoryError):
 
     def __init__(self, extra: str, requirement: str) -> None:
         self.extra = extra
-        super().__init__(
-            f"this needs the extra `{extra}`, which is not installed; nothing was changed. "
-            f"Run: pip install '{requirement}'"
-        )
+        # On the registry, our own name is another publisher's package.
+        if requirement == f"sense-memory[{extra}]":
+            run = f"Run, in a checkout of sense-memory: pip install '.[{extra}]'"
+        else:
+            run = f"Run: pip install '{requirement}'"
+        super().__init__(f"this needs the extra `{extra}`, which is not installed. {run}")
 
 
 class UnsafeKeyFile(SenseMemoryError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sense_memory.embedding import EmbedReport, Gaps
@@ -104,6 +105,12 @@ class Filling:
         return EmbedReport(
             len(unread), self._meaning.trouble, unshared=len(waiting), model=self._meaning.name
         )
+
+    async def foreseen(self, index: MemoryIndex, *, share: bool) -> EmbedReport:
+        """As `planned`; but what another device has shared is `taken`, and not counted as left. Asks nobody."""
+        report = self.planned(index, share=share)
+        there = await self._sharing.fitting(self._origins(index.without_meaning()).values())
+        return replace(report, count=report.count - len(there), taken=len(there))
 
     async def embed(
         self, index: MemoryIndex, *, share: bool, progress: Callable[[int, int], None] | None

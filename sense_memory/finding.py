@@ -115,7 +115,7 @@ class Finding(Kept):
         if self._filling is None:
             return EmbedReport(0, None)
         if dry_run:
-            return self._filling.planned(index, share=share)
+            return await self._filling.foreseen(index, share=share)
         return await self._filling.embed(index, share=share, progress=progress)
 
     def gaps(self) -> Gaps:

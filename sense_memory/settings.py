@@ -21,13 +21,22 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.agentkey import NSEC_VARIABLE, agent_key, default_home, open_key
 from sense_memory.configfile import NAME as _CONFIG
 from sense_memory.configfile import read_config, read_text, save_list
-from sense_memory.errors import InvalidInput, InvalidRelayUrl, InvalidSetting, KeyMissing
+from sense_memory.errors import InvalidRelayUrl, InvalidSetting, KeyMissing
 from sense_memory.nostr.keys import npub, parse_public
 from sense_memory.nostr.verdict import printable
 from sense_memory.palace.plan import DEFAULT as _DEFAULT_PLAN
 from sense_memory.palace.plan import PLANS, Plan, find_plan
 from sense_memory.search.embedders import KEY_VARIABLE, Choice
-from sense_memory.sources import ARGUMENT, DEFAULT, ENV_FILE, ENVIRONMENT, RANK, Sources, invalid, refuse_key
+from sense_memory.sources import (
+    ARGUMENT,
+    DEFAULT,
+    ENV_FILE,
+    ENVIRONMENT,
+    RANK,
+    Sources,
+    invalid,
+    refuse_key,
+)
 
 
 if TYPE_CHECKING:
@@ -38,10 +47,6 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders import Embedder
 
 _CONFIG_KEYS: Final = ("relays",)
-_SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(
-    ("no", "false", "off", "0"), False
-)
-
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
 
@@ -64,7 +69,8 @@ class Settings:
         ledger: a ledger file given explicitly; None means one per public key, see `ledger_path`.
         env_file: the `.env` that is read where it exists.
         plan: what the relays' operator agreed to; `self_hosted`, without limits, where nobody named one.
-        embedder: what finds by meaning besides words; none where nobody named one. See `open_embedder`.
+        embedder: what finds by meaning besides words; none where nobody named one. Where a variable names what
+            is no embedder, the error that `find_embedder` raises: whatever needs none goes on.
         share_embeddings: whether `MemoryStore.embed` shares what the embedder made; not, where nobody says so.
         origins: for `home`, `agent`, `relays`, `key_file`, `ledger`, `plan`, `embedder` and `share_embeddings`
             one of "argument", "environment", ".env", "config.toml", "default". A key file by "default" is the
@@ -78,9 +84,14 @@ class Settings:
     ledger: Path | None
     env_file: Path
     plan: Plan
-    embedder: Choice
+    embedder: Choice | InvalidSetting
     share_embeddings: bool
     origins: Mapping[str, str] = field(hash=False)
+
+    @property
+    def wants_embedder(self) -> bool:
+        """Whether an embedder was named, rightly or not."""
+        return isinstance(self.embedder, InvalidSetting) or self.embedder.kind != "none"
 
     @classmethod
     def load(
@@ -138,8 +149,8 @@ class Settings:
         if key_path is None or RANK[agent_origin] < RANK[key_origin]:
             key_path, key_origin = folder / "keys" / f"{name}.key", DEFAULT
         chosen, plan_origin = _find_plan(plan, sources)
-        meaning, embedder_origin = _find_embedder(embedder, sources)
-        shares, shares_origin = _find_switch("share_embeddings", share_embeddings, sources)
+        meaning, embedder_origin = sources.embedder(embedder)
+        shares, shares_origin = sources.switch("share_embeddings", share_embeddings)
         origins = {
             "home": home_origin,
             "agent": agent_origin,
@@ -224,10 +235,13 @@ def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ
     An endpoint's key is SENSE_MEMORY_EMBEDDER_KEY of the environment, else of `.env`.
 
     Raises:
+        InvalidSetting: what was named is none.
         MissingExtra: what it needs is not installed.
         EmbedderError: its files are not those that were checked.
         InvalidInput: the key can not be one.
     """
+    if isinstance(settings.embedder, InvalidSetting):
+        raise settings.embedder
     places = (environ, _read_env_file(settings.env_file))
     return settings.embedder.open(
         next((key for p in places if (key := p.get(KEY_VARIABLE, "").strip())), None)
@@ -302,23 +316,6 @@ def _find_plan(argument: str | None, sources: Sources) -> tuple[Plan, str]:
     if found is None:
         raise invalid("plan", origin, f"known are {', '.join(PLANS)}")
     return found, origin
-
-
-def _find_embedder(argument: str | None, sources: Sources) -> tuple[Choice, str]:
-    text, origin = sources.text("embedder", argument)
-    base = sources.env_file.parent if origin == ENV_FILE and sources.env_file is not None else None
-    try:
-        return Choice.parse("none" if text is None else text, base), origin
-    except InvalidInput as error:
-        raise invalid("embedder", origin, str(error)) from None
-
-
-def _find_switch(name: str, argument: str | None, sources: Sources) -> tuple[bool, str]:
-    """Yes or no; no by default."""
-    text, origin = sources.text(name, argument)
-    if (text or "no").lower() not in _SWITCH:
-        raise invalid(name, origin, "say yes or no")
-    return _SWITCH[(text or "no").lower()], origin
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.configfile import NAME as CONFIG
-from sense_memory.errors import InvalidSetting
+from sense_memory.errors import InvalidInput, InvalidSetting
+from sense_memory.nostr.verdict import printable
+from sense_memory.search.embedders import Choice
 
 
 if TYPE_CHECKING:
@@ -35,6 +37,13 @@ _VARIABLES: Final = {
     "share_embeddings": "SENSE_MEMORY_SHARE_EMBEDDINGS",
 }
 
+_SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(
+    ("no", "false", "off", "0"), False
+)
+_MAX_SHOWN_CHARS: Final = 100  # of a value that can not be used
+
+# Of a URL what stands before its `@`, its query and its fragment; and what begins like a key.
+_hide = re.compile(r"(?<=//).*(?=@)|(?<=@)(?!https?://).+(?=@)|(?<=[?#]).+|\bsk-\S+", re.DOTALL).sub
 _like_a_key = re.compile(r"(?i:n(?:crypt)?sec1[02-9ac-hj-np-z]{20})|^\s*[0-9A-Fa-f]{64}\s*$").search
 
 
@@ -80,6 +89,26 @@ class Sources:
         except RuntimeError:
             raise invalid(name, origin, "`~` is of nobody known here; write the full path") from None
 
+    def switch(self, name: str, argument: str | None) -> tuple[bool, str]:
+        """As `text`, as yes or no; no by default."""
+        text, origin = self.text(name, argument)
+        if (text or "no").lower() not in _SWITCH:
+            raise invalid(name, origin, "say yes or no")
+        return _SWITCH[(text or "no").lower()], origin
+
+    def embedder(self, argument: str | None) -> tuple[Choice | InvalidSetting, str]:
+        """As `text`, as the embedder that is named; where a variable names none, the error for who needs one."""
+        text, origin = self.text("embedder", argument)
+        text = "none" if text is None else text
+        base = self.env_file.parent if origin == ENV_FILE and self.env_file is not None else None
+        try:
+            return Choice.parse(text, base), origin
+        except InvalidInput as error:
+            found = invalid("embedder", origin, f"it says '{_without_secrets(text)}': {error}")
+        if origin == ARGUMENT:
+            raise found
+        return found, origin
+
 
 def _ours(variables: Mapping[str, str]) -> dict[str, str]:
     """The values of our variables that are not blank, by setting."""
@@ -96,6 +125,11 @@ def refuse_key(name: str, text: str, origin: str) -> None:
     if _like_a_key(text):
         problem = "this looks like a key, which belongs into a key file or NOSTR_NSEC; nothing of it was used"
         raise invalid(name, origin, problem)
+
+
+def _without_secrets(text: str) -> str:
+    """A value for a message, without what may be a password or a key in it: of the URL of a service, for one."""
+    return printable(_hide("…", text), _MAX_SHOWN_CHARS)
 
 
 def invalid(name: str, origin: str, problem: str) -> InvalidSetting:

@@ -882,7 +882,8 @@ class MemoryStore:
             share: also write what was made of each memory as an event (`sense-memory/embed/…`), encrypted, for
                 the other devices and for a restored one: some 9 to 14 KB for a memory of 1 KB. By default what
                 the store was opened with, which is not to.
-            dry_run: only say what would be done: `count` memories read, and `unshared` ones shared besides.
+            dry_run: only say what would be done: `count` memories read, `taken` ones taken over from what other
+                devices have shared, and `unshared` ones shared besides. Asks no service.
             progress: called with how much is done, and of how much.
 
         Returns:
@@ -1357,7 +1358,7 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
     secret, _ = find_secret(settings)
     signer = LocalSigner(secret)
     ledger = settings.ledger or ledger_path(settings.home, signer.public_key)
-    embedder = None if settings.embedder.kind == "none" else partial(find_embedder, settings)
+    embedder = partial(find_embedder, settings) if settings.wants_embedder else None
     return signer, {
         "plan": settings.plan,
         "embedder": embedder,

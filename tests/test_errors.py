@@ -62,9 +62,13 @@ SENTENCES = [
     (
         errors.MissingExtra("keyring", "sense-memory[keyring]"),
         (
-            "this needs the extra `keyring`, which is not installed; nothing was changed. "
-            "Run: pip install 'sense-memory[keyring]'"
+            "this needs the extra `keyring`, which is not installed. "
+            "Run, in a checkout of sense-memory: pip install '.[keyring]'"
         ),
+    ),
+    (
+        errors.MissingExtra("keyring", "keyring>=25"),
+        "this needs the extra `keyring`, which is not installed. Run: pip install 'keyring>=25'",
     ),
     (
         errors.EmbedderError("static", "its table can not be read"),

@@ -205,7 +205,7 @@ async def test_an_embedder_is_named_opened_late_or_given(open_store, monkeypatch
         assert opened == [1]
     monkeypatch.setattr("sense_memory.search.static.package_folder", lambda name: None)
     async with open_store("static") as store:
-        with pytest.raises(MissingExtra, match=r"sense-memory\[static\]"):
+        with pytest.raises(MissingExtra, match=r"pip install '\.\[static\]'"):
             await store.search("feline")
 
 

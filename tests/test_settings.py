@@ -12,7 +12,14 @@ from sense_memory import settings as module
 from sense_memory.errors import BadKey, InvalidSetting, KeyMissing, UnsafeKeyFile
 from sense_memory.keyfile import write_secret
 from sense_memory.nostr.keys import Secret, npub
-from sense_memory.settings import Settings, SettingsWarning, find_secret, ledger_path, save_relays
+from sense_memory.settings import (
+    Settings,
+    SettingsWarning,
+    find_embedder,
+    find_secret,
+    ledger_path,
+    save_relays,
+)
 
 
 ONE = "wss://one.example"
@@ -507,3 +514,43 @@ def test_an_unknown_key_is_pointed_out_once(home, load):
     with pytest.warns(SettingsWarning, match="relay has no effect; known is relays") as told:
         assert load().relays == load().relays == ()
     assert len(told) == 1
+
+
+# ── The embedder ────────────────────────────────────────────────────────────────────────
+
+
+def test_a_mistyped_embedder_is_an_error_only_to_who_needs_it_but_in_an_argument_at_once(tmp_path):
+    found = Settings.load(home=tmp_path, environ={"SENSE_MEMORY_EMBEDDER": "statik"})
+
+    assert found.wants_embedder
+    with pytest.raises(InvalidSetting, match=r"it says 'statik': not an embedder; write one of none, static"):
+        find_embedder(found, environ={})
+    with pytest.raises(InvalidSetting, match=r"^embedder \(from argument\): it says 'statik'"):
+        Settings.load(home=tmp_path, embedder="statik", environ={})
+    assert not Settings.load(home=tmp_path, environ={}).wants_embedder
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("openai:m@https://joe:SECRET@host.example/v1", "openai:m@https://…@host.example/v1"),
+        ("openai:m@https://joe:SE/C@RET@host.example/v1", "openai:m@https://…@host.example/v1"),
+        ("openai:m@https://host.example/v1?key=SECRET", "openai:m@https://host.example/v1?…"),
+        ("openai:m@https://host.example/v1#SECRET", "openai:m@https://host.example/v1#…"),
+        ("openai:m@joe:SECRET@host.example", "openai:m@…@host.example"),
+        ("https://joe:SECRET@host.example", "https://…@host.example"),
+        ("openai:sk-SECRET", "openai:…"),
+        ("openai:m@https://joe:SEC\nRET@host", "openai:m@https://…@host"),
+        ("openai:m@http://192.0.2.1/v1", "openai:m@http://192.0.2.1/v1"),
+        ("sta\x1b[31mtik", "sta\\u001b[31mtik"),
+        ("x" * 500, "x" * 100),
+    ],
+)
+def test_what_was_meant_as_an_embedder_is_shown_without_what_may_be_secret(tmp_path, text, shown):
+    found = Settings.load(home=tmp_path, environ={"SENSE_MEMORY_EMBEDDER": text})
+
+    with pytest.raises(InvalidSetting) as refused:
+        find_embedder(found, environ={})
+    assert f"it says '{shown}': " in str(refused.value)
+    assert "SEC" not in str(refused.value)
+    assert "RET" not in str(refused.value)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ssl
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from ipaddress import ip_address
-from socket import SHUT_RDWR, socket
+from socket import SHUT_RDWR, gaierror, socket
 from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
@@ -192,13 +192,34 @@ def _rows(answer: Any, kind: str, count: int) -> list[list[float]]:
     return list(rows)
 
 
+def _why(error: Exception) -> str:
+    """What became of an exchange that failed, in words; nothing of what the service said."""
+    match error:
+        case ConnectionRefusedError():
+            return "did not answer. Does it run?"
+        case gaierror():
+            return (
+                "was not found: no address is known of that name. Is it spelt right, and is the network up?"
+            )
+        case ssl.SSLCertVerificationError():
+            return "has no certificate that is trusted here; nothing was sent"
+        case ssl.SSLError():
+            return "does not speak TLS as it should. Is it https:// there?"
+        case ConnectionError() | IncompleteRead():  # http.client's "closed without an answer" is one too
+            return "hung up before it had answered. Does it run as it should?"
+        case OSError():
+            return "could not be reached. Is the network up?"
+        case _:
+            return "did not answer in HTTP. Is it the right address?"
+
+
 class _Exchange:
     """One request and its answer, ended from outside when its time is over."""
 
     def __init__(
         self, scheme: str, host: str, port: int | None, timeout: float, fail: Callable[[str], EmbedderError]
     ) -> None:
-        self._fail, self._timeout = fail, timeout
+        self._fail, self._timeout, self._host = fail, timeout, host
         if scheme == "https":
             context = ssl.create_default_context()
             self._connection: HTTPConnection = HTTPSConnection(host, port, timeout=timeout, context=context)
@@ -231,8 +252,7 @@ class _Exchange:
         except (OSError, HTTPException, ValueError) as error:
             if self._is_late.is_set():
                 raise self._late() from None
-            problem = f"could not be asked ({type(error).__name__}). Does it run, and is it reachable?"
-            raise self._fail(problem) from None
+            raise self._fail(f"the service at {self._host} {_why(error)}") from None
 
     def _read(self, response: HTTPResponse) -> Iterator[bytes]:
         if response.status != 200:

@@ -112,10 +112,12 @@ def test_settings_say_which_embedder_and_who_said_so(tmp_path):
     by_variable = Settings.load(home=tmp_path, environ={"SENSE_MEMORY_EMBEDDER": "none"})
     assert (by_variable.embedder.kind, by_variable.origins["embedder"]) == ("none", "environment")
     assert find_embedder(by_variable, environ={}) is None
+    mistyped = Settings.load(home=tmp_path, environ={"SENSE_MEMORY_EMBEDDER": "magic"})
     with pytest.raises(
-        InvalidSetting, match=r"SENSE_MEMORY_EMBEDDER \(from environment\): not an embedder; write"
+        InvalidSetting,
+        match=r"SENSE_MEMORY_EMBEDDER \(from environment\): it says 'magic': not an embedder; write",
     ):
-        Settings.load(home=tmp_path, environ={"SENSE_MEMORY_EMBEDDER": "magic"})
+        find_embedder(mistyped, environ={})
     assert Settings.load(home=tmp_path / "new", environ={}).embedder == Choice("none")
 
 
@@ -201,7 +203,7 @@ def test_files_that_are_not_the_checked_ones_are_refused(module, make, file, mon
 )
 def test_without_the_package_the_extra_is_named(extra, module, make, monkeypatch):
     monkeypatch.setattr(module, "package_folder", lambda name: None)
-    with pytest.raises(MissingExtra, match=rf"pip install 'sense-memory\[{extra}\]'"):
+    with pytest.raises(MissingExtra, match=rf"pip install '\.\[{extra}\]'"):
         make()
 
 

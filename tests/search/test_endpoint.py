@@ -278,7 +278,7 @@ def test_a_service_that_stalls_is_left_in_time(service, way):
     service.answer = stall
     embedder = EndpointEmbedder("openai", "tiny", service.url, key=KEY, timeout=0.3)
     try:
-        with failing(r"did not answer within 0.3 s|could not be asked"):
+        with failing(r"did not answer within 0.3 s"):
             embedder.embed([PRIVATE])
     finally:
         released.set()
@@ -290,16 +290,28 @@ def test_a_service_that_hangs_up_or_is_not_there_is_an_error(service, openai):
         handler.close_connection = True
 
     service.answer = hang_up
-    with failing("could not be asked|with 1 vectors"):
+    with failing("the service at 127.0.0.1 hung up before it had answered|with 1 vectors"):
         openai.embed([PRIVATE])
     service.answer = lambda handler, body: handler.wfile.write(b"EVIL not http\r\n\r\n")
-    with failing(r"could not be asked \(BadStatusLine\)"):
+    with failing("the service at 127.0.0.1 did not answer in HTTP. Is it the right address?"):
         openai.embed([PRIVATE])
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = EndpointEmbedder("ollama", "tiny", f"http://127.0.0.1:{free.getsockname()[1]}", timeout=5)
-        with failing(r"could not be asked \(ConnectionRefusedError\). Does it run"):
+        with failing(r"the service at 127.0.0.1 did not answer\. Does it run\? Nothing was lost"):
             nobody.embed([PRIVATE])
+
+
+def test_what_keeps_a_service_from_answering_is_said_in_words(service, monkeypatch):
+    with failing(r"the service at 127.0.0.1 does not speak TLS as it should"):
+        EndpointEmbedder("openai", "tiny", service.url.replace("http:", "https:"), timeout=5).embed([PRIVATE])
+
+    def unknown(*_, **__):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with failing(r"the service at nowhere.example was not found: no address is known of that name"):
+        EndpointEmbedder("openai", "tiny", "https://nowhere.example", timeout=5).embed([PRIVATE])
 
 
 def test_a_model_that_changes_its_dimension_is_noticed(service, ollama):

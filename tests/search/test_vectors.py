@@ -249,7 +249,7 @@ def test_a_graph_is_chosen_where_it_is_wanted():
 
 def test_without_usearch_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'sense-memory\[usearch\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[usearch\]'"):
         choose(1_000_000, 8, use_graph=True)
 
 

@@ -1,4 +1,4 @@
-"""The checks behind `doctor`: key, ledger, relays, what relays hold, clock. They look, and change nothing.
+"""The checks behind `doctor`: key, ledger, embedder, relays, what relays hold, clock. They look, and change nothing.
 
 Each gives findings; none raises for what it was made to find. What a relay says about itself is data.
 """
@@ -9,13 +9,15 @@ import asyncio
 import stat
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import RelayError, SenseMemoryError
-from sense_memory.interfaces.cli.invocation import password_prompt
-from sense_memory.interfaces.cli.syncing import LOCAL, survival
+from sense_memory.interfaces.cli.invocation import password_prompt, with_store
+from sense_memory.interfaces.cli.meaning import look, sentence
+from sense_memory.interfaces.cli.syncing import LOCAL, kept, survival
 from sense_memory.interfaces.cli.text import age, local_time, quantity
 from sense_memory.ledger.database import library_version
 from sense_memory.relay.holdings import Holding, Method
@@ -23,9 +25,8 @@ from sense_memory.settings import Settings, find_secret, ledger_path
 
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sense_memory.interfaces.cli.invocation import Invocation
+    from sense_memory.interfaces.cli.meaning import InUse
     from sense_memory.nostr.signer import LocalSigner
     from sense_memory.relay.nip11 import RelayInformation
     from sense_memory.status import RelayStatus, Status
@@ -59,17 +60,20 @@ class Check:
     finding: str
 
 
-async def examine(invocation: Invocation) -> tuple[list[Check], list[Holding]]:
-    """All checks, in the order they are shown, and what each relay holds."""
+async def examine(invocation: Invocation) -> tuple[list[Check], list[Holding], InUse | None]:
+    """All checks, in the order they are shown, what each relay holds, and the embedder in use."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         settings = invocation.load()
         key, signer = check_key(settings)
     found = [key, *(Check("settings", State.WARN, str(warning.message)) for warning in caught)]
-    status = None
+    status, embedder = None, None
     if signer is not None:
         checks, status = await check_ledger(settings, signer)
         found += [*checks, *check_sqlite(library_version())]
+        embedder = await with_store(_there(settings, status), signer, lambda store: look(settings, store))
+    if embedder is not None:
+        found.append(check_embedder(embedder))
     if not settings.relays:
         found.append(Check("relays", State.WARN, "none are configured: everything is on this machine only"))
     lines = {relay.url: relay for relay in status.relays} if status else {}
@@ -81,10 +85,10 @@ async def examine(invocation: Invocation) -> tuple[list[Check], list[Holding]]:
     for check in relays:
         found.append(check)
         if check.state is not State.FAIL and check.name in holdings:
-            found.append(check_holding(holdings[check.name]))
+            found.append(check_holding(holdings[check.name], kept(status.counts) if status else ""))
     if status is not None and settings.relays:
         found.append(Check("backup", State.OK if status.is_replicated else State.WARN, survival(status)))
-    return [*found, check_clock(status, time.time())], held
+    return [*found, check_clock(status, time.time())], held, embedder
 
 
 def check_key(settings: Settings) -> tuple[Check, LocalSigner | None]:
@@ -120,6 +124,17 @@ async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Ch
     if mode & 0o077:
         checks.append(Check("ledger", State.WARN, f"others could read it (mode {mode:04o}); it is 0600 now"))
     return checks, status
+
+
+def _there(settings: Settings, status: Status | None) -> Settings:
+    """The settings, with a ledger in memory where there is none, or none that can be read."""
+    return settings if status is not None else replace(settings, ledger=Path(":memory:"))
+
+
+def check_embedder(found: InUse) -> Check:
+    """Whether the embedder can be used, and whether it has read everything."""
+    state = State.WARN if found.without_vectors else State.OK
+    return Check("embedder", State.FAIL if found.problem else state, sentence(found))
 
 
 def check_sqlite(version: tuple[int, int, int]) -> list[Check]:
@@ -177,15 +192,23 @@ async def ask_relays(settings: Settings, signer: LocalSigner | None, status: Sta
         return []  # the ledger's own check has said it
 
 
-def check_holding(holding: Holding) -> Check:
-    """What one relay holds, in words, and what to do about it."""
+def check_holding(holding: Holding, memories: str = "") -> Check:
+    """What one relay holds, in words, and what to do about it.
+
+    Args:
+        holding: what it says.
+        memories: what is in the events here, in the words of `status`; it has them if it lacks none of those.
+    """
     state, finding = State.OK, ""
     here = quantity(holding.here, "event")
     match holding:
         case Holding(problem=str(problem)) if problem:
             state, finding = State.WARN, f"could not be asked what it holds: {problem}"
         case Holding(method=Method.NEGENTROPY, missing_there=0, missing_here=0):
-            finding = f"holds the {here} that {'belongs' if holding.here == 1 else 'belong'} there, exactly"
+            what = f"{memories}, in " if memories else ""
+            finding = (
+                f"holds {what}the {here} that {'belongs' if holding.here == 1 else 'belong'} there, exactly"
+            )
         case Holding(method=Method.NEGENTROPY):
             lacks = f"lacks {holding.missing_there:,} of the {here} here" if holding.missing_there else ""
             more = f"says it holds {holding.missing_here:,} that are not here" if holding.missing_here else ""

@@ -213,6 +213,8 @@ class _Offer:
         if commands is not None:
             return [(name, first_sentence(command.help or "")) for name, command in commands.items()]
         arguments = [param for param in self._command.params if param.param_type_name == "argument"]
+        if arguments and arguments[-1].nargs < 0:  # the last may be repeated
+            return self._values(arguments[min(self._arguments, len(arguments) - 1)])
         return self._values(arguments[self._arguments]) if self._arguments < len(arguments) else []
 
     def _options(self) -> list[Any]:
@@ -229,7 +231,7 @@ class _Offer:
 
     def _values(self, param: Any) -> list[Word]:
         """The values that an option or an argument may have, as far as that is cheap to know."""
-        if param.metavar in _PATHS:
+        if (param.metavar or "").removesuffix("...") in _PATHS:
             return [(FILES, "")]
         if param.metavar in _CHOICES:
             return [(choice.value, "") for choice in _CHOICES[param.metavar]]

@@ -41,7 +41,7 @@ def doctor(
     ] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Check key, ledger, relays and clock, and what each relay holds, and say what to do.
+    """Check key, ledger, embedder, relays and clock, and what each relay holds, and say what to do.
 
     Each relay is asked what it holds, and that is compared with the ledger: exactly, or by numbers, or not at
     all, as far as it can (NIP-77, NIP-45). Without --rescue nothing is fetched, sent or changed.
@@ -55,13 +55,14 @@ def doctor(
     invocation = of(context)
     rescued = asyncio.run(_rescue(invocation)) if rescue else None
     with spinner("checking"):
-        checks, holdings = asyncio.run(examine(invocation))
+        checks, holdings, embedder = asyncio.run(examine(invocation))
     if invocation.as_json:
         ok = all(check.state is not State.FAIL for check in checks)
         found = {
             "ok": ok,
             "checks": [asdict(check) for check in checks],
             "holdings": [asdict(holding) for holding in holdings],
+            "embedder": None if embedder is None else asdict(embedder),
         }
         if rescued is not None:
             found["rescued"] = {**asdict(rescued), "aside": str(rescued.aside)}

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _CHOICES: Final = (  # settings, and what has to be installed for them
-    ("static", "a table of words: pip install 'sense-memory[static]'"),
-    ("minilm", "a small model, better: pip install 'sense-memory[minilm]'"),
-    ("sentence-transformers:PATH", "a model in a folder: pip install 'sense-memory[sentence-transformers]'"),
+    ("static", "a table of words: pip install '.[static]'"),
+    ("minilm", "a small model, better: pip install '.[minilm]'"),
+    ("sentence-transformers:PATH", "a model in a folder: pip install '.[sentence-transformers]'"),
     ("ollama:MODEL", "a model that Ollama runs, on this machine; texts go there"),
     ("openai:MODEL@URL", "a service that talks like OpenAI's; texts go there"),
 )
@@ -29,7 +29,7 @@ _CHOICES: Final = (  # settings, and what has to be installed for them
     rich_help_panel=MEMORIES,
     epilog="\n".join(
         (
-            "Embedders, for SENSE_MEMORY_EMBEDDER:",
+            "Embedders, for SENSE_MEMORY_EMBEDDER; pip runs in a checkout of sense-memory:",
             *(f"  {setting}  {meaning}" for setting, meaning in _CHOICES),
             "",
             ends(
@@ -40,7 +40,7 @@ _CHOICES: Final = (  # settings, and what has to be installed for them
                 "sense-memory embed --share",
                 codes={
                     1: "an error, or something is left; what was done is kept",
-                    2: "no embedder is chosen",
+                    2: "no embedder is chosen, or none that there is",
                 },
             ),
         )
@@ -72,14 +72,14 @@ def embed(
     memories are found by their words.
     """
     invocation = of(context)
-    if invocation.settings().embedder.kind == "none":
+    if not invocation.settings().wants_embedder:
         raise _no_embedder()
     done = [0, 0]
 
     async def work(store: MemoryStore) -> tuple[EmbedReport, bool]:
         from sense_memory.interfaces.cli.tables import progress
 
-        with progress("embedding", None) as advance:
+        with progress("embedding", 0) as advance:
 
             def count(number: int, total: int) -> None:
                 done[:] = number, total
@@ -107,13 +107,14 @@ def embed(
 
 def _no_embedder() -> Stop:
     names = "; ".join(f"{setting} ({meaning})" for setting, meaning in _CHOICES)
-    problem = f"no embedder is chosen, so memories are found by their words. Set SENSE_MEMORY_EMBEDDER to one of: {names}"
+    problem = f"no embedder is chosen, so memories are found by their words. Set SENSE_MEMORY_EMBEDDER to one of: {names}. Run pip in a checkout of sense-memory"
     return Stop(ExitCode.USAGE, "NoEmbedder", problem)
 
 
 def _plan(report: EmbedReport) -> str:
     """What would be done, in a sentence."""
     parts = [f"{_memories(report.count)} to read"] if report.count else []
+    parts += [f"{_memories(report.taken)} to take over from another device"] if report.taken else []
     parts += [f"{_memories(report.unshared)} to share besides"] if report.unshared else []
     return f"{', '.join(parts)}; nothing was read or written" if parts else "Nothing is left to do."
 

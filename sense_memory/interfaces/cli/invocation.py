@@ -155,7 +155,7 @@ async def with_store(
 
     path = settings.ledger or ledger_path(settings.home, signer.public_key)
     options: dict[str, Any] = {"ledger": path, "background": False, "plan": settings.plan}
-    if settings.embedder.kind != "none":
+    if settings.wants_embedder:
         options |= {"embedder": partial(find_embedder, settings)}
     options |= {"share_embeddings": settings.share_embeddings}
     async with MemoryStore(signer, settings.relays, **options) as store:

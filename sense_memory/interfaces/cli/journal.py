@@ -42,7 +42,9 @@ def journal(
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="TEXT", show_default=False, help="The entry. Missing or `-`: all of stdin, as it is."
+            metavar="TEXT",
+            show_default=False,
+            help="The entry. Missing or `-`: all of stdin, without the line break at its end.",
         ),
     ] = None,
     remove: Annotated[
@@ -66,7 +68,7 @@ def journal(
             context.fail("--remove takes an id and no TEXT")
         _remove_entry(context, remove, wait, require_acks)
         return
-    content = reading.text_or_stdin(text, "entry")
+    content = reading.text_or_stdin(text, "entry", is_lines=True)
     invocation = of(context)
 
     async def work(store: MemoryStore) -> writing.Written:

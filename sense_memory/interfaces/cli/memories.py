@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from difflib import get_close_matches
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,17 +15,19 @@ from sense_memory.interfaces.cli import reading, writing
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of, say
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, safe
+from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, safe, some
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from sense_memory.embedding import Gaps
     from sense_memory.models import Memory
     from sense_memory.status import Status
     from sense_memory.store import MemoryStore
+
+_MAX_NEAR = 3  # names that are suggested
 
 KeyArgument = Annotated[
     str,
@@ -151,13 +154,13 @@ def recall(context: typer.Context, key: KeyArgument, _json: JsonOption = False) 
     """
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[Memory | None, Status]:
-        return await store.recall(key), store.status()
+    async def work(store: MemoryStore) -> Memory:
+        memory = await store.recall(key)
+        if memory is None:
+            raise no_memory(key, store.status(), await _keys(store))
+        return memory
 
-    memory, status = invocation.run(work)
-    if memory is None:
-        raise no_memory(key, status)
-    show_memory(invocation, memory)
+    show_memory(invocation, invocation.run(work))
 
 
 @app.command(
@@ -166,7 +169,10 @@ def recall(context: typer.Context, key: KeyArgument, _json: JsonOption = False) 
         "sense-memory forget user_timezone",
         "# Write it down, and leave the relays for later:",
         "sense-memory forget user_timezone --wait 0",
-        codes={3: "forgotten here, but fewer relays than --require-acks took the deletion"},
+        codes={
+            3: "forgotten here, but fewer relays than --require-acks took the deletion",
+            4: "nothing is kept under that key; the deletion was requested all the same",
+        },
     ),
 )
 def forget(
@@ -185,19 +191,16 @@ def forget(
     writing.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[writing.Written, bool]:
+    async def work(store: MemoryStore) -> tuple[writing.Written, Stop | None]:
         try:
             was_here = await store.recall(key) is not None
         except NotSynced:
             was_here = False
-        return await writing.send(store, [await store.forget(key)], wait), was_here
+        missing = None if was_here else no_memory(key, store.status(), await _keys(store))
+        return await writing.send(store, [await store.forget(key)], wait), missing
 
-    written, was_here = invocation.run(work, creates=True)
-    result = {"key": key, "deletion_id": written.ids[0], "was_here": was_here}
-    done = "forgotten here, deletion requested"
-    if not was_here:
-        done = "nothing was kept here under that name; its deletion is requested all the same"
-    writing.end(invocation, written, done, result, require_acks)
+    written, missing = invocation.run(work, creates=True)
+    writing.end_forgetting(invocation, written, {"key": key}, missing, require_acks)
 
 
 @app.command(
@@ -284,11 +287,27 @@ def warn_of_gaps(gaps: Gaps) -> None:
         )
 
 
-def no_memory(key: str, status: Status) -> Stop:
-    """There is nothing under a key, as far as this ledger can know; where it can not know, that is an error."""
+def no_memory(key: str, status: Status, names: Collection[str] = ()) -> Stop:
+    """There is nothing under a key, as far as this ledger can know; where it can not know, that is an error.
+
+    Args:
+        key: as it was typed.
+        status: of the store.
+        names: of all memories, of which one may have been meant.
+    """
     if not status.is_complete:
         return unknown(f"{key!r} is")
-    return Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} ({_asked(status)})")
+    near = get_close_matches(key, names, _MAX_NEAR)
+    meant = f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""
+    return Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} ({_asked(status)}){meant}")
+
+
+async def _keys(store: MemoryStore) -> list[str]:
+    """The keys of all flat memories."""
+    try:
+        return [memory.key for memory in await store.recall_all()]
+    except NotSynced:
+        return []
 
 
 def unknown(what: str) -> Stop:

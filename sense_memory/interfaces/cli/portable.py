@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
 from sense_memory.errors import InvalidInput
-from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, of
+from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, of, say
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import BACKUP, app
-from sense_memory.interfaces.cli.text import as_json, quantity, size
+from sense_memory.interfaces.cli.text import as_json, one_line, quantity, size
 
 
 if TYPE_CHECKING:
-    from sense_memory.portable import ImportReport
+    from collections.abc import Mapping, Sequence
+
+    from sense_memory.portable import BadLine
     from sense_memory.store import MemoryStore
 
 _MAX_SHOWN: Final = 20  # bad lines; JSON has them all
@@ -83,45 +86,110 @@ def write_events(store: MemoryStore, target: Path | BinaryIO) -> int:
         return store.export(target, overwrite=True, progress=advance)
 
 
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of the files of an import.
+
+    Attributes:
+        counts: how the good lines of all of them were filed.
+        bad: the lines that were not taken, each with its file.
+        unread: the files that could not be read, or not to their end, each with the reason.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    bad: list[tuple[Path, BadLine]] = field(default_factory=list)
+    unread: dict[Path, str] = field(default_factory=dict)
+
+
 @app.command(
     "import",
     rich_help_panel=BACKUP,
     epilog=ends(
         "sense-memory import memories.jsonl",
+        "sense-memory import /media/usb/sense-memory/*.jsonl",
         "gunzip < memories.jsonl.gz | sense-memory import -",
         codes={0: "every line was taken", 1: "some were not, each with its reason; the others were"},
     ),
 )
 def import_events(
     context: typer.Context,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", show_default=False, help="JSON lines of events. `-` is stdin.")
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", show_default=False, help="JSON lines of events, in any order. `-` is stdin."
+        ),
     ],
     _json: JsonOption = False,
 ) -> None:
-    """Take events from a file, such as an export, and verify each.
+    """Take events from files, such as exports, and verify each.
 
     Nothing newer is overwritten, and repeating it changes nothing. Lines that can not be taken are listed with
-    their numbers and reasons. Relays get what is new with the next sync.
+    their numbers and reasons, and so are files that can not be read; the others are taken. Relays get what is new
+    with the next sync.
     """
+    invocation = of(context)
+    found = Imported()
+    counted = _counted(files, found)
+    has_relays = False
+    if counted:
+
+        async def work(store: MemoryStore) -> bool:
+            await _import(store, counted, found)
+            return bool(store.relays)
+
+        has_relays = invocation.run(work, creates=True)
+    if invocation.as_json:
+        typer.echo(as_json(_data(found)))
+    else:
+        if counted:
+            _print(found, has_relays, is_one=len(files) == 1)
+        for file, problem in found.unread.items():
+            say("error", f"{file}: {problem}")
+    if found.bad or found.unread:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
+    """How many lines each file has, for the progress bar; of stdin and pipes nobody knows. Says which can not be read.
+
+    Raises:
+        OSError: the only one can not be read.
+    """
+    counted: dict[Path, int | None] = {}
+    for file in files:
+        try:
+            counted[file] = None if str(file) == "-" or file.is_fifo() else _count_lines(file)
+        except OSError as error:
+            if len(files) == 1:
+                raise
+            found.unread[file] = error.strerror or "can not be read"
+    return counted
+
+
+async def _import(store: MemoryStore, counted: Mapping[Path, int | None], found: Imported) -> None:
     from sense_memory.interfaces.cli.tables import progress
 
-    invocation = of(context)
-    from_stdin = str(file) == "-"
-    total = None if from_stdin else _count_lines(file)
+    numbers = list(counted.values())
+    total = None if None in numbers else sum(number or 0 for number in numbers)
+    done = 0
+    with progress("verifying", total) as advance:
+        for file, number in counted.items():
+            source = typer.get_binary_stream("stdin") if str(file) == "-" else file
 
-    async def work(store: MemoryStore) -> tuple[ImportReport, bool]:
-        source = typer.get_binary_stream("stdin") if from_stdin else file
-        with progress("verifying", total) as advance:
-            return await store.import_(source, progress=advance), bool(store.relays)
+            def moved(count: int, before: int = done) -> None:
+                advance(before + count)
 
-    report, has_relays = invocation.run(work, creates=True)
-    if invocation.as_json:
-        typer.echo(as_json({"counts": dict(report.counts), "bad": [asdict(line) for line in report.bad]}))
-    else:
-        _print(report, has_relays)
-    if report.bad:
-        raise typer.Exit(ExitCode.ERROR)
+            try:
+                report = await store.import_(source, progress=moved)
+            except InvalidInput as error:
+                if len(counted) == 1 and not found.unread:
+                    raise
+                found.unread[file] = str(error).removeprefix(f"{file} ")
+                continue
+            finally:
+                done += number or 0
+            found.counts.update(report.counts)
+            found.bad.extend((file, line) for line in report.bad)
 
 
 def _count_lines(path: Path) -> int:
@@ -130,20 +198,30 @@ def _count_lines(path: Path) -> int:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))
 
 
-def _print(report: ImportReport, has_relays: bool) -> None:
+def _data(found: Imported) -> dict[str, Any]:
+    return {
+        "counts": dict(found.counts),
+        "bad": [{"file": str(file), **asdict(line)} for file, line in found.bad],
+        "unread": [{"file": str(file), "problem": problem} for file, problem in found.unread.items()],
+    }
+
+
+def _print(found: Imported, has_relays: bool, *, is_one: bool) -> None:
     from rich.text import Text
 
     from sense_memory.interfaces.cli.tables import plain_table, show
 
-    counts = {"new": 0, "known": 0, **report.counts}
+    counts = {"new": 0, "known": 0, **found.counts}
     names = [_FATES[fate] for fate in counts]
     table = plain_table(*names, numbers=names)
     table.add_row(*(f"{count:,}" for count in counts.values()))
     show(table)
-    if report.bad:
-        show(Text(), Text(f"{quantity(len(report.bad), 'line')} not taken:"))
-        show(*(Text(f"  line {line.number:,}: {line.problem}") for line in report.bad[:_MAX_SHOWN]))
-        if len(report.bad) > _MAX_SHOWN:
-            show(Text(f"  and {len(report.bad) - _MAX_SHOWN:,} more; --json lists them all"))
+    if found.bad:
+        show(Text(), Text(f"{quantity(len(found.bad), 'line')} not taken:"))
+        for file, line in found.bad[:_MAX_SHOWN]:
+            where = "" if is_one else f"{one_line(str(file))}, "
+            show(Text(f"  {where}line {line.number:,}: {line.problem}"))
+        if len(found.bad) > _MAX_SHOWN:
+            show(Text(f"  and {len(found.bad) - _MAX_SHOWN:,} more; --json lists them all"))
     if counts["new"] and has_relays:
         show(Text(), Text("Relays get what is new with the next sync: sense-memory sync"))

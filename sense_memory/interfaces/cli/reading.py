@@ -1,7 +1,8 @@
 """What comes in: a text from an argument, stdin or a terminal, and many memories from a file.
 
 A file is read and checked as a whole before anything is written. Bytes are kept exactly, a final line
-break included; what is not UTF-8 is refused. What the ledger holds word for word is no news.
+break included where nobody says otherwise; what is not UTF-8 is refused. What the ledger holds word for word
+is no news.
 """
 
 from __future__ import annotations
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 
-def text_or_stdin(argument: str | None, what: str) -> str:
+def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) -> str:
     """The argument, or stdin where it is missing or "-".
+
+    Args:
+        argument: as it was typed.
+        what: what the text will be, in a word.
+        is_lines: whether the line break at the end of stdin only ends its last line, and is no part of the text.
 
     Raises:
         InvalidInput: stdin is empty or not UTF-8.
@@ -33,9 +39,23 @@ def text_or_stdin(argument: str | None, what: str) -> str:
     if sys.stdin.isatty():
         typer.echo(f"Type the {what}; end with Ctrl-D on a line of its own.", err=True)
     text = _decoded(typer.get_binary_stream("stdin").read(), "stdin")
+    if is_lines and text.endswith("\n"):
+        text = text.removesuffix("\n").removesuffix("\r")
     if not text:  # far more often an accident than a wish, and it would replace what is there
         raise InvalidInput(f"stdin is empty; nothing was written. Give an empty {what} as an argument: ''")
     return text
+
+
+def question(words: Sequence[str]) -> str:
+    """The words of a command line as one question.
+
+    Raises:
+        InvalidInput: there are none.
+    """
+    found = " ".join(words)
+    if not found.strip():
+        raise InvalidInput("the question is empty; give some words to look for")
+    return found
 
 
 def pairs(source: Path) -> list[tuple[str, str]]:

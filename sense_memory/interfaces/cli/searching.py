@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.invocation import JsonOption, named, of
 from sense_memory.interfaces.cli.memories import warn_if_incomplete, warn_of_gaps
 from sense_memory.interfaces.cli.pages import ends
+from sense_memory.interfaces.cli.palace.naming import everything
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import as_json, iso, one_line
+from sense_memory.interfaces.cli.reading import question
+from sense_memory.interfaces.cli.text import as_json, iso, one_line, some
 
 
 if TYPE_CHECKING:
@@ -20,6 +24,10 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 KINDS = "palace,journal,flat"
+_MAX_SOURCES = 10  # that are named
+_NOTHING_KEPT = "Nothing is kept yet. `sense-memory remember --help` shows how to begin."
+
+_is_source = re.compile(r"user|agent|import|(?:tool|document)(?::.+)?").fullmatch
 
 
 @app.command(
@@ -64,7 +72,8 @@ def search(
         typer.Option(
             metavar="SOURCE",
             show_default=False,
-            help="Only memories of the palace from there: user, agent, import, tool:NAME, or tool for any tool.",
+            help="Only memories of the palace from there: user, agent, import, tool:NAME, document:HASH, or tool for "
+            "any tool.",
         ),
     ] = None,
     limit: Annotated[
@@ -90,12 +99,19 @@ def search(
     from sense_memory.interfaces.cli.when import moment
 
     invocation = of(context)
+    text = question(query)
     begin = None if since is None else moment(since, time.time(), begins=True)
     kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
 
+    is_empty = False
+
     async def work(store: MemoryStore) -> list[Hit]:
         with named(within="--in"):
-            found = await store.search(" ".join(query), limit, within=kinds, since=begin, source=source)
+            found = await store.search(text, limit, within=kinds, since=begin, source=source)
+        if not found and source is not None:
+            await _check_source(store, source)
+        nonlocal is_empty
+        is_empty = not store.status().counts["heads"]
         warn_if_incomplete(store.status())
         if not invocation.as_json:
             warn_of_gaps(store.gaps())
@@ -105,7 +121,7 @@ def search(
     if invocation.as_json:
         typer.echo(as_json([_data(hit) for hit in hits]))
     elif not hits:
-        typer.echo("Nothing was found.", err=True)
+        typer.echo(_NOTHING_KEPT if is_empty else "Nothing was found.", err=True)
     elif sys.stdout.isatty():
         from sense_memory.interfaces.cli.finds import print_hits
 
@@ -115,6 +131,22 @@ def search(
             why = f"\t{one_line(hit.why.text)}" if explain else ""
             name, when = one_line(hit.path), iso(hit.created_at)
             typer.echo(f"{hit.kind}\t{name}\t{when}\t{hit.score:.3f}\t{one_line(hit.value)}{why}")
+
+
+async def _check_source(store: MemoryStore, source: str) -> None:
+    """A source is one that there can be, or one that another program has given a memory.
+
+    Raises:
+        InvalidInput: neither; says which there are.
+    """
+    if _is_source(source):
+        return
+    there = sorted({memory.source for memory in await everything(store)} - {""})
+    if source not in there:
+        known = f"; memories here are from: {some(there, _MAX_SOURCES)}" if there else ""
+        raise InvalidInput(
+            f"--source must be user, agent, import, tool, tool:NAME or document:HASH, not {source!r}{known}"
+        )
 
 
 def _data(hit: Hit) -> dict[str, Any]:

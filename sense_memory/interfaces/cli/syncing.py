@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, no_relays, of, tell
+from sense_memory.interfaces.cli.meaning import look, sentence
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, some
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from sense_memory.interfaces.cli.meaning import InUse
     from sense_memory.relay.report import RelayReport, SyncReport
     from sense_memory.status import RelayStatus, Status
     from sense_memory.store import MemoryStore
@@ -93,20 +95,22 @@ def sync(
 
 @app.command(rich_help_panel=RELAYS, epilog=ends("sense-memory status", "sense-memory status --json"))
 def status(context: typer.Context, _json: JsonOption = False) -> None:
-    """Show whose memory this is, what is held here, and what each relay has of it.
+    """Show whose memory this is, what is held here, and what each relay holds of it.
 
-    It asks no relay: the table says what each one accepted or showed so far. `doctor` asks them.
+    It asks no relay: the table says how many memories and journal entries each one accepted or showed so far.
+    `doctor` asks them. With an embedder it says which one searches use, and how much that has still to read.
     """
     invocation = of(context)
+    settings = invocation.settings()
 
-    async def work(store: MemoryStore) -> Status:
-        return store.status()
+    async def work(store: MemoryStore) -> tuple[Status, InUse | None]:
+        return store.status(), await look(settings, store)
 
-    state = invocation.run(work)
+    state, embedder = invocation.run(work)
     if invocation.as_json:
-        typer.echo(as_json(_status(state)))
+        typer.echo(as_json(_status(state, embedder)))
     else:
-        _print_status(state)
+        _print_status(state, embedder)
 
 
 # ── sync ────────────────────────────────────────────────────────────────────────────────
@@ -202,23 +206,24 @@ def survival(status: Status) -> str:
     return f"{lost}a part of the memory would be lost: no relay elsewhere has all of it. Try `sense-memory sync`."
 
 
-def _print_status(status: Status) -> None:
+def _print_status(status: Status, embedder: InUse | None) -> None:
     from rich.text import Text
 
     from sense_memory.interfaces.cli.tables import show
 
     counts = status.counts
-    memories = quantity(counts["heads"] - counts["entries"], "memory", "memories")
-    entries = quantity(counts["entries"], "journal entry", "journal entries")
     lines = [
         f"agent   {status.npub}",
         f"ledger  {status.ledger}",
-        f"holds   {memories} and {entries}",
+        f"holds   {kept(counts)}",
         f"        in {_events(counts)}",
     ]
     if counts["quarantined"]:
         waits = quantity(counts["quarantined"], "event")
         lines.append(f"        {waits} dated ahead of this clock wait for their time; check the clocks")
+    if embedder is not None:
+        how = "by words and meaning, embedder" if embedder.problem is None else "fails:"
+        lines.append(f"search  {how} {sentence(embedder)}")
     for line in lines:
         tell(line, indent=8)
     if status.relays:
@@ -226,6 +231,12 @@ def _print_status(status: Status) -> None:
         notes = [(relay.url, note) for relay in status.relays if (note := _note(relay))]
         show(*(Text(f"{url}: {one_line(note)}") for url, note in notes))
     show(Text(), Text(survival(status)))
+
+
+def kept(counts: Mapping[str, int]) -> str:
+    """What a ledger holds now: so many memories and so many journal entries."""
+    memories = quantity(counts["heads"] - counts["entries"], "memory", "memories")
+    return f"{memories} and {quantity(counts['entries'], 'journal entry', 'journal entries')}"
 
 
 def _events(counts: Mapping[str, int]) -> str:
@@ -251,14 +262,14 @@ def _relay_table(status: Status, now: float) -> Table:
     rows = []
     for relay in status.relays:
         counts = {
-            "has": relay.memories,
+            "holds": relay.memories,
             "waiting": relay.events.get("queued", 0) + relay.events.get("parked", 0),
             "refused": relay.events.get("refused", 0),
         }
         asked = "never" if relay.last_complete is None else age(relay.last_complete, now)
         note = LOCAL if relay.is_local else ""
         rows.append((Text(relay.url), counts, (asked, note)))
-    return count_table("relay", rows, ("last asked", ""), always=("has", "waiting"))
+    return count_table("relay", rows, ("last asked", ""), always=("holds", "waiting"))
 
 
 def _note(relay: RelayStatus) -> str:
@@ -268,7 +279,7 @@ def _note(relay: RelayStatus) -> str:
     return "; ".join([*notes, *relay.remarks])
 
 
-def _status(status: Status) -> dict[str, Any]:
+def _status(status: Status, embedder: InUse | None) -> dict[str, Any]:
     relays = [
         {**asdict(relay), "last_complete": iso(relay.last_complete), "holds_all": relay.holds_all}
         for relay in status.relays
@@ -277,6 +288,7 @@ def _status(status: Status) -> dict[str, Any]:
         "npub": status.npub,
         "ledger": status.ledger,
         "counts": dict(status.counts),
+        "embedder": None if embedder is None else asdict(embedder),
         "relays": relays,
         "copies_elsewhere": status.copies_elsewhere,
         "is_replicated": status.is_replicated,

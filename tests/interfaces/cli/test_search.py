@@ -85,6 +85,31 @@ def test_what_makes_no_sense_is_refused(filled, wrong):
     filled("search", "lisa", *wrong, code=2)
 
 
+def test_where_nothing_is_kept_it_says_how_to_begin(agent):
+    result = agent("search", "zeppelin")
+
+    assert (result.stdout, result.stderr) == (
+        "",
+        "Nothing is kept yet. `sense-memory remember --help` shows how to begin.\n",
+    )
+    assert agent.json("search", "zeppelin") == []
+
+
+def test_a_question_has_words(filled):
+    assert filled("search", "", " ", code=2).stderr == (
+        "error: the question is empty; give some words to look for\n"
+    )
+
+
+def test_a_source_that_there_can_not_be_is_refused_with_those_there_are(filled):
+    assert filled("search", "lisa", "--source", "usr", code=2).stderr == (
+        "error: --source must be user, agent, import, tool, tool:NAME or document:HASH, not 'usr'; "
+        "memories here are from: user\n"
+    )
+    for possible in ("tool", "tool:mail", "agent"):
+        assert filled("search", "lisa", "--source", possible).stderr == "Nothing was found.\n"
+
+
 def test_nothing_found_is_said_and_is_no_error(filled):
     result = filled("search", "zeppelin")
 

@@ -214,6 +214,7 @@ def test_status_as_json(agent, relay):
         "npub",
         "ledger",
         "counts",
+        "embedder",
         "relays",
         "copies_elsewhere",
         "is_replicated",
@@ -321,3 +322,26 @@ ELSEWHERE = RelayStatus("wss://a", is_local=False, last_complete=1.0, events={"a
 )
 def test_one_sentence_says_whether_the_memory_survives_this_machine(status, expected):
     assert expected in survival(status)
+
+
+def test_tables_in_a_pipe_have_no_blanks_at_the_ends_of_their_lines(agent, relay, dead_relay):
+    agent("--relay", relay, "remember", "k", "v")
+    agent("palace", "remember", "people/facts/lisa", "artist")
+    relays = ("--relay", relay, "--relay", dead_relay)
+
+    for command, code in ((["sync"], 3), (["status"], 0), (["doctor"], 1), (["palace", "show", "lisa"], 0)):
+        shown = agent(*relays, *command, code=code).stdout
+        assert shown == "".join(f"{line.rstrip()}\n" for line in shown.splitlines()), command
+
+
+def test_status_and_doctor_say_in_the_same_words_what_a_relay_holds(agent, relay, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    agent("--relay", relay, "remember", "k", "v")
+    agent("--relay", relay, "journal", "hello")
+
+    shown = agent("--relay", relay, "status").stdout
+
+    assert "holds   1 memory and 1 journal entry\n" in shown
+    assert re.search(rf"^relay +holds  waiting  last asked\n{relay} +2 ", shown, re.MULTILINE)
+    told = agent("--relay", relay, "doctor").stdout
+    assert "holds 1 memory and 1 journal entry, in the 2 events that belong there, exactly" in told

@@ -18,8 +18,9 @@ def test_a_write_waits_for_the_relay_and_says_that_it_has_it(agent, relay):
     assert result.stdout == "kept · 1 relay has it\n"
 
 
-@pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "k"), ("journal", "hello")])
+@pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "old"), ("journal", "hello")])
 def test_every_write_reports_the_relay_that_waits_and_exits_with_0(agent, relay, dead_relay, arguments):
+    agent("remember", "old", "v")
     result = agent("--relay", relay, "--relay", dead_relay, *arguments)
 
     assert result.stdout.endswith(
@@ -27,8 +28,9 @@ def test_every_write_reports_the_relay_that_waits_and_exits_with_0(agent, relay,
     )
 
 
-@pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "k"), ("journal", "hello")])
+@pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "old"), ("journal", "hello")])
 def test_every_write_as_json_names_each_relay(agent, relay, dead_relay, arguments):
+    agent("remember", "old", "v")
     found = agent.json("--relay", relay, "--relay", dead_relay, *arguments)
 
     assert found["acks"] == 1
@@ -100,9 +102,10 @@ def test_p02_with_all_relays_refusing_required_acks_exit_with_3_and_the_memory_i
     assert agent("--relay", refusing_relay, "recall", "k").stdout == "v"
 
 
-@pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "k"), ("journal", "hello")])
+@pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "old"), ("journal", "hello")])
 def test_required_acks_are_met_or_not_by_every_write(agent, relay, dead_relay, arguments):
     both = ("--relay", relay, "--relay", dead_relay)
+    agent("remember", "old", "v")
 
     agent(*both, *arguments, "--require-acks", "1")
     assert agent.json(*both, *arguments, "--require-acks", "2", code=3)["acks"] == 1
@@ -186,5 +189,31 @@ def test_a_list_that_may_lack_what_relays_hold_says_so(agent, dead_relay):
     assert not agent("list").stderr  # without relays there is nothing to wait for
 
 
-def test_forgetting_what_was_never_here_does_not_look_like_success(agent):
-    assert "nothing was kept here under that name" in agent("forget", "tpyo").stdout
+def test_forgetting_what_was_never_here_does_not_look_like_success(agent, dead_relay):
+    agent("remember", "typo", "v")
+    agent("remember", "other", "v")
+
+    result = agent("forget", "tpyo", code=4)
+
+    assert "nothing was kept here under that name; its deletion is requested all the same" in result.stdout
+    assert result.stderr == "error: no memory under 'tpyo' (no relays are configured). Did you mean typo?\n"
+    found = agent.json("forget", "unlike", code=4)
+    assert (found["was_here"], len(found["deletion_id"])) == (False, 64)
+    assert agent("forget", "unlike", code=4).stderr == (
+        "error: no memory under 'unlike' (no relays are configured)\n"
+    )
+    # It may be on a relay that was never asked, and then there is nothing wrong with the name.
+    assert agent("--relay", dead_relay, "forget", "elsewhere", "--wait", "0").stderr == ""
+
+
+def test_a_name_that_is_not_there_brings_those_that_are_like_it(agent):
+    agent("remember", "user_timezone", "v")
+    agent("palace", "remember", "people/facts/lisa", "artist")
+
+    assert agent("recall", "user_timezon", code=4).stderr.endswith(". Did you mean user_timezone?\n")
+    for command in ("recall", "show", "forget"):
+        for typed, meant in (("people/facts/lsia", "people/facts/lisa"), ("lissa", "lisa")):
+            told = agent("palace", command, typed, code=4).stderr
+            assert told.endswith(
+                f"no memory under '{typed}' (no relays are configured). Did you mean {meant}?\n"
+            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import unicodedata
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from sense_memory.interfaces.cli.invocation import Invocation, JsonOption, of
 from sense_memory.interfaces.cli.memories import warn_if_incomplete
 from sense_memory.interfaces.cli.pages import ends
-from sense_memory.interfaces.cli.palace.naming import memory_data, no_domain
+from sense_memory.interfaces.cli.palace.naming import memory_data, no_domain, no_facet
 from sense_memory.interfaces.cli.palace.shapes import Insight, Shown, arrange, tally
 from sense_memory.interfaces.cli.program import PALACE, Group, Program, app
 from sense_memory.interfaces.cli.text import as_json, one_line
@@ -105,7 +106,7 @@ def palace(
             )
         return
     invocation = of(context)
-    insights = look(invocation, domain, needs_domain=True)
+    insights = look(invocation, domain, needs_place=True)
     if state:
         wanted = {str(one.value) for one in state}
         insights = [insight for insight in insights if insight.memory.state.value in wanted]
@@ -127,21 +128,35 @@ def look(
     facet: str | None = None,
     *,
     include_forgotten: bool = True,
-    needs_domain: bool = False,
+    needs_place: bool = False,
 ) -> list[Insight]:
     """The memories of the palace, the most relevant first; says on stderr if there may be more on relays.
 
-    With `needs_domain` a domain that is named has to be there.
+    With `needs_place` a domain or facet that is named has to be there.
     """
 
     async def work(store: MemoryStore) -> list[PersonaMemory]:
         found = await store.persona_recall(domain, facet, include_forgotten=include_forgotten)
-        if needs_domain and domain is not None and not found:
-            raise no_domain(domain, await store.persona_domains(), store.status())
+        if needs_place and domain is not None and not found:
+            await check_place(store, domain, facet)
         warn_if_incomplete(store.status())
         return found
 
     return insights_of(invocation.run(work), time.time())
+
+
+async def check_place(store: MemoryStore, domain: str, facet: str | None = None) -> None:
+    """A domain and a facet that are named have to be there.
+
+    Raises:
+        Stop: one is not; says which there are.
+    """
+    facets: dict[str, dict[str, int]] = (await store.persona_stats())["facets"]
+    name = unicodedata.normalize("NFC", domain)
+    if name not in facets:
+        raise no_domain(domain, list(facets), store.status())
+    if facet is not None and unicodedata.normalize("NFC", facet) not in facets[name]:
+        raise no_facet(facet, domain, list(facets[name]))
 
 
 def insights_of(memories: Sequence[PersonaMemory], now: float) -> list[Insight]:

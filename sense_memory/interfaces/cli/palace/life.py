@@ -58,7 +58,9 @@ def print_life(found: Shown, now: float, versions: int) -> None:
     _print_rows(out, [*facts(memory, now), *relays])
     out.print()
     for row in picture(memory, now, width=min(out.width - 1, _MAX_WIDTH), is_ascii=is_ascii(out)):
-        out.print(Text.assemble(*row), soft_wrap=True)
+        line = Text.assemble(*row)
+        line.rstrip()
+        out.print(line, soft_wrap=True)
     _print_rows(out, list(fate(memory, now)))
     if found.links:
         out.print(Text("\nlinks", style="bold"))

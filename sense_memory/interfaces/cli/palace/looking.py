@@ -14,6 +14,7 @@ from sense_memory.interfaces.cli.palace.group import (
     INSIGHTS,
     NONE,
     REVIEWS,
+    check_place,
     command,
     insights_of,
     print_lines,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     "sense-memory palace compress people --max-tokens 200",
     "# As the beginning of a prompt:",
     "(echo 'What you know:'; sense-memory palace compress) > prompt.txt",
+    codes={4: "there is no such domain"},
 )
 def compress(
     context: typer.Context,
@@ -61,6 +63,8 @@ def compress(
     async def work(store: MemoryStore) -> str:
         with named(max_tokens="--max-tokens"):
             text = await store.persona_compress(domain, max_tokens=max_tokens)
+        if domain is not None and not text:
+            await check_place(store, domain)
         warn_if_incomplete(store.status())
         return text
 

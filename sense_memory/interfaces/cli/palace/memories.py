@@ -8,29 +8,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sense_memory.errors import NotSynced
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import JsonOption, of
-from sense_memory.interfaces.cli.memories import no_memory, warn_if_incomplete, warn_of_gaps
+from sense_memory.interfaces.cli.memories import (
+    no_memory,
+    warn_if_incomplete,
+    warn_of_gaps,
+)
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, NONE, command, look, print_lines
 from sense_memory.interfaces.cli.palace.naming import (
     NameArgument,
-    PathArgument,
     PlaceArgument,
+    everything,
     find,
     memory_data,
+    names,
     only_one,
     parts,
     place,
 )
+from sense_memory.interfaces.cli.reading import question
 from sense_memory.interfaces.cli.text import as_json, one_line, safe
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
 
 
 if TYPE_CHECKING:
+    from sense_memory.interfaces.cli.invocation import Stop
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.hits import PersonaHit
-    from sense_memory.status import Status
     from sense_memory.store import MemoryStore
 
 
@@ -49,16 +54,17 @@ def recall(context: typer.Context, path: NameArgument, _json: JsonOption = False
     """
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[PersonaMemory | None, Status]:
+    async def work(store: MemoryStore) -> PersonaMemory:
         if "/" in path:
             found = await store.persona_recall(*parts(path))
         else:
             found = await store.persona_recall(key=path)
-        return only_one(found, path), store.status()
+        memory = only_one(found, path)
+        if memory is None:
+            raise no_memory(path, store.status(), names(path, await everything(store)))
+        return memory
 
-    memory, status = invocation.run(work)
-    if memory is None:
-        raise no_memory(path, status)
+    memory = invocation.run(work)
     if invocation.as_json:
         typer.echo(as_json(memory_data(memory)))
         return
@@ -75,6 +81,7 @@ def recall(context: typer.Context, path: NameArgument, _json: JsonOption = False
     "sense-memory palace list",
     "sense-memory palace list people/facts --include-forgotten",
     name="list",
+    codes={4: "there is no such domain or facet"},
 )
 def list_memories(
     context: typer.Context,
@@ -94,12 +101,16 @@ def list_memories(
     path, state, relevance and whole text, with tabs between them.
     """
     invocation = of(context)
-    insights = look(invocation, *place(where), include_forgotten=include_forgotten)
+    insights = look(invocation, *place(where), include_forgotten=include_forgotten, needs_place=True)
     if invocation.as_json:
         now = time.time()
         typer.echo(as_json([memory_data(insight.memory, now) for insight in insights]))
     elif not insights:
-        there = f"There is no active or fading memory in {where}." if where else NONE
+        there = (
+            f"There is no active or fading memory in {where}; --include-forgotten lists the others."
+            if where
+            else NONE
+        )
         typer.echo(safe(there), err=True)
     elif sys.stdout.isatty():
         from sense_memory.interfaces.cli.palace.drawing import print_list
@@ -147,8 +158,12 @@ def search(
     """
     invocation = of(context)
 
+    has_memories = True
+
     async def work(store: MemoryStore) -> list[PersonaHit]:
-        found = await store.persona_search(" ".join(query), limit)
+        nonlocal has_memories
+        found = await store.persona_search(question(query), limit)
+        has_memories = bool(found or await everything(store))
         warn_if_incomplete(store.status())
         if not invocation.as_json:
             warn_of_gaps(store.gaps())
@@ -159,9 +174,8 @@ def search(
         now = time.time()
         typer.echo(as_json([memory_data(hit, now) for hit in hits]))
     elif not hits:
-        typer.echo(
-            "Nothing was found. Forgotten memories are not searched; `palace list` lists them.", err=True
-        )
+        found_nothing = "Nothing was found. Forgotten memories are not searched; `palace list` lists them."
+        typer.echo(found_nothing if has_memories else NONE, err=True)
     elif sys.stdout.isatty():
         from sense_memory.interfaces.cli.palace.drawing import print_hits
 
@@ -175,12 +189,15 @@ def search(
 @command(
     INSIGHTS,
     "sense-memory palace forget people/facts/lisa",
-    codes={3: "forgotten here, but fewer relays than --require-acks took the deletion"},
+    codes={
+        3: "forgotten here, but fewer relays than --require-acks took the deletion",
+        4: "nothing is kept under that path, and its deletion was requested all the same; or there is no such KEY",
+    },
 )
 def forget(
     context: typer.Context,
     *,
-    path: PathArgument,
+    path: NameArgument,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
@@ -191,21 +208,22 @@ def forget(
     where nothing is kept under that path here, because it may exist on relays.
     """
     writing.refuse_contradiction(context, wait, require_acks)
-    domain, facet, key = parts(path)
+    if "/" in path:
+        parts(path)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[writing.Written, bool]:
-        try:
-            there = await store.persona_recall(domain, facet, include_forgotten=True)
-        except NotSynced:
-            there = []
-        was_here = find(there, f"{domain}/{facet}/{key}") is not None
-        ident = await store.persona_forget(domain, facet, key)
-        return await writing.send(store, [ident], wait), was_here
+    async def work(store: MemoryStore) -> tuple[writing.Written, str, Stop | None]:
+        there = await everything(store)
+        memory = find(there, path)
+        missing = None if memory else no_memory(path, store.status(), names(path, there))
+        if memory is not None:
+            place = memory.domain, memory.facet, memory.key
+        elif missing is not None and "/" not in path:
+            raise missing  # nobody knows of what to request the deletion
+        else:
+            place = parts(path)
+        ident = await store.persona_forget(*place)
+        return await writing.send(store, [ident], wait), "/".join(place), missing
 
-    written, was_here = invocation.run(work, creates=True)
-    result = {"path": f"{domain}/{facet}/{key}", "deletion_id": written.ids[0], "was_here": was_here}
-    done = "forgotten here, deletion requested"
-    if not was_here:
-        done = "nothing was kept here under that name; its deletion is requested all the same"
-    writing.end(invocation, written, done, result, require_acks)
+    written, whole, missing = invocation.run(work, creates=True)
+    writing.end_forgetting(invocation, written, {"path": whole}, missing, require_acks)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.errors import InvalidAddress, InvalidInput
+from sense_memory.errors import InvalidAddress, InvalidInput, NotSynced
 from sense_memory.interfaces.cli.invocation import ExitCode, Stop
 from sense_memory.interfaces.cli.memories import unknown
 from sense_memory.interfaces.cli.text import iso, one_line, some
@@ -108,12 +108,27 @@ def only_one(found: Sequence[PersonaMemory], name: str) -> PersonaMemory | None:
     )
 
 
+def names(name: str, memories: Iterable[PersonaMemory]) -> list[str]:
+    """The paths of memories, or their bare keys, whichever a name of that kind may be meant for."""
+    return [memory.path if "/" in name else memory.key for memory in memories]
+
+
 def no_domain(domain: str, known: Sequence[str], status: Status) -> Stop:
     """There is no such domain, but these; where no relay has shown everything, it may exist there."""
     if not status.is_complete:
         return unknown(f"the domain {domain!r} is")
     there = f"there are: {some(sorted(known), _MAX_CANDIDATES)}" if known else "there are none yet"
     return Stop(ExitCode.NOT_FOUND, "NotFound", f"there is no domain {domain!r}; {there}")
+
+
+def no_facet(facet: str, domain: str, known: Sequence[str]) -> Stop:
+    """There is no such facet in a domain, but these."""
+    there = some(sorted(known), _MAX_CANDIDATES)
+    return Stop(
+        ExitCode.NOT_FOUND,
+        "NotFound",
+        f"there is no facet {facet!r} in {one_line(domain)}; there are: {there}",
+    )
 
 
 def shown_path(path: str) -> str:
@@ -126,6 +141,14 @@ def quoted(path: str) -> str:
     import shlex
 
     return shlex.quote(one_line(path))
+
+
+async def everything(store: MemoryStore) -> list[PersonaMemory]:
+    """All memories that are here, whatever their state."""
+    try:
+        return await store.persona_recall(include_forgotten=True)
+    except NotSynced:
+        return []
 
 
 async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import JsonOption, named, of, say
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, command
@@ -87,7 +88,7 @@ def remember(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Keep a memory in the palace, at full relevance.
+    """Keep a memory in the palace, at full relevance; one that says the same already is renewed.
 
     Over an older text under the same PATH, the options that are not given keep what they were; the older text stays in
     `history`. A memory of the same facet that the new text clearly contradicts is marked as superseded, and fades four
@@ -99,8 +100,11 @@ def remember(
     text = text_or_stdin(value, "value")
     invocation = of(context)
 
+    is_renewed = False
+
     async def work(store: MemoryStore) -> tuple[writing.Written, list[tuple[PersonaMemory, Verdict | None]]]:
-        begun = time.time()
+        nonlocal is_renewed
+        begun, is_renewed = time.time(), await _says(store, path, text)
         options: dict[str, Any] = {"halflife_days": halflife, "source": source, "confidence": confidence}
         with named(**_NAMES):
             ident = await store.persona_remember(
@@ -115,13 +119,23 @@ def remember(
     result = {
         "path": f"{domain}/{facet}/{key}",
         "event_id": written.ids[0],
+        "renewed": is_renewed,
         "superseded": [_verdict_data(memory, verdict) for memory, verdict in replaced],
     }
     try:
-        writing.end(invocation, written, "kept", result, require_acks)
+        writing.end(invocation, written, "renewed" if is_renewed else "kept", result, require_acks)
     finally:
         for memory, verdict in [] if invocation.as_json else replaced:
             _tell_superseded(memory, verdict)
+
+
+async def _says(store: MemoryStore, path: str, text: str) -> bool:
+    """Whether the memory of that name says just this already, as far as the ledger knows."""
+    try:
+        versions = await store.history("/".join(parts(path)))
+    except InvalidAddress:  # the store says better what is wrong with it
+        return False
+    return any(version.is_head and version.value == text for version in versions)
 
 
 async def _tell_missing(store: MemoryStore, targets: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli.invocation import JsonOption, of
 from sense_memory.interfaces.cli.memories import no_memory
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, command
-from sense_memory.interfaces.cli.palace.naming import NameArgument, find, memory_data
+from sense_memory.interfaces.cli.palace.naming import NameArgument, find, memory_data, names
 from sense_memory.interfaces.cli.text import as_json, iso
 
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sense_memory.models import PersonaMemory
-    from sense_memory.status import Status
     from sense_memory.store import MemoryStore
     from sense_memory.timeline import Version
 
@@ -76,11 +75,11 @@ def show(
     """
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[Shown | None, Status]:
+    async def work(store: MemoryStore) -> Shown:
         everything = await store.persona_recall(include_forgotten=True)
         memory = find(everything, path)
         if memory is None:
-            return None, store.status()
+            raise no_memory(path, store.status(), names(path, everything))
         try:
             history = await store.history(memory.path)
         except InvalidAddress:  # a name that another program gave it
@@ -88,11 +87,9 @@ def show(
         known = store.holders(memory.event_id)
         holders = {url: known.get(url, "queued") for url in store.relays}
         links = tuple(links_of(memory, everything))
-        return Shown(memory, tuple(history), links, holders), store.status()
+        return Shown(memory, tuple(history), links, holders)
 
-    found, status = invocation.run(work)
-    if found is None:
-        raise no_memory(path, status)
+    found = invocation.run(work)
     if invocation.as_json:
         typer.echo(as_json(_data(found)))
         return
