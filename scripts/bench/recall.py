@@ -66,7 +66,7 @@ class Indexed:
 
     def search(self, query: str, k: int) -> list[str]:
         """The ids of the best turns, best first."""
-        return [hit.id for hit in self._index.search(query, k)]
+        return [hit.id for hit in self._index.search(query, k, explain=False)]
 
 
 class Plain:

@@ -143,16 +143,31 @@ class Ranking:
                 if total[at] * share > 0
             ]
             keyed.sort()
+        best = keyed[:limit]
+        reasons = self._why([(at, factor) for _, _, at, factor in best]) if is_explained else [()] * len(best)
         return [
-            SearchHit(ident, -score, self._why(at, factor) if is_explained else ())
-            for score, ident, at, factor in keyed[:limit]
+            SearchHit(ident, -score, why) for (score, ident, _, _), why in zip(best, reasons, strict=True)
         ]
 
-    def _why(self, at: int, factor: float) -> tuple[Reason, ...]:
-        row = int(self.rows[at])
-        shares = [(part, round(float(part.values[at]) * factor, _DIGITS)) for part in self.parts]
-        found = [Reason(part.kind, part.detail(row), share) for part, share in shares if share > 0]
-        return tuple(sorted(found, key=lambda reason: (-reason.share, reason.kind, reason.detail)))
+    def _why(self, chosen: Sequence[tuple[int, float]]) -> list[tuple[Reason, ...]]:
+        """The reasons of some candidates, each by its place and what its score is multiplied by."""
+        places = [at for at, _ in chosen]
+        summands = np.array([part.values[places] for part in self.parts], np.float64).T.tolist()
+        rows = self.rows[places].tolist()
+        found = []
+        for row, values, (_, factor) in zip(rows, summands, chosen, strict=True):
+            shares = [round(value * factor, _DIGITS) for value in values]
+            reasons = [
+                Reason(part.kind, part.detail(row), share)
+                for part, share in zip(self.parts, shares, strict=True)
+                if share > 0
+            ]
+            found.append(tuple(sorted(reasons, key=_by_share)))
+        return found
+
+
+def _by_share(reason: Reason) -> tuple[float, str, str]:
+    return -reason.share, reason.kind, reason.detail
 
 
 def rank(question: Question, ground: Ground, levers: fusion.Levers) -> Ranking:
