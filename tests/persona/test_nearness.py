@@ -227,7 +227,7 @@ async def test_a_store_that_closes_waits_for_no_embedder(open_store, monkeypatch
             async with open_store(embedder=embedder) as store:
                 await store.persona_remember(*JOGGING)
                 await store.persona_remember(*RUNNING)
-        assert len(embedder.seen) == 1
+        assert len(embedder.seen) <= 1  # its thread may not have come to it yet
     finally:
         gate.set()
     async with open_store() as store:
