@@ -56,10 +56,11 @@ class Batch:
         size, answers = self.waiting.pop(event_id, (0, 0))
         self._bytes -= size
         self.verdicts.append((event_id, verdict))
-        if verdict != NO_ANSWER:
+        if verdict.outcome is not Outcome.RETRY or verdict != NO_ANSWER:
             self._answers += 1
-        is_silent = verdict == NO_ANSWER and answers == self._answers
-        if is_silent or verdict.outcome is Outcome.RATE_LIMITED:
+        elif answers == self._answers:
+            self.stopped = True
+        if verdict.outcome is Outcome.RATE_LIMITED:
             self.stopped = True
         self.news.set()
         self.room.set()

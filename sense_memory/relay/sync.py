@@ -159,7 +159,7 @@ class RelaySync:
         verdicts: dict[int, Verdict] = {}
         parcels = self._due(connection, waiting, verdicts)
         async for ident, verdict in connection.publish((parcel.id, parcel.body) for parcel in parcels):
-            if verdict == Verdict(Outcome.RETRY, connection.problem or ""):
+            if verdict.outcome is Outcome.RETRY and verdict.reason == (connection.problem or ""):
                 continue  # cut off on the way: no word of the relay's, so it stays due
             seq, slot = waiting.pop(ident)
             verdicts[seq] = verdict
