@@ -87,14 +87,14 @@ class Database:
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Every row of a query."""
         try:
-            return self._connection.execute(sql, values).fetchall()
+            return self._connection.execute(sql, _bound(sql, values)).fetchall()
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
     def row(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row of a query, or None."""
         try:
-            found: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
+            found: tuple[Any, ...] | None = self._connection.execute(sql, _bound(sql, values)).fetchone()
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
         return found
@@ -108,7 +108,7 @@ class Database:
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """One statement; call it inside `transaction()` when it writes."""
         try:
-            return self._connection.execute(sql, values)
+            return self._connection.execute(sql, _bound(sql, values))
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
@@ -288,6 +288,11 @@ def _create_file(path: Path) -> None:
             fresh.execute("PRAGMA journal_mode=WAL")
         with suppress(FileExistsError):  # another process made it first: that one is as good
             os.link(temporary, path)
+
+
+def _bound(sql: str, values: tuple[Any, ...]) -> tuple[Any, ...] | dict[str, Any]:
+    """Values for a statement. By number they are passed by name, for which Python 3.12.0 to 3.12.3 take them."""
+    return {str(number): value for number, value in enumerate(values, 1)} if "?1" in sql else values
 
 
 def _translated(error: sqlite3.Error | OSError, path: Path | None) -> LedgerError:
