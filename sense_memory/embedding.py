@@ -142,8 +142,8 @@ class Embedding:
         return found
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        from sense_memory.search.embedding import checked
+        from sense_memory.search.embedding import embedded
 
-        found = checked(self.embedder, self.embedder.embed(texts), len(texts), self._dimension)
+        found = embedded(self.embedder, texts, self._dimension)
         self._dimension = found.shape[1]
         return found

@@ -99,7 +99,8 @@ class Finding(Kept):
             *(query, limit), now=now, levers=levers, only=only, factors=weigher.factors, direction=direction
         )
         hits = [await self._hit(hit, weigher) for hit in found]
-        return [hit for hit in hits if hit is not None]
+        there = [hit for hit in hits if hit is not None]
+        return sorted(there, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
 
@@ -239,7 +240,7 @@ class Finding(Kept):
         if memory is not None:
             fields = {"key": memory.key, "themes": " \n".join(memory.themes), "value": memory.value}
             more: dict[str, Any] = {"created_at": memory.created_at, "event_id": memory.event_id}
-            more["source"] = memory.source
+            more |= {"source": memory.source, "superseded_by": memory.superseded_by}
         else:
             opened = await self._said.read([found.id])
             if not opened:

@@ -56,6 +56,26 @@ async def fill(store):
     await store.journal("Lisa showed me how to mix green for the painting of the harbour.")
 
 
+# ── What is outdated, and what is equal ─────────────────────────────────────────────────
+
+
+async def test_a_hit_says_by_what_it_was_superseded(open_store):
+    async with open_store() as store:
+        await store.persona_remember("people", "facts", "lisa-home", "Lisa lives in Berlin.")
+        await store.persona_remember("people", "facts", "lisa-moved", "Lisa lives in Lisbon.")
+        await store.persona_contradict("people/facts/lisa-home", "people/facts/lisa-moved")
+        found = {hit.path: hit.superseded_by for hit in await store.search("where does Lisa live")}
+    assert found == {"people/facts/lisa-home": "people/facts/lisa-moved", "people/facts/lisa-moved": None}
+
+
+async def test_of_equal_memories_the_newer_comes_first(open_store, clock):
+    async with open_store() as store:
+        for key in "bca":
+            await store.remember(key, "the otter sleeps")
+            clock.advance(5)
+        assert [hit.path for hit in await store.search("otter", within=["flat"])] == ["a", "c", "b"]
+
+
 # ── One ranking ─────────────────────────────────────────────────────────────────────────
 
 

@@ -7,6 +7,7 @@ agree best are compared exactly: fused with words, that finds as much (within ab
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -141,7 +142,7 @@ class Meaning:
         """A row for each text; None, and `trouble`, if the embedder failed."""
         try:
             dimension = None if self._rows is None else self._rows.dimension
-            vectors = checked(self.embedder, self.embedder.embed(texts), len(texts), dimension)
+            vectors = embedded(self.embedder, texts, dimension)
         except EmbedderError as error:
             self.trouble = error
             return None
@@ -153,25 +154,38 @@ def _kind(count: int) -> type[ExactRows | BitRows]:
     return ExactRows if count <= EXACT_COUNT else BitRows
 
 
-def checked(
-    embedder: Embedder, vectors: NDArray[np.float32], count: int, dimension: int | None = None
-) -> NDArray[np.float32]:
-    """What an embedder gave, if it is a row of numbers for each text.
+def embedded(embedder: Embedder, texts: Sequence[str], dimension: int | None = None) -> NDArray[np.float32]:
+    """What an embedder, which is anybody's code, makes of some texts, if it is a row of numbers for each.
 
     Args:
-        embedder: who gave it.
-        vectors: what it gave.
-        count: of the texts.
-        dimension: that the rows have to have; by default any.
+        embedder: to be asked.
+        texts: to embed.
+        dimension: that the rows have to have; by default the embedder's.
 
     Raises:
-        EmbedderError: it is something else.
+        EmbedderError: it failed, whatever it raised, or gave something else.
     """
-    expected = (count, vectors.shape[-1] if dimension is None else dimension)
+    try:
+        vectors = np.asarray(embedder.embed(texts), np.float32)
+        expected = len(texts), dimension or embedder.dimension
+    except EmbedderError:
+        raise
+    except Exception as error:  # its words may hold a text, so only where it happened is told
+        raise EmbedderError(embedder.name, f"it raised {type(error).__name__}{_place(error)}") from None
     if vectors.shape != expected or not np.isfinite(vectors).all():
         problem = f"it gave {vectors.shape} numbers for {expected}, or some that are none"
         raise EmbedderError(embedder.name, problem)
     return vectors
+
+
+def _place(error: Exception) -> str:
+    """The file and line that raised an error."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return (
+        "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+    )
 
 
 def spoken(pieces: Iterable[str]) -> list[str]:

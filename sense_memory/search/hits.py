@@ -27,7 +27,7 @@ class Evidence(BaseModel):
         kind: "word", "prefix" or "phrase" that the memory has; "neighbours" or "session", what was said around
             it; "date", when it was said; "speaker", who is its source; "meaning", where there is an embedder.
         detail: the word as the query has it, in lower case and without accents ("photo*" for a beginning); the
-            day, the source; empty where there is nothing to say.
+            day (and how long after the days asked for), the source; empty where there is nothing to say.
         fields: where a word stands: "key", "themes", "value".
         contribution: what it adds to the score; all of them add up to it.
     """
@@ -60,7 +60,7 @@ class Explanation(BaseModel):
     @classmethod
     def of(cls, evidence: Sequence[Evidence], relevance: float, factor: float) -> Explanation:
         """The evidence, with a sentence."""
-        listed = ", ".join(map(_told, evidence)) or "nothing but its age"
+        listed = ", ".join(map(told, evidence)) or "nothing but its age"
         text = f"{listed}; relevance {relevance:.2f}"
         return cls(evidence=tuple(evidence), relevance=relevance, factor=factor, text=text)
 
@@ -75,6 +75,7 @@ class Hit(BaseModel):
         created_at: when it was first written, seconds since 1970.
         event_id: the event that holds it, 64 hex digits.
         source: where a persona memory came from; else empty.
+        superseded_by: the path of the memory that replaced a persona memory; else None.
         score: higher is better; comparable within one search only.
         why: what the score is made of.
     """
@@ -87,11 +88,13 @@ class Hit(BaseModel):
     created_at: float
     event_id: str
     source: str = ""
+    superseded_by: str | None = None
     score: float
     why: Explanation = Field(repr=False)
 
 
-def _told(item: Evidence) -> str:
+def told(item: Evidence) -> str:
+    """A reason in words."""
     match item.kind:
         case "word" | "prefix":
             return f"{item.detail} in {' and '.join(item.fields)}"
@@ -105,4 +108,6 @@ def _told(item: Evidence) -> str:
             return f"told on {item.detail}"
         case "speaker":
             return f"from {item.detail}"
+        case "meaning":
+            return "what it means"
     return item.kind

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders import Embedder
     from sense_memory.search.ranking import Factors
 
-FORMAT: Final = 1  # of a dump; another layout has another number
+FORMAT: Final = 2  # of a dump; another layout, or other words out of a text, has another number
 NEAREST_COUNT: Final = 200  # items that meaning alone brings into a ranking by other rules
 READ_AT_ONCE: Final = 4_096  # items of many
 SPARE_ROWS: Final = 1_000  # rows left behind by changes, before they are cleared away
@@ -185,7 +185,7 @@ class MemoryIndex:
             direction: the vector of `asks(query)`, if it was made elsewhere; by default the embedder is asked.
 
         Returns:
-            Best first, ties by id; only items that the question has something to do with.
+            Best first, of ties the newest, then by id; only items that the question has something to do with.
         """
         levers, query = levers or self.levers, query[:MAX_QUERY_CHARS]
         if k <= 0 or not len(self):

@@ -29,6 +29,7 @@ ASIDE_WEIGHT: Final = 0.5  # a single Han character out of a longer run
 
 _QUOTED: Final = re.compile(r'"([^"]{2,})"|“([^“”]{2,})”|„([^„“”]{2,})[“”]|«([^«»]{2,})»|「([^「」]+)」')
 _BEGINNING: Final = re.compile(r"(?<!\w)(\w{2,64})\*")
+_MAY: Final = re.compile(r"\bMay\b(?! (?:I|we|you|he|she|it|they|the|an?|my|our|this|that)\b)")
 _CAPITAL: Final = re.compile(r"(?<![.!?:\n]\s)(?<!^)\b([A-Z][a-z]+|[A-Z]{2,})\b(?!')")
 
 
@@ -103,10 +104,11 @@ def stop_words(found: Collection[str]) -> frozenset[str]:
 
 
 def _named(query: str) -> set[str]:
-    """Words with a capital where no sentence begins; none in a query of nothing but capitals."""
+    """Words with a capital where no sentence begins; of a query of nothing but capitals only the month."""
+    month = {"may"} if _MAY.search(query) else set()
     if not any(word[:1].islower() for word in query.split()[1:]):
-        return set()
-    return {fold(match[1]) for match in _CAPITAL.finditer(query)} - {"i"}
+        return month
+    return month | {fold(match[1]) for match in _CAPITAL.finditer(query)} - {"i"}
 
 
 def _without_kana(found: list[str]) -> list[str]:

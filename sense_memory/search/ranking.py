@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -116,37 +116,39 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The candidates of one search, by row, with the summands of their scores."""
+    """The candidates of one search, by row, with the summands of their scores, and when each was said."""
 
     rows: NDArray[np.int64]
+    times: NDArray[np.float64]
     parts: Sequence[Part]
 
     def hits(
         self, ids: Sequence[str], limit: int, is_explained: bool, factors: Factors | None = None
     ) -> list[SearchHit]:
-        """The best, best first; ties by id."""
+        """The best, best first; of ties the newest, then by id."""
         total = np.zeros(len(self.rows))
         for part in self.parts:
             total += part.values
         places = fusion.best(total, limit) if factors is None else np.argsort(-total, kind="stable")
-        keyed: list[tuple[float, str, int, float]] = []
+        keyed: list[tuple[float, float, str, int, float]] = []
         step = len(places) if factors is None else _STEP + limit
         for start in range(0, len(places), step or 1):
             part_of = places[start : start + step]
             if len(keyed) >= limit and total[part_of[0]] < -keyed[limit - 1][0]:
                 break  # no factor lifts what is left above what there is
             names = [ids[row] for row in self.rows[part_of].tolist()]
+            times = self.times[part_of].tolist()
             shares = [1.0] * len(names) if factors is None else factors(names)
             keyed += [
-                (-round(float(total[at]) * share, _DIGITS), name, at, share)
-                for at, name, share in zip(part_of.tolist(), names, shares, strict=True)
+                (-round(float(total[at]) * share, _DIGITS), -time, name, at, share)
+                for at, time, name, share in zip(part_of.tolist(), times, names, shares, strict=True)
                 if total[at] * share > 0
             ]
             keyed.sort()
         best = keyed[:limit]
-        reasons = self._why([(at, factor) for _, _, at, factor in best]) if is_explained else [()] * len(best)
+        reasons = self._why([hit[-2:] for hit in best]) if is_explained else [()] * len(best)
         return [
-            SearchHit(ident, -score, why) for (score, ident, _, _), why in zip(best, reasons, strict=True)
+            SearchHit(ident, -score, why) for (score, _, ident, _, _), why in zip(best, reasons, strict=True)
         ]
 
     def _why(self, chosen: Sequence[tuple[int, float]]) -> list[tuple[Reason, ...]]:
@@ -198,11 +200,17 @@ def rank(question: Question, ground: Ground, levers: fusion.Levers) -> Ranking:
     if spoken is not None:
         parts.append(Part("speaker", ground.shelf.speaker, spoken[rows] * np.float32(fusion.SPEAKER_WEIGHT)))
     if told is not None:
-        parts.append(Part("date", ground.shelf.date, told[rows] * np.float32(fusion.DATE_WEIGHT)))
+        parts.append(
+            Part(
+                "date",
+                partial(_when, ground.shelf, question.spans),
+                told[rows] * np.float32(fusion.DATE_WEIGHT),
+            )
+        )
     if dense is not None:
         unit = fusion.scale(dense, len(dense)) / fusion.DENSE_WEIGHT
         parts.append(Part("meaning", _always(""), np.maximum(dense[rows], 0) / unit))
-    return Ranking(rows, parts)
+    return Ranking(rows, np.nan_to_num(ground.shelf.column("times")[rows], nan=-np.inf), parts)
 
 
 class _Words:
@@ -305,6 +313,13 @@ def _session_part(question: Question, ground: Ground, rows: NDArray[np.int64]) -
     return Part(
         "session", ground.shelf.session, values * fusion.SESSION_WEIGHT / fusion.scale(of_rows, len(rows))
     )
+
+
+def _when(shelf: Shelf, spans: Sequence[Span], row: int) -> str:
+    """The day of a row, and how long after the days asked for it is."""
+    day = int(shelf.column("days")[row])
+    late = min((max(0, day - span.last) for span in spans if day >= span.first), default=0)
+    return shelf.date(row) + (f", {late} day{'s' * (late > 1)} later" if late else "")
 
 
 def _always(text: str) -> Callable[[int], str]:

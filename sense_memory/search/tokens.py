@@ -30,14 +30,14 @@ UNSPACED: Final = (
 )
 _MARKS: Final = "\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u0f00-\u0fff"  # vowels that re calls no letters
 _EMOJI: Final = "\u2600-\u27bf\U0001f300-\U0001faff"
-_NUMBER: Final = r"\d+(?:[.,:]\d+)*(?:(?:st|nd|rd|th)\b)?"
+_NUMBER: Final = r"v(?=\d+\.\d)|\d+(?:[.,:]\d+)*(?:(?:st|nd|rd|th)\b)?"  # "v2.3.1" is "v" and a number
 
 _ASCII_WORDS: Final = re.compile(rf"{_NUMBER}|[a-z0-9]+(?:'[a-z]+)?")
 _WORDS: Final = re.compile(
     rf"(?P<unspaced>[{UNSPACED}]+)|{_NUMBER}"
     rf"|(?:(?![{UNSPACED}_])[\w{_MARKS}])+(?:'[a-z]+)?|[{_EMOJI}]"
 )
-_HYPHENATED: Final = re.compile(r"(?<![\w-])([^\W\d_]{1,12})-([^\W\d_]{2,12})(?![\w-])")
+_HYPHENATED: Final = re.compile(r"(?<![\w-])([^\W\d_]{1,12})-([^\W_]{2,12})(?![\w-])")
 _ACCENTS: Final = re.compile(
     r"(?<=[a-z\u0370-\u03ff\u0590-\u05ff\u0620-\u06ff])[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640]+"
 )
@@ -57,6 +57,7 @@ _LETTERS: Final = str.maketrans(
     }
     | {"\u2019": "'", "\u2018": "'", "\u02bc": "'", "`": "'", "\u200c": "", "\u200d": "", "\u00ad": ""}
 )
+_THOUSANDS: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th)")
 
 # The stemmer for what is not Latin, by the first letter of a word.
@@ -102,7 +103,7 @@ def pairs(run: str) -> list[str]:
 
 
 def asides(text: str) -> list[str]:
-    """What a text can be found by besides its words: each Han character, and "email" for "e-mail"."""
+    """What a text can be found by besides its words: each Han character, "email" for "e-mail", "a4" for "A-4"."""
     found = []
     if "-" in text:
         found = ["".join(parts) for parts in _HYPHENATED.findall(fold(text))]
@@ -148,7 +149,4 @@ def _number(word: str) -> str:
     """1,200 is 1200 and 3rd is 3; times and versions stay as they are."""
     if ordinal := _ORDINAL.fullmatch(word):
         return ordinal[1]
-    head, *rest = word.split(",")
-    if rest and all(len(part) == 3 for part in rest) and word.replace(",", "").isdigit():
-        return head + "".join(rest)
-    return word
+    return word.replace(",", "") if _THOUSANDS.fullmatch(word) else word

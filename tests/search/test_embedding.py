@@ -101,6 +101,9 @@ def moody():
     "answer",
     [
         EmbedderError("pets-1", "it sleeps"),
+        RuntimeError("zanzibar"),
+        [["a", "b"]],
+        [[1.0], [2.0, 3.0]],
         np.full((1, 2), np.nan, np.float32),
         np.ones((1, 3), np.float32),
         np.ones((7, 2), np.float32),
@@ -121,6 +124,27 @@ def test_what_can_not_be_embedded_is_found_by_its_words(moody, found, answer):
     index.put(SearchItem("1", "a kitten sleeps"))
     assert index.without_meaning() == []
     assert sorted(found(index, "dog")) == ["0", "1"]
+
+
+def test_what_an_embedder_of_ones_own_raises_is_told_without_its_words(moody):
+    index = MemoryIndex(embedder=moody)
+    moody.answer = RuntimeError("zanzibar")
+    index.put(SearchItem("0", "we have a puppy"))
+    told = str(index.trouble)
+    assert "it raised RuntimeError (test_embedding.py, line " in told
+    assert "zanzibar" not in told
+
+
+def test_plain_lists_of_numbers_are_vectors_too_but_only_of_the_dimension_that_is_said(moody, found):
+    index = MemoryIndex(embedder=moody)
+    moody.answer = [[1.0, 0.0]]
+    index.put(SearchItem("0", "we have a puppy"))
+    assert index.without_meaning() == []
+    moody.dimension = 3
+    other = MemoryIndex(embedder=moody)
+    other.put(SearchItem("0", "we have a puppy"))
+    assert other.without_meaning() == ["0"]
+    assert "(1, 2) numbers for (1, 3)" in str(other.trouble)
 
 
 def test_who_fails_is_not_asked_again_for_every_part_of_many(moody, monkeypatch):

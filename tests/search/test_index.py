@@ -51,6 +51,22 @@ def test_a_memory_is_found_in_its_language(index_of, found, text, query):
     assert found(index_of("nothing to see", text, "something else"), query) == ["1"]
 
 
+def test_versions_and_numbers_are_found_however_they_are_written(index_of, found):
+    index = index_of("Flask v2.3.1 broke", "paid 1,240.50 euros", "the inverter is an E-5200", "see LH1172")
+    for query, place in [("2.3.1", "0"), ("v2.3.1", "0"), ("1240.50", "1"), ("1,240.50", "1")]:
+        assert found(index, query) == [place]
+    assert found(index, "E5200") == found(index, "e-5200") == ["2"]
+    assert found(index_of("an E5200"), "E-5200") == ["0"]
+
+
+def test_may_is_a_month_where_it_is_written_as_one(index_of, found):
+    index = index_of("Task 3 of the roof", "Lisa was born on 3 May 1988", "you may ask Bob")
+    for query in ("3 May", "on 3 May", "3 May 1988", "May 1988"):
+        assert found(index, query)[0] == "1"
+    assert found(index, "May I ask Bob?")[0] == "2"
+    assert all(reason.detail != "may" for hit in index.search("May I ask Bob?") for reason in hit.why)
+
+
 def test_what_nobody_wrote_finds_nothing(index_of, found):
     index = index_of("a cat", "a dog")
     assert found(index, "zebra") == []
@@ -155,9 +171,18 @@ def test_a_date_in_the_question_prefers_that_day(found, at):
     assert found(index, "hiking on May 7, 2023")[0] == "may"  # told the day after
     assert found(index, "hiking last April", now=at(2023, 8, 1))[0] == "april"
     assert found(index, "what happened in June 2023?")[0] == "june"
-    assert found(index, "on the 20th") == ["april", "june"]
+    assert found(index, "on the 20th") == ["june", "april"]  # of equals the newer
     off = replace(index.levers, dates=False)
-    assert found(index, "hiking in May", levers=off) == ["april", "june", "may"]
+    assert found(index, "hiking in May", levers=off) == ["june", "may", "april"]
+
+
+def test_a_day_after_the_one_asked_for_is_said_to_be_later(at):
+    index = MemoryIndex()
+    for day in (7, 8, 9):
+        index.put(SearchItem(str(day), "we went hiking", at(2023, 5, day)))
+    hits = {hit.id: hit.why for hit in index.search("hiking on May 7, 2023")}
+    dates = {ident: reason.detail for ident, why in hits.items() for reason in why if reason.kind == "date"}
+    assert dates == {"7": "2023-05-07", "8": "2023-05-08, 1 day later", "9": "2023-05-09, 2 days later"}
 
 
 def test_a_session_that_fits_lifts_all_its_memories(found):
@@ -381,6 +406,13 @@ def test_a_dump_of_another_format_is_refused(monkeypatch, index_of):
 
 
 # ── Order ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_of_two_that_answer_alike_the_newer_comes_first(found):
+    index = MemoryIndex(ALONE)
+    index.put_many(SearchItem(str(n), "otters", float(time)) for n, time in enumerate((10, 30, 20, 30)))
+    index.put(SearchItem("a", "otters"))
+    assert found(index, "otters") == ["1", "3", "2", "0", "a"]
 
 
 def test_ties_go_by_id_whatever_came_first(found):

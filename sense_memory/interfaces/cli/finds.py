@@ -7,24 +7,20 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from sense_memory.interfaces.cli.tables import console
-from sense_memory.interfaces.cli.text import age, one_line
+from sense_memory.interfaces.cli.text import age, one_line, superseded
+from sense_memory.search.hits import told
 from sense_memory.search.marking import marked
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sense_memory.search.hits import Evidence, Hit
+    from sense_memory.search.hits import Hit
 
 _LINES: Final = 2  # of a text, at most
 _MAX_CHARS: Final = 50_000  # of a text that are looked through; the longest memory has fewer
 _ID_CHARS: Final = 12  # of a journal entry's id: enough to tell a million apart
 _WORDS: Final = ("word", "prefix", "phrase")
-_KINDS: Final = {
-    "neighbours": "what was said just before and after",
-    "session": "what else was said that day",
-    "meaning": "what it means",
-}
 
 
 def print_hits(hits: Sequence[Hit], now: float, *, explain: bool) -> None:
@@ -50,7 +46,7 @@ def print_hits(hits: Sequence[Hit], now: float, *, explain: bool) -> None:
 def _heading(hit: Hit, now: float) -> Text:
     name = hit.path[:_ID_CHARS] if hit.kind == "journal" else one_line(hit.path)
     details = f" · {hit.kind} · {age(hit.created_at, now)} · {hit.score:.2f}"
-    return Text.assemble((name, "bold"), (details, "dim"))
+    return Text.assemble((name, "bold"), (superseded(hit.superseded_by), "yellow"), (details, "dim"))
 
 
 def _excerpt(hit: Hit, width: int) -> Text:
@@ -71,13 +67,7 @@ def _excerpt(hit: Hit, width: int) -> Text:
 
 
 def _reasons(hit: Hit) -> str:
-    parts = " + ".join(f"{_reason(item)} {item.contribution:.2f}" for item in hit.why.evidence)
+    parts = " + ".join(f"{one_line(told(item))} {item.contribution:.2f}" for item in hit.why.evidence)
     factor = f"{hit.why.factor:.2f}"
     times = "" if factor == "1.00" else f", so all of it times {factor}"
     return f"{parts}; relevance {hit.why.relevance:.2f}{times}"
-
-
-def _reason(item: Evidence) -> str:
-    if item.kind in _WORDS:
-        return f"{one_line(item.detail)} in {' and '.join(item.fields)}"
-    return _KINDS.get(item.kind) or f"{item.kind} {one_line(item.detail)}"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _MAX_NEAR = 3  # names that are suggested
+_ALIKE = 0.75  # how alike they have to be, 0 to 1: a slip of the finger, not another word
 
 KeyArgument = Annotated[
     str,
@@ -297,7 +298,7 @@ def no_memory(key: str, status: Status, names: Collection[str] = ()) -> Stop:
     """
     if not status.is_complete:
         return unknown(f"{key!r} is")
-    near = get_close_matches(key, names, _MAX_NEAR)
+    near = get_close_matches(key, names, _MAX_NEAR, _ALIKE)
     meant = f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""
     return Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} ({_asked(status)}){meant}")
 

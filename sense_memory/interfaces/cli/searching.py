@@ -16,7 +16,7 @@ from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.palace.naming import everything
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.reading import question
-from sense_memory.interfaces.cli.text import as_json, iso, one_line, some
+from sense_memory.interfaces.cli.text import as_json, iso, one_line, some, superseded
 
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def search(
         bool,
         typer.Option(
             "--explain",
-            help="Say why each was found, and what adds how much.",
+            help="Say why each was found; on a terminal and in JSON also what adds how much.",
             show_default=False,
             metavar="",
         ),
@@ -130,7 +130,8 @@ def search(
         for hit in hits:
             why = f"\t{one_line(hit.why.text)}" if explain else ""
             name, when = one_line(hit.path), iso(hit.created_at)
-            typer.echo(f"{hit.kind}\t{name}\t{when}\t{hit.score:.3f}\t{one_line(hit.value)}{why}")
+            said = f"{superseded(hit.superseded_by)} {one_line(hit.value)}".lstrip(" ")
+            typer.echo(f"{hit.kind}\t{name}\t{when}\t{hit.score:.3f}\t{said}{why}")
 
 
 async def _check_source(store: MemoryStore, source: str) -> None:

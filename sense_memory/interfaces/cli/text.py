@@ -119,3 +119,8 @@ def _is_harmless(char: str) -> bool:
 def _json_escape(char: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def superseded(by: str | None) -> str:
+    """What stands beside a memory that another one replaced, with a blank before it; else nothing."""
+    return f" [superseded by {one_line(by)}]" if by else ""

@@ -47,6 +47,17 @@ def test_a_day_may_be_named_and_what_can_not_be_used_is_named_as_it_was_typed(fi
     )
 
 
+def test_what_another_memory_replaced_is_marked_wherever_it_is_found(filled):
+    filled("palace", "remember", "people/facts/lisa-new", "no longer teaches painting")
+    filled("palace", "contradict", "lisa", "lisa-new")
+
+    texts = {row[1]: row[4] for row in rows(filled("search", "lisa painting", "--in", "palace"))}
+    assert texts["people/facts/lisa"].startswith("[superseded by people/facts/lisa-new] artist, ")
+    assert not texts["people/facts/lisa-new"].startswith("[")
+    texts = {row[0]: row[2] for row in rows(filled("palace", "search", "lisa painting"))}
+    assert texts["people/facts/lisa"].startswith("[superseded by lisa-new] artist, ")
+
+
 def test_explaining_names_the_words_their_fields_and_what_is_left_of_a_memory(filled):
     (lisa,) = rows(filled("search", "art lisa teaching", "--in", "palace", "--explain"))
 

@@ -27,6 +27,7 @@ from sense_memory.interfaces.cli.palace.naming import (
     parts,
     place,
 )
+from sense_memory.interfaces.cli.palace.shapes import excerpt
 from sense_memory.interfaces.cli.reading import question
 from sense_memory.interfaces.cli.text import as_json, one_line, safe
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
@@ -183,7 +184,7 @@ def search(
     else:
         for hit in hits:
             why = f"\t{one_line(hit.why.text)}" if explain else ""
-            typer.echo(f"{one_line(hit.path)}\t{hit.score:.3f}\t{one_line(hit.value)}{why}")
+            typer.echo(f"{one_line(hit.path)}\t{hit.score:.3f}\t{excerpt(hit)}{why}")
 
 
 @command(

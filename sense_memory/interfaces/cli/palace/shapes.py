@@ -90,7 +90,7 @@ def bar(relevance: float, *, width: int = BAR_CHARS, is_ascii: bool = False) -> 
     return full * count + empty * (width - count)
 
 
-def excerpt(memory: PersonaMemory, limit: int) -> str:
+def excerpt(memory: PersonaMemory, limit: int | None = None) -> str:
     """A memory's text on one line, and before it that another has replaced it, if one has."""
     text = one_line(memory.value, limit)
     if memory.superseded_by is None:
