@@ -15,6 +15,8 @@ from sense_memory.search.marking import marked
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+
     from sense_memory.search.hits import Hit
 
 _LINES: Final = 2  # of a text, at most
@@ -36,7 +38,7 @@ def print_hits(hits: Sequence[Hit], now: float, *, explain: bool) -> None:
         if number:
             out.print()
         out.print(_heading(hit, now), no_wrap=True, overflow="ellipsis", crop=True)
-        for line in _excerpt(hit, out.width - 2).wrap(out, out.width - 2)[:_LINES]:
+        for line in _excerpt(hit, out, out.width - 2):
             out.print(Text("  ") + line, no_wrap=True, overflow="ellipsis")
         if explain:
             for line in Text(_reasons(hit), "dim").wrap(out, out.width - 4):
@@ -49,8 +51,8 @@ def _heading(hit: Hit, now: float) -> Text:
     return Text.assemble((name, "bold"), (superseded(hit.superseded_by), "yellow"), (details, "dim"))
 
 
-def _excerpt(hit: Hit, width: int) -> Text:
-    """The text from shortly before the first word that was found, with such words marked."""
+def _excerpt(hit: Hit, out: Console, width: int) -> list[Text]:
+    """Lines of the text from shortly before the first word that was found, with such words marked."""
     terms = [item.detail for item in hit.why.evidence if item.kind in _WORDS]
     whole = one_line(hit.value, _MAX_CHARS)
     spans = marked(whole, terms)
@@ -63,7 +65,13 @@ def _excerpt(hit: Hit, width: int) -> Text:
     for start, end in spans:
         if start >= begin:
             shown.stylize("bold green", start - offset, end - offset)
-    return shown
+    lines = list(shown.wrap(out, width))
+    if len(lines) > _LINES or begin + _LINES * width < len(whole):
+        last = lines[min(len(lines), _LINES) - 1]
+        last.rstrip()
+        last.truncate(width - 1)
+        last.append("…")
+    return lines[:_LINES]
 
 
 def _reasons(hit: Hit) -> str:

@@ -324,4 +324,6 @@ def _asked(status: Status) -> str:
         return "no relays are configured"
     if not times:
         return "no relay ever showed everything"
-    return f"{quantity(len(times), 'relay')} last asked {age(max(times), time.time())}"
+    unknown = len(status.relays) - len(times)
+    never = f"; {quantity(unknown, 'relay')} never showed everything" if unknown else ""
+    return f"{quantity(len(times), 'relay')} last asked {age(max(times), time.time())}{never}"

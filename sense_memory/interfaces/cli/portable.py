@@ -223,5 +223,11 @@ def _print(found: Imported, has_relays: bool, *, is_one: bool) -> None:
             show(Text(f"  {where}line {line.number:,}: {line.problem}"))
         if len(found.bad) > _MAX_SHOWN:
             show(Text(f"  and {len(found.bad) - _MAX_SHOWN:,} more; --json lists them all"))
+        if not found.counts:
+            show(
+                Text(
+                    "None of it is an event. Keys and values are taken by `sense-memory remember --many FILE`."
+                )
+            )
     if counts["new"] and has_relays:
         show(Text(), Text("Relays get what is new with the next sync: sense-memory sync"))

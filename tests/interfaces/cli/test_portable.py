@@ -96,8 +96,11 @@ def test_of_many_bad_lines_the_first_are_shown(written, tmp_path):
     shown = written("import", "bad.jsonl", code=1).stdout.splitlines()
 
     assert shown[3] == "50 lines not taken:"
-    assert shown[-1] == "  and 30 more; --json lists them all"
-    assert len(shown) == 4 + 20 + 1
+    assert shown[-2] == "  and 30 more; --json lists them all"
+    assert shown[-1].startswith(
+        "None of it is an event. Keys and values are taken by `sense-memory remember --many"
+    )
+    assert len(shown) == 4 + 20 + 2
     assert len(written.json("import", "bad.jsonl", code=1)["bad"]) == 50
 
 

@@ -135,6 +135,9 @@ def test_a_terminal_shows_the_words_where_they_stand_at_80_columns(filled, termi
     assert max(map(len, plain.splitlines())) <= 80
     assert re.search(r"\x1b\[1(;32)?mpainting\x1b\[0m workshops", shown)
     assert re.search(r"\x1b\[1(;32)?mchrysanthemum\x1b\[0m", shown)  # in the middle of a long text
+    assert re.search(
+        r"^  …filler.* chrysanthemum filler.*\n  .*…$", plain, re.MULTILINE
+    )  # more on both sides
     assert re.search(r"painting in value \d\.\d\d", plain)
     assert re.search(r"^people/facts/lisa · palace · (\d+ s ago|just now) · \d\.\d\d$", plain, re.MULTILINE)
     assert re.search(r"^[0-9a-f]{12} · journal · ", plain, re.MULTILINE)
