@@ -53,7 +53,7 @@ _M: Final = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
 _D: Final = r"(?:0?[1-9]|[12]\d|3[01])"
 _Y: Final = r"(?:19|20|21)\d\d"
 _W: Final = "(?:" + "|".join(sorted(_DAYS, key=len, reverse=True)) + ")"
-_BY_NAME: Final = rf"""
+_EXPRESSION: Final = rf"""
   \b(?P<iso>{_Y}-\d\d?-\d\d?)\b
  |\b(?P<parts>\d\d?[./]\d\d?[./]{_Y})\b
  |\b(?P<md_m>{_M})\s*(?:the\s+)?(?P<md_d>{_D})(?:st|nd|rd|th)?\b(?:\s*(?:-|\u2013|to)\s*(?P<md_e>{_D})(?:st|nd|rd|th)?\b)?(?:,?\s+(?:of\s+)?(?P<md_y>{_Y})\b)?(?![:\d]|\s*[ap]m\b)
@@ -68,7 +68,6 @@ _BY_NAME: Final = rf"""
  |\b(?P<only_m>{_M})
  |\b(?P<only_y>{_Y})\b
 """
-_EXPRESSION: Final = re.compile(_BY_NAME, re.VERBOSE)
 _BEFORE_MONTH: Final = re.compile(
     r"\b(?:in|during|of|since|until|till|by|before|after|early|late|mid|for|im|en|em|from)[\s-]$"
 )
@@ -94,7 +93,8 @@ def spans(query: str, today: int, covered: Span) -> list[Span]:
         Spans in the order of the query; none if it names no date.
     """
     query = query[:MAX_DATED_CHARS]
-    read = [(match, _read(match, query, today, covered)) for match in _EXPRESSION.finditer(query)]
+    found = re.finditer(_EXPRESSION, query, re.VERBOSE)  # compiled by the first that mentions a date
+    read = [(match, _read(match, query, today, covered)) for match in found]
     dated = [(match.start(), match.end(), days) for match, days in read if days]
     return list(dict.fromkeys(_joined(query, dated)))[:MAX_SPANS]
 

@@ -33,15 +33,17 @@ _EMOJI: Final = "\u2600-\u27bf\U0001f300-\U0001faff"
 _NUMBER: Final = r"v(?=\d+\.\d)|\d+(?:[.,:]\d+)*(?:(?:st|nd|rd|th)\b)?"  # "v2.3.1" is "v" and a number
 
 _ASCII_WORDS: Final = re.compile(rf"{_NUMBER}|[a-z0-9]+(?:'[a-z]+)?")
-_WORDS: Final = re.compile(
+_UNSPACED_CHAR: Final = f"[{UNSPACED}]"
+# What is no ASCII waits for the first such text: to compile it takes some milliseconds of every start.
+_WORDS: Final = (
     rf"(?P<unspaced>[{UNSPACED}]+)|{_NUMBER}"
     rf"|(?:(?![{UNSPACED}_])[\w{_MARKS}])+(?:'[a-z]+)?|[{_EMOJI}]"
 )
 _HYPHENATED: Final = re.compile(r"(?<![\w-])([^\W\d_]{1,12})-([^\W_]{2,12})(?![\w-])")
-_ACCENTS: Final = re.compile(
+_ACCENTS: Final = (
     r"(?<=[a-z\u0370-\u03ff\u0590-\u05ff\u0620-\u06ff])[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640]+"
 )
-_HAN: Final = re.compile("[\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_HAN: Final = "[\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 _LETTERS: Final = str.maketrans(
     {
         "ё": "\u0435",
@@ -76,7 +78,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower().replace("`", "'")
     decomposed = normalize("NFKD", normalize("NFKD", text).casefold())
-    return normalize("NFC", _ACCENTS.sub("", decomposed)).translate(_LETTERS)
+    return normalize("NFC", re.sub(_ACCENTS, "", decomposed)).translate(_LETTERS)
 
 
 def words(text: str) -> list[str]:
@@ -89,7 +91,7 @@ def words(text: str) -> list[str]:
     if folded.isascii():
         return _ASCII_WORDS.findall(folded)
     found: list[str] = []
-    for match in _WORDS.finditer(folded):
+    for match in re.finditer(_WORDS, folded):
         if match["unspaced"]:
             found += pairs(match["unspaced"])
         else:
@@ -107,15 +109,12 @@ def asides(text: str) -> list[str]:
     found = []
     if "-" in text:
         found = ["".join(parts) for parts in _HYPHENATED.findall(fold(text))]
-    return found if text.isascii() else found + _HAN.findall(fold(text))
+    return found if text.isascii() else found + re.findall(_HAN, fold(text))
 
 
 def is_unspaced(word: str) -> bool:
     """Whether a word is a piece of an unspaced script."""
-    return bool(_UNSPACED_WORD.match(word))
-
-
-_UNSPACED_WORD: Final = re.compile(f"[{UNSPACED}]")
+    return not word.isascii() and bool(re.match(_UNSPACED_CHAR, word))
 
 
 @cache

@@ -111,8 +111,9 @@ def search(
         if not found and source is not None:
             await _check_source(store, source)
         nonlocal is_empty
-        is_empty = not store.status().counts["heads"]
-        warn_if_incomplete(store.status())
+        status = store.status()
+        is_empty = not status.counts["heads"]
+        warn_if_incomplete(status)
         if not invocation.as_json:
             warn_of_gaps(store.gaps())
         return found
