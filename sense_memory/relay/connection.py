@@ -219,8 +219,8 @@ class RelayConnection:
         """Send events and yield the relay's verdict on each, in the order of its answers.
 
         Nothing more is sent after a RATE_LIMITED verdict, to a relay that leaves everything unanswered, or when
-        the connection ends: what was in flight is still judged, and what was not sent gets no verdict. An id that is in flight already is
-        skipped. Sending goes on while the caller handles a verdict.
+        the connection ends: what was in flight is still judged, and what was not sent gets no verdict. An id
+        that is in flight already is skipped. Sending goes on while the caller handles a verdict.
 
         Args:
             items: event ids (64 hex digits) and bodies (canonical JSON bytes); read as there is room.

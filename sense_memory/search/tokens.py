@@ -105,7 +105,7 @@ def pairs(run: str) -> list[str]:
 
 
 def asides(text: str) -> list[str]:
-    """What a text can be found by besides its words: each Han character, "email" for "e-mail", "a4" for "A-4"."""
+    """What a text can be found by besides its words: each Han character, "email" for "e-mail", "e52" for "E-52"."""
     found = []
     if "-" in text:
         found = ["".join(parts) for parts in _HYPHENATED.findall(fold(text))]
