@@ -105,7 +105,9 @@ class Embedding:
         """How many numbers each of its rows has; None, with `trouble`, as `rows`."""
         async with self._turn:
             if self._dimension is None:
-                self._dimension = await self._asked(lambda: self.embedder.dimension, again=again)
+                from sense_memory.search.embedding import dimension_of
+
+                self._dimension = await self._asked(lambda: dimension_of(self.embedder), again=again)
             return self._dimension
 
     async def read(

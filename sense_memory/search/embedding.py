@@ -7,6 +7,7 @@ agree best are compared exactly: fused with words, that finds as much (within ab
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from sense_memory.search.tokens import words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -165,17 +166,34 @@ def embedded(embedder: Embedder, texts: Sequence[str], dimension: int | None = N
     Raises:
         EmbedderError: it failed, whatever it raised, or gave something else.
     """
-    try:
+    with _anybodys(embedder):
         vectors = np.asarray(embedder.embed(texts), np.float32)
-        expected = len(texts), dimension or embedder.dimension
-    except EmbedderError:
-        raise
-    except Exception as error:  # its words may hold a text, so only where it happened is told
-        raise EmbedderError(embedder.name, f"it raised {type(error).__name__}{_place(error)}") from None
+    expected = len(texts), dimension or dimension_of(embedder)
     if vectors.shape != expected or not np.isfinite(vectors).all():
         problem = f"it gave {vectors.shape} numbers for {expected}, or some that are none"
         raise EmbedderError(embedder.name, problem)
     return vectors
+
+
+def dimension_of(embedder: Embedder) -> int:
+    """The dimension of an embedder, which may have to be asked for it.
+
+    Raises:
+        EmbedderError: it failed, whatever it raised.
+    """
+    with _anybodys(embedder):
+        return embedder.dimension
+
+
+@contextmanager
+def _anybodys(embedder: Embedder) -> Iterator[None]:
+    """Whatever an embedder raises is an `EmbedderError`."""
+    try:
+        yield
+    except EmbedderError:
+        raise
+    except Exception as error:  # its words may hold a text, so only where it happened is told
+        raise EmbedderError(embedder.name, f"it raised {type(error).__name__}{_place(error)}") from None
 
 
 def _place(error: Exception) -> str:

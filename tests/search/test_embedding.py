@@ -135,6 +135,18 @@ def test_what_an_embedder_of_ones_own_raises_is_told_without_its_words(moody):
     assert "zanzibar" not in told
 
 
+def test_an_embedder_that_can_not_even_say_its_dimension_fails_like_any_other(found):
+    class Shy(Pets):
+        @property
+        def dimension(self):
+            raise RuntimeError("zanzibar")
+
+    index = MemoryIndex(embedder=Shy())
+    index.put(SearchItem("0", "we have a puppy"))
+    assert "it raised RuntimeError" in str(index.trouble)
+    assert found(index, "puppy") == ["0"]
+
+
 def test_plain_lists_of_numbers_are_vectors_too_but_only_of_the_dimension_that_is_said(moody, found):
     index = MemoryIndex(embedder=moody)
     moody.answer = [[1.0, 0.0]]
