@@ -70,17 +70,14 @@ class Filling:
 
     def gaps(self, index: MemoryIndex) -> Gaps:
         """What searches know by words only."""
-        return Gaps(len(index.without_meaning()), self._meaning.trouble)
+        return Gaps(index.gaps_count, self._meaning.trouble)
 
     async def direction(self, index: MemoryIndex, query: str) -> NDArray[Any] | None:
         """The vector of a question, once the memories have theirs, or as many as there was time for."""
         end = self._meaning.clock() + EMBED_SECONDS
-        while left := index.without_meaning():
-            # The newest first; the others wait for the next search, or for `embed`.
-            if (
-                self._meaning.clock() > end
-                or not (await self._fill(index, left[-EMBED_BATCH_COUNT:])).is_done
-            ):
+        # The newest first; the others wait for the next search, or for `embed`.
+        while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and self._meaning.clock() <= end:
+            if not (await self._fill(index, newest)).is_done:
                 break
         asked = index.asks(query)
         rows = await self._meaning.rows([asked]) if asked else None
@@ -88,13 +85,12 @@ class Filling:
 
     async def look_at_kept(self, index: MemoryIndex) -> None:
         """Give memories the vectors that were made of them before, by this process or another; in turn."""
-        left = index.without_meaning()
-        if len(left) == self._unread:
+        if index.gaps_count == self._unread:
             return
-        origins = self._origins(left)
+        origins = self._origins(index.without_meaning())
         kept = await self._meaning.kept({origin.slot: origin.stamp for origin in origins.values()})
         index.fill({name: kept[origin.slot].rows for name, origin in origins.items() if origin.slot in kept})
-        self._unread = len(index.without_meaning())
+        self._unread = index.gaps_count
 
     # ── All of them ─────────────────────────────────────────────────────────────────────
 
@@ -109,8 +105,9 @@ class Filling:
     async def foreseen(self, index: MemoryIndex, *, share: bool) -> EmbedReport:
         """As `planned`; but what another device has shared is `taken`, and not counted as left. Asks nobody."""
         report = self.planned(index, share=share)
-        there = await self._sharing.fitting(self._origins(index.without_meaning()).values())
-        return replace(report, count=report.count - len(there), taken=len(there))
+        told = self._sharing.told(self._origins(index.without_meaning()).values())
+        there = len([origin async for origin, _ in self._sharing.fitting(told)])
+        return replace(report, count=report.count - there, taken=there)
 
     async def embed(
         self, index: MemoryIndex, *, share: bool, progress: Callable[[int, int], None] | None

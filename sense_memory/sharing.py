@@ -22,7 +22,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -60,20 +60,22 @@ class Sharing:
         slots = {origin.embedding: origin for origin in origins}
         return {slots[slot]: seq for slot, seq in self._vectors.embeddings(slots).items()}
 
-    async def fitting(self, origins: Iterable[Origin]) -> list[Origin]:
-        """Those of some memories of which there are embeddings of this model, made of them as they are.
+    async def fitting(self, told: Mapping[Origin, int]) -> AsyncIterator[tuple[Origin, Record]]:
+        """Those embeddings that say they are of this model, and of a memory as it is.
+
+        Args:
+            told: by memory, the seq of an embedding.
 
         Raises:
             LedgerCorrupt: one can not be opened any more.
         """
-        told = self.told(origins)
-        places = {seq: origin for origin, seq in told.items()}
-        found = []
-        for stored in self._ledger.read(list(places)):
-            record, origin = await self._reader.record(stored), places[stored.seq]
-            if record is not None and self._fits(record, origin):
-                found.append(origin)
-        return found
+        origins = {seq: origin for origin, seq in told.items()}
+        for stored in self._ledger.read(list(origins)):
+            record, origin = await self._reader.record(stored), origins[stored.seq]
+            if record is None or record.fields["model"] != self._vault.model:
+                continue
+            if record.fields.get("stamp") == origin.stamp:
+                yield origin, record
 
     async def read(self, told: Mapping[Origin, int], dimension: int) -> dict[Origin, NDArray[Any]]:
         """What embeddings tell, as far as it is what this model would have made of the memories as they are.
@@ -85,20 +87,8 @@ class Sharing:
         Raises:
             LedgerCorrupt: one can not be opened any more.
         """
-        origins = {seq: origin for origin, seq in told.items()}
-        found = {}
-        for stored in self._ledger.read(list(origins)):
-            record, origin = await self._reader.record(stored), origins[stored.seq]
-            if record is None or not self._fits(record, origin):
-                continue
-            rows = _rows(record.fields, dimension)
-            if rows is not None:
-                found[origin] = rows
-        return found
-
-    def _fits(self, record: Record, origin: Origin) -> bool:
-        """Whether an embedding says that it is of this model, and of a memory as it is."""
-        return record.fields.get("stamp") == origin.stamp and record.fields["model"] == self._vault.model
+        found = {origin: _rows(record.fields, dimension) async for origin, record in self.fitting(told)}
+        return {origin: rows for origin, rows in found.items() if rows is not None}
 
     def took(self, told: Mapping[Origin, int]) -> None:
         """What these embeddings tell lies in the vault now.

@@ -80,12 +80,18 @@ class MemoryIndex:
         """Why the embedder failed when it was last asked; None if it did not."""
         return None if self._meaning is None else self._meaning.trouble
 
-    def without_meaning(self) -> list[str]:
-        """The items that have no vectors, in the order in which they came: put them again, or `fill` them in."""
-        if self._meaning is None:
-            return []
-        rows = np.unique(self._owners.view[self._meaning.gaps()])
-        return [self._shelf.ids[row] for row in rows[self._shelf.column("alive")[rows]].tolist()]
+    @property
+    def gaps_count(self) -> int:
+        """How many items have no vectors, although there is an embedder."""
+        return len(self._gaps())
+
+    def without_meaning(self, last: int = 0) -> list[str]:
+        """Those items, or so many of them at the end, as they came: put them again, or `fill` them in."""
+        return [self._shelf.ids[row] for row in self._gaps()[-last:].tolist()]
+
+    def _gaps(self) -> NDArray[np.int32]:
+        rows = self._owners.view[[] if self._meaning is None else self._meaning.gaps()]
+        return np.unique(rows[self._shelf.column("alive")[rows]])
 
     def put(self, item: SearchItem) -> None:
         """Add an item, or replace the one with its id."""
@@ -242,9 +248,7 @@ class MemoryIndex:
 
     def _spans(self, query: str, now: float | None) -> list[Span]:
         folded = fold(query)
-        if not dates.mentions_date(folded):
-            return []
-        covered = self._shelf.covered()
+        covered = self._shelf.covered() if dates.mentions_date(folded) else None
         if covered is None:
             return []
         today = covered.last if now is None else int(now // DAY_SECONDS)

@@ -88,11 +88,11 @@ class LexicalIndex:
         """Whether so many rows cost less together, sorted in with `take` and `fold`, than one by one."""
         return count >= BULK_ROWS + BULK_SHARE * len(self)
 
-    def take(self, rows: Iterable[Sequence[str]]) -> None:
+    def take(self, rows: Sequence[Sequence[str]]) -> None:
         """Add rows that nobody finds before `fold`."""
-        add, found = self.vocabulary.add, list(rows)
+        add = self.vocabulary.add
         for number, postings in enumerate(self.fields):
-            postings.extend([add(texts[number]) for texts in found])
+            postings.extend([add(texts[number]) for texts in rows])
 
     def fold(self) -> None:
         """Sort in what was taken."""

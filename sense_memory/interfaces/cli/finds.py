@@ -48,7 +48,8 @@ def print_hits(hits: Sequence[Hit], now: float, *, explain: bool) -> None:
 def _heading(hit: Hit, now: float) -> Text:
     name = hit.path[:_ID_CHARS] if hit.kind == "journal" else one_line(hit.path)
     details = f" · {hit.kind} · {age(hit.created_at, now)} · {hit.score:.2f}"
-    return Text.assemble((name, "bold"), (superseded(hit.superseded_by), "yellow"), (details, "dim"))
+    mark = f" {superseded(hit.superseded_by)}".rstrip()
+    return Text.assemble((name, "bold"), (mark, "yellow"), (details, "dim"))
 
 
 def _excerpt(hit: Hit, out: Console, width: int) -> list[Text]:

@@ -103,22 +103,18 @@ def search(
     begin = None if since is None else moment(since, time.time(), begins=True)
     kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
 
-    is_empty = False
-
-    async def work(store: MemoryStore) -> list[Hit]:
+    async def work(store: MemoryStore) -> tuple[list[Hit], bool]:
         with named(within="--in"):
             found = await store.search(text, limit, within=kinds, since=begin, source=source)
         if not found and source is not None:
             await _check_source(store, source)
-        nonlocal is_empty
         status = store.status()
-        is_empty = not status.counts["heads"]
         warn_if_incomplete(status)
         if not invocation.as_json:
             warn_of_gaps(store.gaps())
-        return found
+        return found, not status.counts["heads"]
 
-    hits = invocation.run(work)
+    hits, is_empty = invocation.run(work)
     if invocation.as_json:
         typer.echo(as_json([_data(hit) for hit in hits]))
     elif not hits:
@@ -131,7 +127,7 @@ def search(
         for hit in hits:
             why = f"\t{one_line(hit.why.text)}" if explain else ""
             name, when = one_line(hit.path), iso(hit.created_at)
-            said = f"{superseded(hit.superseded_by)} {one_line(hit.value)}".lstrip(" ")
+            said = superseded(hit.superseded_by) + one_line(hit.value)
             typer.echo(f"{hit.kind}\t{name}\t{when}\t{hit.score:.3f}\t{said}{why}")
 
 

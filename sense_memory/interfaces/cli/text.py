@@ -122,5 +122,5 @@ def _json_escape(char: str) -> str:
 
 
 def superseded(by: str | None) -> str:
-    """What stands beside a memory that another one replaced, with a blank before it; else nothing."""
-    return f" [superseded by {one_line(by)}]" if by else ""
+    """What stands before the text of a memory that another one replaced; else nothing."""
+    return f"[superseded by {one_line(by)}] " if by else ""

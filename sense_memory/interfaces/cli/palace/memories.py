@@ -159,18 +159,14 @@ def search(
     """
     invocation = of(context)
 
-    has_memories = True
-
-    async def work(store: MemoryStore) -> list[PersonaHit]:
-        nonlocal has_memories
+    async def work(store: MemoryStore) -> tuple[list[PersonaHit], bool]:
         found = await store.persona_search(question(query), limit)
-        has_memories = bool(found or await everything(store))
         warn_if_incomplete(store.status())
         if not invocation.as_json:
             warn_of_gaps(store.gaps())
-        return found
+        return found, bool(found or await everything(store))
 
-    hits = invocation.run(work)
+    hits, has_memories = invocation.run(work)
     if invocation.as_json:
         now = time.time()
         typer.echo(as_json([memory_data(hit, now) for hit in hits]))

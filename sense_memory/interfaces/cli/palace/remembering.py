@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradiction import Verdict
     from sense_memory.store import MemoryStore
+
+_Replaced: TypeAlias = "tuple[PersonaMemory, Verdict | None]"  # what was superseded, and why
 
 _NAMES = {  # what the store calls what the options give
     "themes": "--theme",
@@ -100,11 +102,8 @@ def remember(
     text = text_or_stdin(value, "value")
     invocation = of(context)
 
-    is_renewed = False
-
-    async def work(store: MemoryStore) -> tuple[writing.Written, list[tuple[PersonaMemory, Verdict | None]]]:
-        nonlocal is_renewed
-        begun, is_renewed = time.time(), await _says(store, path, text)
+    async def work(store: MemoryStore) -> tuple[writing.Written, list[_Replaced], bool]:
+        begun, is_renewed = time.time(), await _says(store, f"{domain}/{facet}/{key}", text)
         options: dict[str, Any] = {"halflife_days": halflife, "source": source, "confidence": confidence}
         with named(**_NAMES):
             ident = await store.persona_remember(
@@ -113,9 +112,9 @@ def remember(
         await _tell_missing(store, connect or ())
         replaced = await _superseded(store, domain, facet, key, begun)
         ids = [ident, *(memory.event_id for memory, _ in replaced)]
-        return await writing.send(store, ids, wait), replaced
+        return await writing.send(store, ids, wait), replaced, is_renewed
 
-    written, replaced = invocation.run(work, creates=True)
+    written, replaced, is_renewed = invocation.run(work, creates=True)
     result = {
         "path": f"{domain}/{facet}/{key}",
         "event_id": written.ids[0],
@@ -132,7 +131,7 @@ def remember(
 async def _says(store: MemoryStore, path: str, text: str) -> bool:
     """Whether the memory of that name says just this already, as far as the ledger knows."""
     try:
-        versions = await store.history("/".join(parts(path)))
+        versions = await store.history(path)
     except InvalidAddress:  # the store says better what is wrong with it
         return False
     return any(version.is_head and version.value == text for version in versions)
@@ -147,9 +146,7 @@ async def _tell_missing(store: MemoryStore, targets: Sequence[str]) -> None:
             say("note", f"{target} is not there (yet); the connection counts once it is")
 
 
-async def _superseded(
-    store: MemoryStore, domain: str, facet: str, key: str, begun: float
-) -> list[tuple[PersonaMemory, Verdict | None]]:
+async def _superseded(store: MemoryStore, domain: str, facet: str, key: str, begun: float) -> list[_Replaced]:
     """The memories that a write which began at a time marked as superseded by what it wrote, and why."""
     from sense_memory.palace.contradiction import compare
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.interfaces.cli.text import one_line
+from sense_memory.interfaces.cli.text import one_line, superseded
 
 
 if TYPE_CHECKING:
@@ -92,11 +92,8 @@ def bar(relevance: float, *, width: int = BAR_CHARS, is_ascii: bool = False) -> 
 
 def excerpt(memory: PersonaMemory, limit: int | None = None) -> str:
     """A memory's text on one line, and before it that another has replaced it, if one has."""
-    text = one_line(memory.value, limit)
-    if memory.superseded_by is None:
-        return text
-    home = f"{memory.domain}/{memory.facet}/"
-    return f"[superseded by {one_line(memory.superseded_by.removeprefix(home))}] {text}"
+    by = memory.superseded_by and memory.superseded_by.removeprefix(f"{memory.domain}/{memory.facet}/")
+    return superseded(by) + one_line(memory.value, limit)
 
 
 def counted(states: Mapping[str, int]) -> str:
