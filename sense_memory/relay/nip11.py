@@ -1,7 +1,8 @@
 """The relay information document (NIP-11): hints for planning, read like any other hostile JSON.
 
-One GET to the relay's own address, bounded in time and size; redirects are not followed. A field of the
-wrong type counts as absent, and absent never means unlimited. Nothing here can fail a synchronisation.
+One GET to the relay's own address, bounded in time and size; redirects are not followed. The answer ends where
+HTTP says that it ends (a length, chunks, or the end of the stream): relays may keep the connection open. A field
+of the wrong type counts as absent, and absent never means unlimited. Nothing here can fail a synchronisation.
 """
 
 from __future__ import annotations
@@ -104,24 +105,55 @@ async def relay_information(
     """
     try:
         async with asyncio.timeout(timeout):
-            return RelayInformation.parse(_body(await _get(url)))
-    except (OSError, ValueError, HTTPException):
+            return RelayInformation.parse(await _get(url))
+    except (OSError, EOFError, ValueError, HTTPException, asyncio.LimitOverrunError):
         return None
 
 
 async def _get(url: str) -> bytes:
-    """The raw HTTP answer of the relay's address, cut where no honest one ends."""
+    """The document at the relay's address; empty unless the status is 200."""
     parts = urlsplit(url)
     port = parts.port or _DEFAULT_PORTS[parts.scheme]
-    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=parts.scheme == "wss" or None)
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, port, ssl=parts.scheme == "wss" or None, limit=_MAX_HEAD_BYTES
+    )
     try:
         writer.write(_request(parts.path or "/", parts.query, parts.netloc))
-        answer = bytearray()
-        while len(answer) <= limits.MAX_NIP11_BYTES + _MAX_HEAD_BYTES and (part := await reader.read(65_536)):
-            answer += part
-        return bytes(answer)
+        with HTTPResponse(cast("socket.socket", _Received(await reader.readuntil(b"\r\n\r\n")))) as head:
+            head.begin()
+            return await _body(reader, head) if head.status == 200 else b""
     finally:
         writer.transport.abort()  # whatever else it has to say
+
+
+async def _body(reader: asyncio.StreamReader, head: HTTPResponse) -> bytes:
+    """The body of an answer, read to where it ends (RFC 9112, 6.3) and never beyond the largest document."""
+    if head.chunked:
+        return await _chunks(reader)
+    if head.length is not None:
+        _check_size(head.length)
+        return await reader.readexactly(head.length)
+    body = bytearray()
+    while part := await reader.read(_MAX_HEAD_BYTES):
+        body += part
+        _check_size(len(body))
+    return bytes(body)
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    """A chunked body (RFC 9112, 7.1). The framing is bounded as well; trailers are of no interest."""
+    body, framing = bytearray(), 0
+    while size := int((line := await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+        framing += len(line)
+        _check_size(framing)
+        _check_size(size if size < 0 else len(body) + size)
+        body += (await reader.readexactly(size + len(b"\r\n")))[:size]
+    return bytes(body)
+
+
+def _check_size(size: int) -> None:
+    if not 0 <= size <= limits.MAX_NIP11_BYTES:
+        raise ValueError("not the size of an information document")
 
 
 def _request(path: str, query: str, host: str) -> bytes:
@@ -135,13 +167,6 @@ def _request(path: str, query: str, host: str) -> bytes:
         "Connection: close",
     )
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
-
-
-def _body(answer: bytes) -> bytes:
-    """The body of a raw HTTP answer; empty unless its status is 200."""
-    with HTTPResponse(cast("socket.socket", _Received(answer))) as response:
-        response.begin()
-        return response.read(limits.MAX_NIP11_BYTES + 1) if response.status == 200 else b""
 
 
 class _Received:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import ssl
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from sense_memory.relay.embedded import EmbeddedRelay
 from sense_memory.relay.nip11 import RelayInformation, relay_information
 
 
 @asynccontextmanager
-async def says(answer: bytes, requests=None, *, hold_open=False):
+async def says(answer: bytes, requests=None, *, hold_open=False, tls=None):
     """A server that reads one request head, answers with these bytes, and hangs up unless told otherwise."""
     release = asyncio.Event()
 
@@ -26,7 +32,7 @@ async def says(answer: bytes, requests=None, *, hold_open=False):
             await release.wait()
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     try:
         yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
@@ -38,6 +44,21 @@ async def says(answer: bytes, requests=None, *, hold_open=False):
 def http(body: bytes, status="200 OK", headers=()):
     lines = (f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", "")
     return "\r\n".join(lines).encode() + body
+
+
+def localhost_certificate():
+    """A self-signed certificate for localhost and its key, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return certificate.public_bytes(encoding), secret
 
 
 async def test_the_embedded_relay_tells_its_limits():
@@ -59,10 +80,36 @@ async def test_the_request_is_the_one_of_nip11():
     assert f"\r\nHost: {url.removeprefix('ws://')}\r\n" in head
 
 
-async def test_a_chunked_answer_is_read():
-    answer = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{"name":\r\n4\r\n"x"}\r\n0\r\n\r\n'
-    async with says(answer) as url:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http(b'{"name":"x"}', headers=["Connection: keep-alive"]),
+        b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8;a=b\r\n{"name":\r\n4\r\n"x"}\r\n0\r\nT: y\r\n\r\n',
+        b'HTTP/1.0 200 OK\r\nContent-Length: 12\r\n\r\n{"name":"x"}and more',
+    ],
+    ids=["length", "chunks", "http/1.0"],
+)
+async def test_r19_the_answer_ends_where_http_says_although_the_relay_keeps_the_connection_open(answer):
+    async with asyncio.timeout(5), says(answer, hold_open=True) as url:
+        assert (await relay_information(url, timeout=60)).name == "x"
+
+
+async def test_an_answer_without_a_length_ends_with_the_connection():
+    async with says(b'HTTP/1.1 200 OK\r\n\r\n{"name":"x"}') as url:
         assert (await relay_information(url)).name == "x"
+
+
+async def test_a_wss_relay_is_asked_over_https(tmp_path, monkeypatch):
+    certificate, key = localhost_certificate()
+    pem = tmp_path / "relay.pem"
+    pem.write_bytes(certificate + key)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pem)
+    async with says(http(b'{"name":"x"}'), hold_open=True, tls=tls) as url:
+        wss = url.replace("ws://127.0.0.1", "wss://localhost")
+        assert await relay_information(wss) is None  # its certificate is nobody's
+        monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+        assert (await relay_information(wss)).name == "x"
 
 
 @pytest.mark.parametrize(
@@ -79,6 +126,13 @@ async def test_a_chunked_answer_is_read():
         http(b'{"name": "' + b"x" * 100_000 + b'"}'),
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1;" + b"x" * 100_000,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 70_000 + b"0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{}",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        http(gzip.compress(b"{}"), headers=["Content-Encoding: gzip"]),  # it was asked for no encoding
         b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 50_000,
         b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200_000,
     ],
@@ -86,6 +140,22 @@ async def test_a_chunked_answer_is_read():
 async def test_r16_what_is_no_document_is_none(answer):
     async with says(answer) as url:
         assert await relay_information(url) is None
+
+
+async def test_a_relay_that_drips_its_answer_is_none_in_time():
+    hung_up = asyncio.Event()
+
+    async def drip(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        while not writer.transport.is_closing():
+            writer.write(b" ")
+            await asyncio.sleep(0.005)
+        hung_up.set()
+
+    async with asyncio.timeout(5), await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+        url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        assert await relay_information(url, timeout=0.1) is None
+        await hung_up.wait()
 
 
 async def test_r16_a_hundred_megabytes_are_not_read():
