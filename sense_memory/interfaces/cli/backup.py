@@ -58,17 +58,17 @@ class Backup:
     Attributes:
         agent: the agent's name.
         npub: whose memory it is.
-        memories: the export.
+        memories_file: the export.
         events: how many events are in it.
-        key: the encrypted key.
+        key_file: the encrypted key.
         key_done: "written", or "checked" where it was there and the password opens it.
     """
 
     agent: str
     npub: str
-    memories: str
+    memories_file: str
     events: int
-    key: str
+    key_file: str
     key_done: str
 
 
@@ -196,8 +196,10 @@ def _explain(made: Backup, size_bytes: int) -> None:
         else "there already; the password opens it"
     )
     tell(f"Backup of agent {made.agent!r}, {made.npub}")
-    tell(f"  memories  {made.memories}  ({quantity(made.events, 'event')}, {size(size_bytes)})", indent=12)
-    tell(f"  key       {made.key}  ({opens})", indent=12)
+    tell(
+        f"  memories  {made.memories_file}  ({quantity(made.events, 'event')}, {size(size_bytes)})", indent=12
+    )
+    tell(f"  key       {made.key_file}  ({opens})", indent=12)
     typer.echo(
         "\n"
         "Keep this folder away from this machine, and the password apart from it, in a\n"

@@ -60,8 +60,40 @@ class Check:
     finding: str
 
 
-async def examine(invocation: Invocation) -> tuple[list[Check], list[Holding], InUse | None]:
-    """All checks, in the order they are shown, what each relay holds, and the embedder in use."""
+@dataclass(frozen=True, slots=True)
+class RelayFindings:
+    """What was found out about a relay.
+
+    Attributes:
+        url: its address.
+        problem: why it cannot be reached, or empty.
+        status: as the ledger knows it; None where there is no ledger.
+        holding: what it says it holds; None where it was not asked.
+    """
+
+    url: str
+    problem: str
+    status: RelayStatus | None
+    holding: Holding | None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What `doctor` found out.
+
+    Attributes:
+        checks: in the order they are shown.
+        relays: all that are configured.
+        embedder: the one in use, or None.
+    """
+
+    checks: tuple[Check, ...]
+    relays: tuple[RelayFindings, ...]
+    embedder: InUse | None
+
+
+async def examine(invocation: Invocation) -> Findings:
+    """Check everything."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         settings = invocation.load()
@@ -88,7 +120,13 @@ async def examine(invocation: Invocation) -> tuple[list[Check], list[Holding], I
             found.append(check_holding(holdings[check.name], kept(status.counts) if status else ""))
     if status is not None and settings.relays:
         found.append(Check("backup", State.OK if status.is_replicated else State.WARN, survival(status)))
-    return [*found, check_clock(status, time.time())], held, embedder
+    found.append(check_clock(status, time.time()))
+    problems = {check.name: check.finding for check in relays if check.state is State.FAIL}
+    findings = (
+        RelayFindings(url, problems.get(url, ""), lines.get(url), holdings.get(url))
+        for url in settings.relays
+    )
+    return Findings(tuple(found), tuple(findings), embedder)
 
 
 def check_key(settings: Settings) -> tuple[Check, LocalSigner | None]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, of, signer_of
+from sense_memory.interfaces.cli.json_output import holding_data, relay_data
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity
 
 
 if TYPE_CHECKING:
-    from sense_memory.interfaces.cli.checks import Check
+    from collections.abc import Sequence
+
+    from sense_memory.interfaces.cli.checks import Check, RelayFindings
     from sense_memory.ledger.rescue import RescueReport
 
 
@@ -55,24 +58,28 @@ def doctor(
     invocation = of(context)
     rescued = asyncio.run(_rescue(invocation)) if rescue else None
     with spinner("checking"):
-        checks, holdings, embedder = asyncio.run(examine(invocation))
+        found = asyncio.run(examine(invocation))
+    ok = all(check.state is not State.FAIL for check in found.checks)
     if invocation.as_json:
-        ok = all(check.state is not State.FAIL for check in checks)
-        found = {
+        result = {
             "ok": ok,
-            "checks": [asdict(check) for check in checks],
-            "holdings": [asdict(holding) for holding in holdings],
-            "embedder": None if embedder is None else asdict(embedder),
+            "checks": [asdict(check) for check in found.checks],
+            "relays": [_relay(relay) for relay in found.relays],
+            "embedder": None if found.embedder is None else asdict(found.embedder),
+            "rescued": None if rescued is None else {**asdict(rescued), "aside": str(rescued.aside)},
         }
-        if rescued is not None:
-            found["rescued"] = {**asdict(rescued), "aside": str(rescued.aside)}
-        typer.echo(as_json(found))
+        typer.echo(as_json(result))
     else:
         if rescued is not None:
             typer.echo(_summary(rescued))
-        _print(checks)
-    if any(check.state is State.FAIL for check in checks):
+        _print(found.checks)
+    if not ok:
         raise typer.Exit(ExitCode.ERROR)
+
+
+def _relay(found: RelayFindings) -> dict[str, Any]:
+    holding = None if found.holding is None else holding_data(found.holding)
+    return relay_data(found.url, found.status, problem=found.problem, holding=holding)
 
 
 async def _rescue(invocation: Invocation) -> RescueReport:
@@ -95,7 +102,7 @@ def _summary(rescued: RescueReport) -> str:
     )
 
 
-def _print(checks: list[Check]) -> None:
+def _print(checks: Sequence[Check]) -> None:
     from rich.text import Text
 
     from sense_memory.interfaces.cli.checks import HOLDS, State

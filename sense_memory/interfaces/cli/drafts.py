@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
+from sense_memory.interfaces.cli.json_output import draft_data, name_data
 from sense_memory.interfaces.cli.memories import KeyArgument, no_memory
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import age, as_json, iso, safe
+from sense_memory.interfaces.cli.text import age, as_json, safe
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
 
 
@@ -55,18 +56,21 @@ def drafts(
         _list(invocation)
         return
 
-    async def work(store: MemoryStore) -> Written | None:
+    async def work(store: MemoryStore) -> tuple[Written | None, str]:
         number = discard if publish is None else publish
-        if number not in {draft.number for draft in await store.drafts()}:
+        keys = {draft.number: draft.key for draft in await store.drafts()}
+        if number not in keys:
             raise Stop(ExitCode.NOT_FOUND, "NotFound", f"there is no draft {number}")
         if publish is not None:
-            return await writing.send(store, [await store.publish_draft(publish)], WAIT_SECONDS)
+            ids = [await store.publish_draft(publish)]
+            return await writing.send(store, ids, WAIT_SECONDS), keys[number]
         store.discard_draft(number)
-        return None
+        return None, keys[number]
 
-    written = invocation.run(work)
+    written, key = invocation.run(work)
     if written is not None:
-        writing.end(invocation, written, f"published draft {publish}", {"event_id": written.ids[0]}, 0)
+        result = {**name_data(key), "event_id": written.ids[0]}
+        writing.end(invocation, written, f"published draft {publish}", result, 0)
     elif invocation.as_json:
         typer.echo(as_json({"discarded": discard}))
     else:
@@ -79,17 +83,13 @@ def _list(invocation: Invocation) -> None:
 
     found = invocation.run(work)
     if invocation.as_json:
-        typer.echo(as_json([_data(draft) for draft in found]))
+        typer.echo(as_json([draft_data(draft) for draft in found]))
         return
     for draft in found:
         written = age(draft.created_at, time.time())
         typer.echo(f"draft {draft.number}, for {safe(draft.key)}, written {written}:\n{safe(draft.value)}")
     if not found:
         typer.echo("There are no drafts.", err=True)
-
-
-def _data(draft: Draft) -> dict[str, Any]:
-    return {**draft.model_dump(), "created_at": iso(draft.created_at)}
 
 
 @app.command(
@@ -118,5 +118,5 @@ def refresh(
         return await writing.send(store, [ident], wait)
 
     written = invocation.run(work)
-    result = {"key": key, "event_id": written.ids[0]}
+    result = {**name_data(key), "event_id": written.ids[0]}
     writing.end(invocation, written, f"refreshed {safe(key)}", result, require_acks)

@@ -160,6 +160,12 @@ def _memories(count: int) -> str:
 
 def _data(report: EmbedReport, *, dry_run: bool) -> dict[str, Any]:
     names = ("embedded", "taken", "shared", "too_large", "unshared", "forgotten")
-    trouble = None if report.trouble is None else str(report.trouble)
+    problem = None if report.trouble is None else str(report.trouble)
     counts = {name: getattr(report, name) for name in names}
-    return {"model": report.model, "dry_run": dry_run, "left": report.count, **counts, "trouble": trouble}
+    return {
+        "model": report.model or None,
+        "dry_run": dry_run,
+        "left": report.count,
+        **counts,
+        "problem": problem,
+    }

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli import reading, writing
 from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, Stop, named, of
+from sense_memory.interfaces.cli.json_output import entry_data, name_data
 from sense_memory.interfaces.cli.memories import warn_if_incomplete
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import as_json, iso
+from sense_memory.interfaces.cli.text import as_json
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
 from sense_memory.limits import MAX_RECENT_COUNT
 
@@ -75,7 +76,8 @@ def journal(
         return await writing.send(store, [await store.journal(content)], wait)
 
     written = invocation.run(work, creates=True)
-    writing.end(invocation, written, "written", {"event_id": written.ids[0]}, require_acks)
+    result = {**name_data(f"journal/{written.ids[0]}"), "event_id": written.ids[0]}
+    writing.end(invocation, written, "written", result, require_acks)
 
 
 def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks: int) -> None:
@@ -88,7 +90,7 @@ def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks:
         return await writing.send(store, [await store.forget_entry(removed)], wait)
 
     written = invocation.run(work)
-    result = {"event_id": removed, "deletion_id": written.ids[0]}
+    result = {**name_data(f"journal/{removed}"), "deletion_id": written.ids[0], "was_here": True}
     writing.end(invocation, written, "removed here, deletion requested", result, require_acks)
 
 
@@ -129,7 +131,7 @@ def recent(
 
     entries = invocation.run(work)
     if invocation.as_json:
-        typer.echo(as_json([_entry(entry) for entry in entries]))
+        typer.echo(as_json([entry_data(entry) for entry in entries]))
         return
     if not entries:
         typer.echo("The journal is empty.", err=True)
@@ -137,7 +139,3 @@ def recent(
     from sense_memory.interfaces.cli.tables import print_entries
 
     print_entries(entries, time.time())
-
-
-def _entry(entry: JournalEntry) -> dict[str, Any]:
-    return {**entry.model_dump(), "created_at": iso(entry.created_at)}

@@ -93,8 +93,9 @@ def init(
             "place": place,
             "key_file": path,
             "done": done,
+            "nsec": shown,
         }
-        typer.echo(as_json(result | ({"nsec": shown} if shown else {})))
+        typer.echo(as_json(result))
     else:
         _explain(settings, npub(public_key), place, done, shown)
     _warn_if_unused(settings, public_key, place)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.interfaces.cli.invocation import JsonOption, of
+from sense_memory.interfaces.cli.json_output import change_data, shown_path
 from sense_memory.interfaces.cli.pages import ends
-from sense_memory.interfaces.cli.palace.naming import shown_path
 from sense_memory.interfaces.cli.program import RELAYS, app
-from sense_memory.interfaces.cli.text import as_json, iso, local_time, one_line, quantity
+from sense_memory.interfaces.cli.text import as_json, local_time, one_line, quantity
 
 
 if TYPE_CHECKING:
@@ -120,6 +120,4 @@ def line(change: Change) -> str:
 
 def json_line(change: Change) -> str:
     """A change for a program, on one line."""
-    shown = {"path": shown_path(change.path), "created_at": iso(change.created_at)}
-    found = change.model_dump(mode="json") | shown
-    return as_json(found, indent=None)
+    return as_json(change_data(change), indent=None)

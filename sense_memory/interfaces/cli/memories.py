@@ -6,13 +6,14 @@ import sys
 import time
 from difflib import get_close_matches
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sense_memory.errors import NotSynced
 from sense_memory.interfaces.cli import reading, writing
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of, say
+from sense_memory.interfaces.cli.json_output import memory_data, name_data
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, safe, some
@@ -100,7 +101,7 @@ def remember(
         return await writing.send(store, ids, wait), not news.pairs
 
     written, unchanged = invocation.run(work, creates=True)
-    result = {"key": key, "event_id": written.ids[0], "unchanged": unchanged}
+    result = {**name_data(key), "event_id": written.ids[0], "unchanged": unchanged}
     writing.end(invocation, written, "unchanged" if unchanged else "kept", result, require_acks)
 
 
@@ -201,7 +202,7 @@ def forget(
         return await writing.send(store, [await store.forget(key)], wait), missing
 
     written, missing = invocation.run(work, creates=True)
-    writing.end_forgetting(invocation, written, {"key": key}, missing, require_acks)
+    writing.end_forgetting(invocation, written, name_data(key), missing, require_acks)
 
 
 @app.command(
@@ -260,11 +261,6 @@ def show_memories(invocation: Invocation, memories: Sequence[Memory], *, none: s
     else:
         for memory in memories:
             typer.echo(f"{one_line(memory.key)}\t{iso(memory.created_at)}\t{one_line(memory.value)}")
-
-
-def memory_data(memory: Memory) -> dict[str, Any]:
-    """A memory for JSON."""
-    return {**memory.model_dump(), "created_at": iso(memory.created_at)}
 
 
 def warn_if_incomplete(status: Status) -> None:

@@ -9,8 +9,8 @@ import typer
 
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
+from sense_memory.interfaces.cli.json_output import memory_data, palace_data, version_data
 from sense_memory.interfaces.cli.memories import (
-    memory_data,
     no_memory,
     show_memories,
     show_memory,
@@ -19,7 +19,7 @@ from sense_memory.interfaces.cli.memories import (
 )
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, quantity, safe
+from sense_memory.interfaces.cli.text import age, as_json, local_time, quantity, safe
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
 
 
@@ -81,7 +81,7 @@ def history(
     if not versions:
         raise no_memory(key, status)
     if invocation.as_json:
-        typer.echo(as_json([_version(version) for version in versions[:limit]]))
+        typer.echo(as_json([version_data(key, version) for version in versions[:limit]]))
         return
     from sense_memory.interfaces.cli.tables import print_history
 
@@ -89,17 +89,6 @@ def history(
     if len(versions) > limit:
         older = quantity(len(versions) - limit, "older version")
         typer.echo(f"{older} not shown; all with --limit {len(versions)}", err=True)
-
-
-def _version(version: Version) -> dict[str, Any]:
-    return {
-        "value": version.value,
-        "created_at": iso(version.created_at),
-        "event_id": version.event_id,
-        "is_head": version.is_head,
-        "forgotten": version.value is None,
-        "restored": version.restored or None,
-    }
 
 
 @app.command(
@@ -212,7 +201,6 @@ def undo(
 
 
 def _as_data(memory: Memory | PersonaMemory) -> dict[str, Any]:
-    from sense_memory.interfaces.cli.palace import naming
     from sense_memory.models import PersonaMemory
 
-    return naming.memory_data(memory) if isinstance(memory, PersonaMemory) else memory_data(memory)
+    return palace_data(memory) if isinstance(memory, PersonaMemory) else memory_data(memory)

@@ -6,12 +6,13 @@ import asyncio
 import signal
 from contextlib import suppress
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from sense_memory.errors import InvalidInput, KeyMissing, RelayError, SenseMemoryError
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of, say, signer_of
+from sense_memory.interfaces.cli.json_output import relay_data
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app
 from sense_memory.interfaces.cli.text import as_json, quantity
@@ -110,12 +111,16 @@ def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
     invocation = of(context)
     settings = invocation.settings()
     if invocation.as_json:
-        typer.echo(as_json(_listed(settings)))
+        typer.echo(
+            as_json({"relays": list(map(relay_data, settings.relays)), "origin": settings.origins["relays"]})
+        )
     elif not settings.relays:
         typer.echo("No relays are configured. Add one: sense-memory relays add wss://relay.example", err=True)
     else:
-        for relay in _listed(settings)["relays"]:
-            typer.echo(relay["url"] + ("  (this machine: not a backup)" if relay["is_local"] else ""))
+        from sense_memory.relay.url import is_local
+
+        for relay in settings.relays:
+            typer.echo(relay + ("  (this machine: not a backup)" if is_local(relay) else ""))
         typer.echo(f"from {_origin(settings)}", err=True)
 
 
@@ -158,8 +163,9 @@ def _change(
     now = invocation.settings()
     cancelled = after(now) if after is not None and relay not in now.relays else None
     if invocation.as_json:
-        result = {"relays": list(urls), "config": str(settings.home / NAME)}
-        typer.echo(as_json(result | ({} if cancelled is None else {"cancelled": cancelled})))
+        known = [relay_data(url) for url in urls]
+        result = {"relays": known, "config": str(settings.home / NAME), "cancelled": cancelled}
+        typer.echo(as_json(result))
     else:
         waited = f" · {quantity(cancelled, 'event')} waited for it, cancelled" if cancelled else ""
         typer.echo(f"{done()} {relay} · {len(urls)} in {settings.home / NAME}{waited}")
@@ -175,13 +181,6 @@ def _origin(settings: Settings) -> str:
         "config.toml": str(settings.home / "config.toml"),
     }
     return where.get(settings.origins["relays"], "nowhere")
-
-
-def _listed(settings: Settings) -> dict[str, Any]:
-    from sense_memory.relay.url import is_local
-
-    relays = [{"url": url, "is_local": is_local(url)} for url in settings.relays]
-    return {"relays": relays, "origin": settings.origins["relays"]}
 
 
 @app.command(
@@ -226,7 +225,7 @@ async def _serve(invocation: Invocation, path: Path, port: int) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, serving.cancel)
         if invocation.as_json:
-            typer.echo(as_json({"url": running.url, "data": str(path)}))
+            typer.echo(as_json({"relay": relay_data(running.url), "file": str(path)}))
         else:
             typer.echo(f"relay on {running.url}, data in {path}")
             typer.echo(f"Use it: sense-memory relays add {running.url}    End it: Ctrl-C")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.invocation import JsonOption, named, of
+from sense_memory.interfaces.cli.json_output import hit_data
 from sense_memory.interfaces.cli.memories import warn_if_incomplete, warn_of_gaps
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.palace.naming import everything
@@ -116,7 +117,7 @@ def search(
 
     hits, is_empty = invocation.run(work)
     if invocation.as_json:
-        typer.echo(as_json([_data(hit) for hit in hits]))
+        typer.echo(as_json([hit_data(hit) for hit in hits]))
     elif not hits:
         typer.echo(_NOTHING_KEPT if is_empty else "Nothing was found.", err=True)
     elif sys.stdout.isatty():
@@ -145,7 +146,3 @@ async def _check_source(store: MemoryStore, source: str) -> None:
         raise InvalidInput(
             f"--source must be user, agent, import, tool, tool:NAME or document:HASH, not {source!r}{known}"
         )
-
-
-def _data(hit: Hit) -> dict[str, Any]:
-    return {**hit.model_dump(mode="json"), "created_at": iso(hit.created_at)}

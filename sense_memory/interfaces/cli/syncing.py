@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, no_relays, of, tell
+from sense_memory.interfaces.cli.json_output import relay_data, sync_data
 from sense_memory.interfaces.cli.meaning import look, sentence
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import RELAYS, app
-from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, some
+from sense_memory.interfaces.cli.text import age, as_json, one_line, quantity, some
 
 
 if TYPE_CHECKING:
@@ -172,13 +173,8 @@ def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int | None]:
 
 
 def _round(relay: RelayReport, state: RelayStatus) -> dict[str, Any]:
-    return {
-        **asdict(relay),
-        "is_local": state.is_local,
-        "complete": relay.complete,
-        "in_step": relay.in_step and state.holds_all,
-        "events": dict(state.events),
-    }
+    found = sync_data(relay, in_step=relay.in_step and state.holds_all)
+    return relay_data(relay.url, state, problem=relay.problem, sync=found)
 
 
 # ── status ──────────────────────────────────────────────────────────────────────────────
@@ -280,16 +276,12 @@ def _note(relay: RelayStatus) -> str:
 
 
 def _status(status: Status, embedder: InUse | None) -> dict[str, Any]:
-    relays = [
-        {**asdict(relay), "last_complete": iso(relay.last_complete), "holds_all": relay.holds_all}
-        for relay in status.relays
-    ]
     return {
         "npub": status.npub,
         "ledger": status.ledger,
         "counts": dict(status.counts),
         "embedder": None if embedder is None else asdict(embedder),
-        "relays": relays,
+        "relays": [relay_data(relay.url, relay) for relay in status.relays],
         "copies_elsewhere": status.copies_elsewhere,
         "is_replicated": status.is_replicated,
         "summary": survival(status),

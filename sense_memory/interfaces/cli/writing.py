@@ -14,12 +14,14 @@ import typer
 
 from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, Stop, say, too_few
+from sense_memory.interfaces.cli.json_output import copy_data, relay_data
 from sense_memory.interfaces.cli.text import as_json, quantity
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sense_memory.status import RelayStatus
     from sense_memory.store import MemoryStore
 
 WAIT_SECONDS: Final = 5.0
@@ -49,18 +51,21 @@ class Copies:
     """What one relay has of the events that were just written.
 
     Attributes:
-        url: the relay.
-        is_local: whether it is on this machine.
+        status: the relay, as the ledger knows it.
         states: how many events are in which state: queued, acked, confirmed, refused, parked, superseded.
         total: how many events there are.
         problem: why some are not there, or empty.
     """
 
-    url: str
-    is_local: bool
+    status: RelayStatus
     states: dict[str, int]
     total: int
     problem: str
+
+    @property
+    def url(self) -> str:
+        """The relay."""
+        return self.status.url
 
     @property
     def held(self) -> int:
@@ -108,9 +113,7 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
         if not problem:
             problem = f"no answer within {wait:g} s" if wait else "not contacted"
         held = sum(state in _HELD for state in found)
-        copies.append(
-            Copies(relay.url, relay.is_local, states, len(ids), "" if held == len(ids) else problem)
-        )
+        copies.append(Copies(relay, states, len(ids), "" if held == len(ids) else problem))
     acks = min((sum(state in _HELD for state in holder.values()) for holder in holders), default=0)
     outdated = any("superseded" in holder.values() for holder in holders)
     return Written(tuple(ids), tuple(copies), acks, outdated)
@@ -121,7 +124,7 @@ def end(
 ) -> None:
     """Print the outcome of a write; exit code 3 where fewer relays acknowledged than asked for."""
     if invocation.as_json:
-        relays = [_as_data(copies) for copies in written.copies]
+        relays = [_copy(copies) for copies in written.copies]
         typer.echo(as_json({**result, "acks": written.acks, "outdated": written.outdated, "relays": relays}))
     elif written.outdated:
         typer.echo("in the history only: another device wrote a newer version, and that one counts")
@@ -187,11 +190,6 @@ def sentence(copies: Sequence[Copies]) -> str:
     return "\n  ".join([", ".join(parts), *reasons])
 
 
-def _as_data(copies: Copies) -> dict[str, Any]:
-    return {
-        "url": copies.url,
-        "is_local": copies.is_local,
-        "held": copies.held,
-        "states": copies.states,
-        "problem": copies.problem,
-    }
+def _copy(copies: Copies) -> dict[str, Any]:
+    copy = copy_data(copies.states, copies.held)
+    return relay_data(copies.url, copies.status, problem=copies.problem, copy=copy)

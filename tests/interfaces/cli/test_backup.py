@@ -45,10 +45,10 @@ def test_a_backup_restores_everything_on_an_empty_machine(written, usb, home, ns
         "--password-stdin",
         stdin=f"{read_key_text(usb / 'default.ncryptsec')}\n{PASSWORD}\n",
     )
-    assert written("import", made["memories"]).stdout == "new  known\n  2      0\n"
+    assert written("import", made["memories_file"]).stdout == "new  known\n  2      0\n"
 
     assert written.json("list") == memories
-    assert written.json("recent")[0]["content"] == "hello"
+    assert written.json("recent")[0]["value"] == "hello"
     assert (home / "keys" / "default.key").read_text() == f"{nsec}\n"
 
 
@@ -71,7 +71,7 @@ def test_a_backup_as_json_names_the_files_and_no_secret(written, usb, secrets):
     result = written("--json", "backup", usb, "--password-stdin", stdin=PASSWORD)
 
     made = written.json("--agent", "default", "backup", usb / "again", "--password-stdin", stdin=PASSWORD)
-    assert set(made) == {"agent", "npub", "memories", "events", "key", "key_done"}
+    assert set(made) == {"agent", "npub", "memories_file", "events", "key_file", "key_done"}
     assert (made["agent"], made["events"], made["key_done"]) == ("default", 2, "written")
     held = "".join(path.read_text() for path in usb.rglob("*") if path.is_file())
     for secret in (*secrets, PASSWORD):

@@ -235,17 +235,18 @@ def test_doctor_as_json_has_the_numbers(agent, ledger, relay, dead_relay):
 
     found = agent.json("--relay", relay, "--relay", dead_relay, "doctor", code=1)
 
-    held, down = found["holdings"]
-    assert held == {
-        "url": relay,
+    held, down = found["relays"]
+    assert held["holding"] == {
         "method": "negentropy",
         "here": 2,
         "there": 1,
         "missing_there": 1,
         "missing_here": 0,
-        "problem": "",
+        "problem": None,
     }
-    assert (down["url"], down["method"], down["there"]) == (dead_relay, "unknown", None)
+    assert (held["url"], held["problem"]) == (relay, None)
+    assert down["url"] == dead_relay
+    assert (down["holding"]["method"], down["holding"]["there"]) == ("unknown", None)
     assert down["problem"] == "refused the connection"
     assert states(found)[f"holds {relay}"] == "warn"
     assert f"holds {dead_relay}" not in states(found)  # its own line says what is wrong with it
@@ -259,7 +260,7 @@ def test_doctor_changes_neither_relay_nor_ledger(agent, ledger, relay, tmp_path)
 
     assert agent.json("--relay", relay, "status")["relays"][0]["events"] == {"acked": 1}
     (report,) = agent.json("--relay", relay, "--ledger", tmp_path / "other.db", "sync")["relays"]
-    assert report["served"] == {"new": 1}
+    assert report["sync"]["served"] == {"new": 1}
 
 
 @pytest.mark.parametrize(

@@ -171,12 +171,12 @@ def test_what_is_done_and_left_is_there_for_programs(agent, cats):
         "too_large": 0,
         "unshared": 0,
         "forgotten": 0,
-        "trouble": None,
+        "problem": None,
     }
     cats.problem = "it sleeps"
     agent("remember", "new", "text")
     left = agent.json("embed", code=1)
-    assert (left["left"], left["trouble"].partition(". ")[0]) == (1, "the embedder cats-1: it sleeps")
+    assert (left["left"], left["problem"].partition(". ")[0]) == (1, "the embedder cats-1: it sleeps")
 
 
 def test_an_embedder_that_fails_leaves_something_and_that_is_an_error(agent, cats):

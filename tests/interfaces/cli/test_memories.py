@@ -83,6 +83,7 @@ def test_remember_as_json_says_what_was_written_and_who_has_it(agent):
     found = agent.json("remember", "lisa", "artist")
 
     assert found == {
+        "path": "lisa",
         "key": "lisa",
         "event_id": found["event_id"],
         "unchanged": False,
@@ -98,7 +99,7 @@ def test_recall_as_json_has_the_time_as_iso_8601(agent):
 
     found = agent.json("recall", "lisa")
 
-    assert set(found) == {"key", "value", "created_at", "event_id"}
+    assert set(found) == {"path", "key", "value", "created_at", "event_id"}
     assert found["created_at"].endswith("Z")
     assert is_recent(found["created_at"])
 
@@ -330,7 +331,7 @@ def test_a_forgotten_memory_is_not_found_and_its_text_has_left_the_ledger(agent,
 def test_an_unknown_key_can_be_forgotten_because_it_may_exist_on_relays(agent):
     found = agent.json("forget", "never", code=4)
 
-    assert set(found) == {"key", "deletion_id", "was_here", "acks", "outdated", "relays"}
+    assert set(found) == {"path", "key", "deletion_id", "was_here", "acks", "outdated", "relays"}
     assert not found["was_here"]
     assert len(found["deletion_id"]) == 64
 
@@ -345,9 +346,9 @@ def test_an_unknown_key_can_be_forgotten_because_it_may_exist_on_relays(agent):
 def test_the_line_break_that_ends_a_piped_entry_is_no_part_of_it(agent, stdin, text):
     agent("journal", stdin=stdin)
 
-    assert agent.json("recent")[0]["content"] == text
+    assert agent.json("recent")[0]["value"] == text
     agent("journal", "as typed\n")
-    assert agent.json("recent")[0]["content"] == "as typed\n"
+    assert agent.json("recent")[0]["value"] == "as typed\n"
 
 
 def test_an_entry_of_nothing_but_a_line_break_is_not_written(agent):
@@ -371,8 +372,8 @@ def test_recent_as_json_and_its_limit(agent):
 
     found = agent.json("recent", "--limit", "2")
 
-    assert [entry["content"] for entry in found] == ["three", "two"]
-    assert set(found[0]) == {"content", "created_at", "event_id"}
+    assert [entry["value"] for entry in found] == ["three", "two"]
+    assert set(found[0]) == {"path", "key", "value", "created_at", "event_id"}
     assert is_recent(found[0]["created_at"])
 
 
@@ -390,8 +391,11 @@ def test_an_empty_journal_and_an_empty_entry(agent):
 def test_journal_as_json(agent):
     found = agent.json("journal", "hello")
 
+    ident = agent.json("recent")[0]["event_id"]
     assert found == {
-        "event_id": agent.json("recent")[0]["event_id"],
+        "path": f"journal/{ident}",
+        "key": ident,
+        "event_id": ident,
         "acks": 0,
         "outdated": False,
         "relays": [],
@@ -420,7 +424,7 @@ def test_a_journal_entry_is_removed_by_the_id_that_recent_shows(agent, home):
     result = agent("journal", "--remove", shown[0].rpartition(" · ")[2])
 
     assert result.stdout.startswith("removed here, deletion requested · ")
-    assert [entry["content"] for entry in agent.json("recent")] == ["third", "first"]
+    assert [entry["value"] for entry in agent.json("recent")] == ["third", "first"]
     (ledger,) = (home / "ledgers").glob("*.db")
     with sqlite3.connect(ledger) as db:
         assert db.execute("SELECT count(*) FROM events WHERE kind = 4").fetchone() == (2,)
@@ -432,7 +436,7 @@ def test_removing_an_entry_as_json_and_from_a_relay(agent, relay):
 
     found = agent.json("--relay", relay, "journal", "--remove", ident.upper())
 
-    assert found == {**found, "event_id": ident, "acks": 1}
+    assert found == {**found, "key": ident, "acks": 1}
     assert len(found["deletion_id"]) == 64
     assert agent.json("--relay", relay, "--ledger", "new.db", "sync")["in_step"]
     assert agent.json("--ledger", "new.db", "recent") == []

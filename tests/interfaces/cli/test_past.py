@@ -140,7 +140,7 @@ def test_a_history_as_json(edited):
     assert [item["value"] for item in found] == ["two", "three", "two", "one"]
     assert [item["is_head"] for item in found] == [True, False, False, False]
     assert [item["restored"] for item in found] == [found[2]["event_id"], None, None, None]
-    assert set(found[0]) == {"value", "created_at", "event_id", "is_head", "forgotten", "restored"}
+    assert {(item["path"], item["key"]) for item in found} == {("k", "k")}
     assert len(edited.json("history", "k", "-n", "1")) == 1
 
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from sense_memory.interfaces.cli.json_output import relay_data
+
 
 A, B = "wss://a.example", "wss://b.example"
 
@@ -40,15 +42,18 @@ def test_adding_a_relay_twice_changes_nothing(cli, config):
     assert tomllib.loads(config.read_text()) == {"relays": [A]}
 
 
+def listed(*urls, **others):
+    """Relays as JSON, of which only the addresses are known."""
+    return {"relays": [relay_data(url) for url in urls], **others}
+
+
 def test_relays_as_json(cli, config):
-    assert cli.json("relays", "add", A) == {"relays": [A], "config": str(config)}
+    assert cli.json("relays", "add", A) == listed(A, config=str(config), cancelled=None)
     local = "ws://127.0.0.1:7447"
     cli.json("relays", "add", local)
-    assert cli.json("relays", "list") == {
-        "relays": [{"url": A, "is_local": False}, {"url": local, "is_local": True}],
-        "origin": "config.toml",
-    }
-    assert cli.json("relays", "remove", local) == {"relays": [A], "config": str(config), "cancelled": 0}
+    assert cli.json("relays", "list") == listed(A, local, origin="config.toml")
+    assert [relay["is_local"] for relay in cli.json("relays", "list")["relays"]] == [False, True]
+    assert cli.json("relays", "remove", local) == listed(A, config=str(config), cancelled=0)
 
 
 def test_a_relay_on_this_machine_is_never_called_a_backup(cli):
@@ -110,9 +115,9 @@ def test_removing_a_relay_cancels_what_waits_for_it_and_adding_it_again_sends_ev
 
     agent("relays", "add", relay)
     (line,) = agent.json("sync")["relays"]
-    assert line["served"] == {"known": 2}
-    assert line["sent"] == {"accepted": 1}
-    assert line["in_step"]
+    assert line["sync"]["served"] == {"known": 2}
+    assert line["sync"]["sent"] == {"accepted": 1}
+    assert line["sync"]["in_step"]
 
 
 def test_a_relay_that_other_settings_still_name_keeps_what_waits(agent, dead_relay, monkeypatch):
@@ -153,10 +158,7 @@ def test_a_change_that_the_environment_hides_is_warned_about(cli, monkeypatch):
 def test_relays_given_before_the_command_replace_the_configured_ones(cli):
     cli("relays", "add", A)
 
-    assert cli.json("--relay", B, "relays", "list") == {
-        "relays": [{"url": B, "is_local": False}],
-        "origin": "argument",
-    }
+    assert cli.json("--relay", B, "relays", "list") == listed(B, origin="argument")
 
 
 def test_a_config_file_of_another_shape_is_left_alone(cli, home, config):
@@ -211,8 +213,8 @@ def test_a_relay_as_json_on_a_chosen_file_ends_by_sigterm(home, tmp_path):
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
 
-    assert found["url"].startswith("ws://127.0.0.1:")
-    assert found["data"] == str(tmp_path / "mine.db")
+    assert found["relay"]["url"].startswith("ws://127.0.0.1:")
+    assert found["file"] == str(tmp_path / "mine.db")
     assert (tmp_path / "mine.db").exists()
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sense_memory import LocalSigner, MemoryStore
+from sense_memory import LocalSigner, MemoryStore, RelayStatus
 from sense_memory.interfaces.cli.writing import Copies, sentence
 from sense_memory.limits import IDLE_SECONDS
 
@@ -34,15 +34,9 @@ def test_every_write_as_json_names_each_relay(agent, relay, dead_relay, argument
     found = agent.json("--relay", relay, "--relay", dead_relay, *arguments)
 
     assert found["acks"] == 1
-    assert found["relays"] == [
-        {"url": relay, "is_local": True, "held": 1, "states": {"acked": 1}, "problem": ""},
-        {
-            "url": dead_relay,
-            "is_local": True,
-            "held": 0,
-            "states": {"queued": 1},
-            "problem": "refused the connection",
-        },
+    assert [(told["url"], told["copy"], told["problem"]) for told in found["relays"]] == [
+        (relay, {"held": 1, "states": {"acked": 1}}, None),
+        (dead_relay, {"held": 0, "states": {"queued": 1}}, "refused the connection"),
     ]
 
 
@@ -127,7 +121,7 @@ def test_many_memories_count_as_acknowledged_when_each_one_is(agent, relay):
     found = agent.json("--relay", relay, "remember", "--many", "-", "--require-acks", "1", stdin=stdin)
 
     assert (found["count"], found["acks"]) == (30, 1)
-    assert found["relays"][0]["states"] == {"acked": 30}
+    assert found["relays"][0]["copy"]["states"] == {"acked": 30}
 
 
 def test_a_command_works_while_another_store_holds_the_ledger_open(agent, nsec, home, relay):
@@ -152,7 +146,8 @@ def test_a_command_works_while_another_store_holds_the_ledger_open(agent, nsec, 
 
 
 def copies(url, state, problem=""):
-    return Copies(url, is_local=False, states={state: 1}, total=1, problem=problem)
+    known = RelayStatus(url, is_local=False, last_complete=None)
+    return Copies(known, states={state: 1}, total=1, problem=problem)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.invocation import Invocation, JsonOption, of
+from sense_memory.interfaces.cli.json_output import palace_data
 from sense_memory.interfaces.cli.memories import warn_if_incomplete
 from sense_memory.interfaces.cli.pages import ends
-from sense_memory.interfaces.cli.palace.naming import memory_data, no_domain, no_facet
+from sense_memory.interfaces.cli.palace.naming import no_domain, no_facet
 from sense_memory.interfaces.cli.palace.shapes import Insight, Shown, arrange, tally
 from sense_memory.interfaces.cli.program import PALACE, Group, Program, app
 from sense_memory.interfaces.cli.text import as_json, one_line
@@ -186,7 +187,7 @@ def _data(insights: Sequence[Insight]) -> dict[str, Any]:
                 {
                     "facet": facet.name,
                     "count": facet.count,
-                    "memories": [memory_data(insight.memory, now) for insight in facet.insights],
+                    "memories": [palace_data(insight.memory, now) for insight in facet.insights],
                 }
                 for facet in domain.facets
             ],

@@ -110,7 +110,7 @@ def contradict(
         return await writing.send(store, [(await events_of(store, [first]))[first]], wait), [first, second]
 
     written, (first, second) = invocation.run(work)
-    result = {"superseded": first, "by": second}
+    result = {"link": "contradicted", "paths": [first, second]}
     try:
         done = f"superseded by {one_line(second)}: {one_line(first)}"
         writing.end(invocation, written, done, result, require_acks)
@@ -139,4 +139,4 @@ def _link(
 
     written, paths = invocation.run(work)
     shown = " and ".join(one_line(path) for path in paths)
-    writing.end(invocation, written, f"{done}: {shown}", {name: paths}, require_acks)
+    writing.end(invocation, written, f"{done}: {shown}", {"link": name, "paths": paths}, require_acks)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.interfaces.cli.invocation import JsonOption, named, of
+from sense_memory.interfaces.cli.json_output import palace_data
 from sense_memory.interfaces.cli.memories import unknown, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import (
     INSIGHTS,
@@ -19,7 +20,7 @@ from sense_memory.interfaces.cli.palace.group import (
     insights_of,
     print_lines,
 )
-from sense_memory.interfaces.cli.palace.naming import PlaceArgument, memory_data, no_domain, place
+from sense_memory.interfaces.cli.palace.naming import PlaceArgument, no_domain, place
 from sense_memory.interfaces.cli.palace.shapes import counted
 from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity, safe
 
@@ -85,8 +86,7 @@ def domains(context: typer.Context, _json: JsonOption = False) -> None:
     sizes = _sizes(context)
     counts = {domain: sum(facets.values()) for domain, facets in sizes.items()}
     if of(context).as_json:
-        data = [{"domain": name, "memories": counts[name], "facets": list(sizes[name])} for name in sizes]
-        typer.echo(as_json(data))
+        typer.echo(as_json([_domain(name, facets) for name, facets in sizes.items()]))
     else:
         _print_counts(counts, "domain", NONE)
 
@@ -104,8 +104,7 @@ def facets(
     """List the facets of a domain, and how many memories each holds."""
     sizes = _sizes(context, domain)
     if of(context).as_json:
-        data = [{"facet": name, "memories": count} for name, count in sizes[domain].items()]
-        typer.echo(as_json(data))
+        typer.echo(as_json(_domain(domain, sizes[domain])["facets"]))
     else:
         _print_counts(sizes[domain], "facet", NONE)
 
@@ -121,6 +120,12 @@ def _sizes(context: typer.Context, domain: str | None = None) -> dict[str, dict[
         return sizes
 
     return of(context).run(work)
+
+
+def _domain(name: str, facets: Mapping[str, int]) -> dict[str, Any]:
+    """A domain for JSON, without its memories."""
+    listed = [{"facet": facet, "count": count, "memories": None} for facet, count in facets.items()]
+    return {"domain": name, "count": sum(facets.values()), "facets": listed}
 
 
 def _print_counts(counts: Mapping[str, int], what: str, none: str) -> None:
@@ -152,7 +157,8 @@ def stats(context: typer.Context, _json: JsonOption = False) -> None:
 
     found = invocation.run(work)
     if invocation.as_json:
-        typer.echo(as_json(found))
+        domains = [_domain(name, facets) for name, facets in found.pop("facets").items()]
+        typer.echo(as_json({**found, "domains": domains}))
         return
     rows = [("memories", f"{found['total']:,}" + (f": {counted(found['states'])}" if found["total"] else ""))]
     rows.append(("connections", f"{found['connections']:,}"))
@@ -205,7 +211,7 @@ def as_of(
 
     insights = insights_of(invocation.run(work), then)
     if invocation.as_json:
-        typer.echo(as_json([memory_data(insight.memory, then) for insight in insights]))
+        typer.echo(as_json([palace_data(insight.memory, then) for insight in insights]))
         return
     if not insights:
         typer.echo(f"There were no memories here at {shown}.", err=True)

@@ -10,6 +10,7 @@ import typer
 
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import JsonOption, of
+from sense_memory.interfaces.cli.json_output import name_data, palace_data
 from sense_memory.interfaces.cli.memories import (
     no_memory,
     warn_if_incomplete,
@@ -21,7 +22,6 @@ from sense_memory.interfaces.cli.palace.naming import (
     PlaceArgument,
     everything,
     find,
-    memory_data,
     names,
     only_one,
     parts,
@@ -67,7 +67,7 @@ def recall(context: typer.Context, path: NameArgument, _json: JsonOption = False
 
     memory = invocation.run(work)
     if invocation.as_json:
-        typer.echo(as_json(memory_data(memory)))
+        typer.echo(as_json(palace_data(memory)))
         return
     if sys.stdout.isatty():
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
@@ -105,7 +105,7 @@ def list_memories(
     insights = look(invocation, *place(where), include_forgotten=include_forgotten, needs_place=True)
     if invocation.as_json:
         now = time.time()
-        typer.echo(as_json([memory_data(insight.memory, now) for insight in insights]))
+        typer.echo(as_json([palace_data(insight.memory, now) for insight in insights]))
     elif not insights:
         there = (
             f"There is no active or fading memory in {where}; --include-forgotten lists the others."
@@ -169,7 +169,7 @@ def search(
     hits, has_memories = invocation.run(work)
     if invocation.as_json:
         now = time.time()
-        typer.echo(as_json([memory_data(hit, now) for hit in hits]))
+        typer.echo(as_json([palace_data(hit, now) for hit in hits]))
     elif not hits:
         found_nothing = "Nothing was found. Forgotten memories are not searched; `palace list` lists them."
         typer.echo(found_nothing if has_memories else NONE, err=True)
@@ -223,4 +223,4 @@ def forget(
         return await writing.send(store, [ident], wait), "/".join(place), missing
 
     written, whole, missing = invocation.run(work, creates=True)
-    writing.end_forgetting(invocation, written, {"path": whole}, missing, require_acks)
+    writing.end_forgetting(invocation, written, name_data(whole), missing, require_acks)

@@ -1,20 +1,19 @@
-"""How memories of the palace are named on a command line, and what they are as JSON. No terminal, no writing.
+"""How memories of the palace are named on a command line. No terminal, no writing.
 
 Looking a memory up here is no access: only `palace recall` is.
 """
 
 from __future__ import annotations
 
-import time
 import unicodedata
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from sense_memory.errors import InvalidAddress, InvalidInput, NotSynced
 from sense_memory.interfaces.cli.invocation import ExitCode, Stop
 from sense_memory.interfaces.cli.memories import unknown
-from sense_memory.interfaces.cli.text import iso, one_line, some
+from sense_memory.interfaces.cli.text import one_line, some
 
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "persona/"  # what a path begins with in the names that relays see
 _MAX_CANDIDATES: Final = 10
-_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
 
 PathArgument = Annotated[
     str,
@@ -131,11 +129,6 @@ def no_facet(facet: str, domain: str, known: Sequence[str]) -> Stop:
     )
 
 
-def shown_path(path: str) -> str:
-    """A path as the commands name it, without what marks the palace among all addresses."""
-    return path.removeprefix(_PREFIX)
-
-
 def quoted(path: str) -> str:
     """A path as a word of a command line to copy."""
     import shlex
@@ -156,18 +149,3 @@ async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:
     memories = await store.persona_recall(include_forgotten=True)
     found = [memory for name in names if (memory := find(memories, name)) is not None]
     return {memory.path: memory.event_id for memory in found}
-
-
-def memory_data(memory: PersonaMemory, now: float | None = None) -> dict[str, Any]:
-    """A memory of the palace for JSON.
-
-    Args:
-        memory: its state is that of `now`.
-        now: seconds since 1970; None for this moment.
-    """
-    from sense_memory.palace.lifecycle import current_relevance
-
-    relevance = current_relevance(memory, time.time() if now is None else now)
-    fields = memory.model_dump(mode="json", exclude={"seen"})
-    times = {name: iso(getattr(memory, name)) for name in _TIMES}
-    return {"path": memory.path, **fields, **times, "current_relevance": round(relevance, 4)}

@@ -10,6 +10,7 @@ import typer
 from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import JsonOption, named, of, say
+from sense_memory.interfaces.cli.json_output import name_data
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, command
 from sense_memory.interfaces.cli.palace.naming import PathArgument, find, parts, quoted
 from sense_memory.interfaces.cli.reading import text_or_stdin
@@ -116,7 +117,7 @@ def remember(
 
     written, replaced, is_renewed = invocation.run(work, creates=True)
     result = {
-        "path": f"{domain}/{facet}/{key}",
+        **name_data(f"{domain}/{facet}/{key}"),
         "event_id": written.ids[0],
         "renewed": is_renewed,
         "superseded": [_verdict_data(memory, verdict) for memory, verdict in replaced],

@@ -192,7 +192,7 @@ def data(report: IntrospectionReport) -> dict[str, Any]:
     for section in SECTIONS:
         items, reasons = getattr(report, section.name), report.reasons.get(section.name, ())
         found[section.name] = [
-            {**_item_data(item), "reason": reasons[number] if number < len(reasons) else ""}
+            {**_item_data(item), "reason": reasons[number] if number < len(reasons) else None}
             for number, item in enumerate(items)
         ]
     found["bounded"] = dict(report.bounded)
@@ -204,10 +204,15 @@ def data(report: IntrospectionReport) -> dict[str, Any]:
 
 
 def _item_data(item: Any) -> Mapping[str, Any]:
+    """What a finding is about: one memory or two, or a domain or facet by its name."""
+    name, confidence = None, None
+    memories: tuple[PersonaMemory, ...] = ()
     if isinstance(item, str):
-        return {"name": item}
-    if isinstance(item, tuple):
-        return {"paths": [memory.path for memory in item]}
-    if hasattr(item, "old"):
-        return {"paths": [item.old.path, item.new.path], "confidence": round(item.confidence, 3)}
-    return {"path": item.path}
+        name = item
+    elif isinstance(item, tuple):
+        memories = item
+    elif hasattr(item, "old"):
+        memories, confidence = (item.old, item.new), round(item.confidence, 3)
+    else:
+        memories = (item,)
+    return {"paths": [memory.path for memory in memories], "name": name, "confidence": confidence}

@@ -11,9 +11,10 @@ import typer
 
 from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli.invocation import JsonOption, of
+from sense_memory.interfaces.cli.json_output import copy_data, palace_data, relay_data, version_data
 from sense_memory.interfaces.cli.memories import no_memory
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, command
-from sense_memory.interfaces.cli.palace.naming import NameArgument, find, memory_data, names
+from sense_memory.interfaces.cli.palace.naming import NameArgument, find, names
 from sense_memory.interfaces.cli.text import as_json, iso
 
 
@@ -147,21 +148,14 @@ def _data(found: Shown) -> dict[str, Any]:
 
     life = Life.of(found.memory)
     return {
-        **memory_data(found.memory),
+        **palace_data(found.memory),
         "begins": {state.value: iso(at) for state, at in life.begins.items()},
         "links": [
             {"kind": link.kind, "path": link.path, "is_here": link.memory is not None} for link in found.links
         ],
-        "versions": [
-            {
-                "value": version.value,
-                "created_at": iso(version.created_at),
-                "event_id": version.event_id,
-                "is_head": version.is_head,
-            }
-            for version in found.versions
-        ],
+        "versions": [version_data(found.memory.path, version) for version in found.versions],
         "relays": [
-            {"url": url, "held": state in _HELD, "state": state} for url, state in found.holders.items()
+            relay_data(url, copy=copy_data({state: 1}, int(state in _HELD)))
+            for url, state in found.holders.items()
         ],
     }

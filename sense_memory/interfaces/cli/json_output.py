@@ -1,0 +1,172 @@
+"""What `--json` prints: one shape for one thing, whichever command prints it. docs/json.md lists them all.
+
+Every field of a shape is always there; what is absent, or not known to the command, is null. Times are ISO 8601 in
+UTC. A memory's name is its `path`, and `key` is the last part of that; its text is its `value`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.interfaces.cli.text import iso
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sense_memory.models import Change, Draft, JournalEntry, Memory, PersonaMemory
+    from sense_memory.relay.holdings import Holding
+    from sense_memory.relay.report import RelayReport
+    from sense_memory.search.hits import Hit
+    from sense_memory.status import RelayStatus
+    from sense_memory.timeline import Version
+
+_PREFIX: Final = "persona/"  # what a path of the palace begins with in the names that relays see
+_JOURNAL: Final = "journal/"
+_PALACE_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
+
+
+def shown_path(path: str) -> str:
+    """A path as the commands name it, without what marks the palace among all addresses."""
+    return path.removeprefix(_PREFIX)
+
+
+def name_data(path: str) -> dict[str, Any]:
+    """What a memory is called: its path, and the key at its end."""
+    shown = shown_path(path)
+    return {"path": shown, "key": shown.rpartition("/")[2]}
+
+
+def memory_data(memory: Memory) -> dict[str, Any]:
+    """A memory under a plain key."""
+    return {**name_data(memory.key), **memory.model_dump(), "created_at": iso(memory.created_at)}
+
+
+def entry_data(entry: JournalEntry) -> dict[str, Any]:
+    """A journal entry."""
+    return {
+        **name_data(f"{_JOURNAL}{entry.event_id}"),
+        "value": entry.content,
+        "created_at": iso(entry.created_at),
+        "event_id": entry.event_id,
+    }
+
+
+def palace_data(memory: PersonaMemory, now: float | None = None) -> dict[str, Any]:
+    """A memory of the palace; of a hit also its score and why it was found.
+
+    Args:
+        memory: its state is that of `now`.
+        now: seconds since 1970; None for this moment.
+    """
+    from sense_memory.palace.lifecycle import current_relevance
+
+    relevance = current_relevance(memory, time.time() if now is None else now)
+    fields = memory.model_dump(mode="json", exclude={"seen"})
+    times = {name: iso(getattr(memory, name)) for name in _PALACE_TIMES}
+    known = {"source": memory.source or None, "current_relevance": round(relevance, 4)}
+    return {**name_data(memory.path), **fields, **times, **known}
+
+
+def version_data(path: str, version: Version) -> dict[str, Any]:
+    """One version of a memory."""
+    return {
+        **name_data(path),
+        "value": version.value,
+        "created_at": iso(version.created_at),
+        "event_id": version.event_id,
+        "is_head": version.is_head,
+        "forgotten": version.value is None,
+        "restored": version.restored or None,
+    }
+
+
+def draft_data(draft: Draft) -> dict[str, Any]:
+    """A draft."""
+    fields = draft.model_dump(mode="json") | {"created_at": iso(draft.created_at)}
+    return {**fields, **name_data(draft.key)}
+
+
+def hit_data(hit: Hit) -> dict[str, Any]:
+    """What a search over everything found."""
+    fields = hit.model_dump(mode="json")
+    for item in fields["why"]["evidence"]:
+        item["detail"] = item["detail"] or None
+    path = f"{_JOURNAL}{hit.path}" if hit.kind == "journal" else hit.path
+    return {**fields, **name_data(path), "created_at": iso(hit.created_at), "source": hit.source or None}
+
+
+def change_data(change: Change) -> dict[str, Any]:
+    """What somebody else did to a memory."""
+    fields = change.model_dump(mode="json") | {"created_at": iso(change.created_at)}
+    relay = fields.pop("relay")
+    return {**fields, **name_data(change.path), "relay_url": relay}
+
+
+# ── Relays ──────────────────────────────────────────────────────────────────────────────
+
+
+def relay_data(
+    url: str, state: RelayStatus | None = None, *, problem: str = "", **parts: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """A relay.
+
+    Args:
+        url: its address.
+        state: what the ledger knows of it, or None where no ledger was opened.
+        problem: of this command, where it is another than that of the state.
+        parts: what this command found out: `sync`, `holding` or `copy`, as the functions below give them.
+    """
+    from sense_memory.relay.url import is_local
+
+    return {
+        "url": url,
+        "is_local": is_local(url),
+        "problem": problem or (state.problem if state else "") or None,
+        "last_complete": iso(state.last_complete) if state else None,
+        "holds_all": state.holds_all if state else None,
+        "memories": state.memories if state else None,
+        "events": dict(state.events) if state else None,
+        "reasons": dict(state.reasons) if state else None,
+        "notices": list(state.notices) if state else None,
+        "remarks": list(state.remarks) if state else None,
+        "sync": None,
+        "holding": None,
+        "copy": None,
+        **parts,
+    }
+
+
+def sync_data(report: RelayReport, *, in_step: bool) -> dict[str, Any]:
+    """A relay's part of a synchronisation."""
+    return {
+        "complete": report.complete,
+        "in_step": in_step,
+        "asked": report.asked,
+        "held_back": report.held_back,
+        "incomplete": list(report.pulled.reasons),
+        "received": report.pulled.received,
+        "missing": report.pulled.missing,
+        "served": dict(report.served),
+        "sent": dict(report.sent),
+        "reasons": dict(report.reasons),
+        "waiting": report.waiting,
+        "refused": report.refused,
+        "useless": dict(report.useless),
+        "misbehaving": report.misbehaving,
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def holding_data(holding: Holding) -> dict[str, Any]:
+    """What a relay says it holds."""
+    found = asdict(holding) | {"problem": holding.problem or None}
+    del found["url"]
+    return found
+
+
+def copy_data(states: Mapping[str, int], held: int) -> dict[str, Any]:
+    """What a relay has of the events that this command wrote or showed: how many, and how many in which state."""
+    return {"held": held, "states": dict(states)}

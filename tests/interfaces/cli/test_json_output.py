@@ -1,0 +1,231 @@
+"""What `--json` prints: every command, really run, against the table of docs/json.md, field by field."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+import typer
+
+from sense_memory import ClockSkewError, LocalSigner, MemoryStore
+from sense_memory.interfaces.cli import app
+from sense_memory.interfaces.cli.json_output import change_data, relay_data
+from sense_memory.models import Change
+
+
+TABLE = Path(__file__).parents[3] / "docs" / "json.md"
+IS_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").fullmatch
+SIMPLE = {
+    "text": lambda value: isinstance(value, str),
+    "time": lambda value: isinstance(value, str) and IS_TIME(value),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+}
+OBJECTS = {"counts": "number", "times": "time", "texts": "text"}  # of values of one kind
+ENDLESS = {"relay", "watch"}
+NEEDS_MORE = {
+    "drafts",
+    "drafts --publish",
+    "drafts --discard",
+    "embed",
+    "backup",
+}
+
+
+def read_table():
+    """The things with their fields, and the thing that each command prints, with how it is arranged."""
+    rows = [
+        [cell.strip() for cell in line.strip("| \n").split("|")]
+        for line in TABLE.read_text("utf-8").splitlines()
+        if line.startswith("| ")
+    ][1:]
+    fields, prints, rests = {}, {}, {}
+    for thing, commands, cell in rows:
+        assert thing not in fields, f"{thing} twice"
+        fields[thing] = dict(re.findall(r"`(\w+)` ([\w ]+)", cell))
+        rests[thing] = [part.removeprefix("and ") for part in cell.split(", ") if "`" not in part]
+        for name, arranged, more in re.findall(r"`([^`]+)`(?: \((\w+)\))?( and a write)?", commands):
+            prints[name] = thing, arranged, bool(more)
+    for thing, others in rests.items():
+        for other in others:
+            fields[thing] |= fields[re.sub("^an? ", "", other)]
+    return fields, prints
+
+
+FIELDS, PRINTS = read_table()
+
+
+def differences(value, kind, where=""):
+    """What is wrong with a value that should be of some kind, in words."""
+    optional = kind.removesuffix(" or null")
+    if optional != kind and value is None:
+        return
+    kind, many = optional.removeprefix("list of "), optional.startswith("list of ")
+    if many:
+        if not isinstance(value, list):
+            yield f"{where} is no list: {value!r}"
+            return
+        for number, item in enumerate(value):
+            yield from differences(item, kind, f"{where}[{number}]")
+    elif kind in SIMPLE:
+        if not SIMPLE[kind](value):
+            yield f"{where} is no {kind}: {value!r}"
+    elif not isinstance(value, dict):
+        yield f"{where} is no {kind}: {value!r}"
+    elif kind in OBJECTS:
+        for name, item in value.items():
+            yield from differences(item, OBJECTS[kind], f"{where}.{name}")
+    else:
+        yield from of_fields(value, FIELDS[kind], where or kind)
+
+
+def of_fields(value, fields, where):
+    if value.keys() != fields.keys():
+        yield f"{where}: not in the table {value.keys() - fields.keys()}, missing {fields.keys() - value.keys()}"
+        return
+    for name, kind in fields.items():
+        yield from differences(value[name], kind, f"{where}.{name}")
+
+
+def leaves(command, path=()):
+    """Every command that does something, by its words."""
+    children = getattr(command, "commands", {})
+    if not children or command.invoke_without_command:
+        yield " ".join(path)
+    for name, child in children.items():
+        yield from leaves(child, (*path, name))
+
+
+def test_the_table_names_every_command_and_no_other():
+    commands = set(leaves(typer.main.get_command(app))) - {""}
+
+    assert commands == {re.sub(r" (--\w+|[A-Z]+)$", "", name) for name in PRINTS}
+
+
+@pytest.fixture
+def drafted(palace, home):
+    """Makes drafts under keys, by a clock that is a day behind."""
+
+    def make(*keys):
+        (ledger,) = (home / "ledgers").glob("*.db")
+        palace("remember", "--many", "-", stdin=json.dumps(dict.fromkeys(keys, "before")))
+        asyncio.run(write(ledger, keys))
+
+    async def write(ledger, keys):
+        behind = time.time() - 86_400
+        signer = LocalSigner.from_hex("01" * 32)
+        async with MemoryStore(signer, ledger=ledger, background=False, clock=lambda: behind) as store:
+            for key in keys:
+                with pytest.raises(ClockSkewError):
+                    await store.remember(key, "after")
+
+    return make
+
+
+@pytest.fixture
+def checked(palace):
+    """Runs a command of the table and compares what it prints with it; returns that."""
+
+    def run(name, *args, stdin=None, code=0):
+        printed = palace("--json", *args, stdin=stdin, code=code).stdout
+        thing, arranged, writes = PRINTS[name]
+        found = list(map(json.loads, printed.splitlines())) if arranged == "lines" else json.loads(printed)
+        is_list = arranged in {"list", "lines"}
+        assert isinstance(found, list) == is_list, name
+        assert found, f"{name} printed nothing to check"
+        for item in found if is_list else [found]:
+            fields = FIELDS[thing] | (FIELDS["write"] if writes else {})
+            assert not list(of_fields(item, fields, name))
+        run.names.add(name)
+        return found
+
+    run.names = set()
+    return run
+
+
+STEPS = """
+remember           | --relay RELAY remember k v
+remember           | remember k w
+recall             | recall k
+list               | list
+history            | history k
+undo               | undo k
+refresh            | refresh k
+as-of              | as-of 0s
+as-of KEY          | as-of 0s k
+journal            | journal "Lisa called."
+recent             | recent
+search             | search lisa
+forget             | --relay RELAY forget k
+sync               | --relay RELAY sync
+status             | --relay RELAY status
+doctor             | --relay RELAY doctor
+relays add         | relays add RELAY
+relays list        | relays list
+relays remove      | relays remove RELAY
+palace remember    | palace remember people/facts/lisa-moved "Lisa lives in Lisbon."
+palace show        | --relay RELAY palace show lisa
+palace recall      | palace recall lisa
+palace list        | palace list
+palace as-of       | palace as-of 0s
+palace search      | palace search voice
+palace connect     | palace connect lisa voice
+palace disconnect  | palace disconnect lisa voice
+palace dismiss     | palace dismiss lisa voice
+palace contradict  | palace contradict tram lisa
+palace             | palace
+palace domains     | palace domains
+palace facets      | palace facets people
+palace stats       | palace stats
+palace compress    | palace compress
+palace introspect  | palace introspect
+palace introspect  | palace introspect
+palace introspect --schedule | palace introspect --schedule 1h --count 1
+palace prune       | palace prune --dry-run
+palace forget      | palace forget people/facts/lisa
+export             | export all.jsonl
+init               | --agent bob init
+completion         | completion bash
+"""
+
+
+def test_every_command_prints_what_the_table_says(checked, relay, tmp_path):
+    for step in STEPS.replace("RELAY", relay).strip().splitlines():
+        name, line = step.split("|")
+        checked(name.strip(), *shlex.split(line))
+    checked("remember --many", "remember", "--many", "-", stdin='{"a": "1"}')
+    (entry,) = checked("recent", "recent")
+    checked("journal --remove", "journal", "--remove", entry["event_id"])
+    (tmp_path / "bad.jsonl").write_text("{}\n")
+    checked("import", "import", "all.jsonl", "bad.jsonl", "none.jsonl", code=1)
+    assert PRINTS.keys() - checked.names == NEEDS_MORE | ENDLESS
+
+
+def test_a_failure_is_an_error_of_the_table(agent):
+    assert not list(of_fields(agent.json("recall", "none", code=4), FIELDS["error"], "recall"))
+
+
+def test_what_needs_an_embedder_a_password_or_a_wrong_clock_prints_what_the_table_says(
+    checked, cheap, drafted, monkeypatch
+):
+    checked("backup", "backup", "usb", "--password-stdin", stdin="correct horse battery staple\n")
+    drafted("a", "b")
+    first, second = checked("drafts", "drafts")
+    checked("drafts --publish", "drafts", "--publish", first["number"])
+    checked("drafts --discard", "drafts", "--discard", second["number"])
+    monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "ollama:none@http://127.0.0.1:9")
+    checked("embed", "embed", "--dry-run")
+    checked("status", "status")
+
+
+def test_a_change_and_a_running_relay_are_what_the_table_says():
+    """As they are printed by commands that do not end; those are run in tests of their own."""
+    change = Change(kind="forgotten", path="persona/a/b/c", key="c", created_at=1.5, event_id="e")
+    assert not list(of_fields(change_data(change), FIELDS["change"], "watch"))
+    assert change_data(change)["path"] == "a/b/c"
+    assert not list(of_fields(relay_data("wss://a.example"), FIELDS["relay"], "relay"))
