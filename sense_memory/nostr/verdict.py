@@ -21,7 +21,7 @@ class Outcome(StrEnum):
     RETRY = "retry"  # not now: wait and send the same bytes again
     RATE_LIMITED = "rate-limited"  # as retry, and the whole connection pauses
     NEEDS_AUTH = "needs-auth"  # authenticate once, then send again; a second time it is refused
-    SUPERSEDED = "superseded"  # the relay holds a newer version: pull that address
+    SUPERSEDED = "superseded"  # the relay says that it holds a newer version: a claim until that was pulled
     DELETED = "deleted"  # the relay says the author deleted it
     REFUSED = "refused"  # this relay will not take it; the memory stays here
 
@@ -41,6 +41,8 @@ class Verdict:
 
 NO_ANSWER: Final = Verdict(Outcome.RETRY, "no answer")  # nothing came back in time
 _ACCEPTED: Final = Verdict(Outcome.ACCEPTED)
+_SUPERSEDED: Final = Verdict(Outcome.SUPERSEDED, "says it has a newer version")
+_DELETED: Final = Verdict(Outcome.DELETED, "deleted")
 _BY_PREFIX: Final = {
     "duplicate": _ACCEPTED,
     "rate-limited": Verdict(Outcome.RATE_LIMITED, "rate-limited"),
@@ -50,17 +52,22 @@ _BY_PREFIX: Final = {
     "restricted": Verdict(Outcome.REFUSED, "restricted"),
     "mute": Verdict(Outcome.REFUSED, "muted"),
     "unsupported": Verdict(Outcome.REFUSED, "unsupported"),
-    "replaced": Verdict(Outcome.SUPERSEDED, "has a newer version"),
-    "deleted": Verdict(Outcome.DELETED, "deleted"),
+    "replaced": _SUPERSEDED,
+    "deleted": _DELETED,
     "error": Verdict(Outcome.RETRY, "relay error"),
+    "invalid": Verdict(Outcome.REFUSED, "called invalid"),
 }
-_FIRST: Final = ("rate-limited", "auth-required", "pow")  # whatever the words behind them mention
+# Prefixes under which some relays also say that the event is outdated or deleted: only there, and where no prefix
+# is given, the words count. A false OK with `duplicate:` may be about another version.
+_VAGUE: Final = frozenset({"", "duplicate", "blocked", "invalid"})
 _GARBAGE: Final = Verdict(Outcome.RETRY, "unreadable answer")
 _UNKNOWN: Final = Verdict(Outcome.RETRY, "unknown answer")
 
 _prefix = re.compile(r"([a-z-]{1,32}):").match
-_newer = re.compile(r"have (?:a )?newer|newer (?:event|version) (?:already )?exists").search
-_deleted = re.compile(r"(has been|was|user requested) delet").search
+_newer = re.compile(r"have (?:a )?newer (?:event|version)|newer (?:event|version) (?:already )?exists").search
+_deleted = re.compile(
+    r"\bevent (?:(?:has been|was|is|already) ?)+deleted\b|\buser requested deletion\b"
+).search  # of the event, not of an account, a table or a session
 _created_at = re.compile(r"created_at|timestamp|future|too (?:far|late|early|old)").search
 _too_old = re.compile(r"too early|too old|past|older|ago\b").search
 _too_large = re.compile(r"too (?:large|big|long)|size|exceed").search
@@ -75,18 +82,17 @@ def classify(accepted: bool, text: str) -> Verdict:
 
 
 def classify_closed(text: str) -> Verdict:
-    """The verdict on a CLOSED frame's text, or on the text of a false OK."""
+    """The verdict on a CLOSED frame's text, or on the text of a false OK: its prefix decides before its words."""
     if len(text.encode(errors="replace")) > MAX_VERDICT_BYTES:
         return _GARBAGE
     lower = text.lower().strip()
     found = _prefix(lower)
     prefix = found[1] if found else ""
-    if prefix in _FIRST:
-        return _BY_PREFIX[prefix]
-    if _newer(lower):
-        return _BY_PREFIX["replaced"]
-    if _deleted(lower):
-        return _BY_PREFIX["deleted"]
+    if prefix in _VAGUE:
+        if _newer(lower):
+            return _SUPERSEDED
+        if _deleted(lower):
+            return _DELETED
     if prefix == "invalid":
         return _invalid(lower)
     return _BY_PREFIX.get(prefix, _UNKNOWN if prefix else _GARBAGE)
@@ -100,7 +106,7 @@ def _invalid(lower: str) -> Verdict:
         return Verdict(Outcome.RETRY, "too far in the future for this relay")
     if _too_large(lower):
         return Verdict(Outcome.REFUSED, "too large for this relay")
-    return Verdict(Outcome.REFUSED, "called invalid")
+    return _BY_PREFIX["invalid"]
 
 
 def printable(text: str, limit: int = MAX_NOTICE_CHARS) -> str:

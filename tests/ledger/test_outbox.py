@@ -192,7 +192,10 @@ def test_an_answer_to_a_version_that_was_replaced_meanwhile_changes_nothing(me, 
     ("verdict", "ends"),
     [
         (ACCEPTED, ("acked", "")),
-        (Verdict(Outcome.SUPERSEDED, "has a newer version"), ("superseded", "has a newer version")),
+        (
+            Verdict(Outcome.SUPERSEDED, "says it has a newer version"),
+            ("superseded", "says it has a newer version"),
+        ),
         (Verdict(Outcome.REFUSED, "blocked"), ("refused", "blocked")),
         (Verdict(Outcome.NEEDS_AUTH, "auth-required"), ("refused", "auth-required")),
         (Verdict(Outcome.RETRY, "relay error"), ("queued", "relay error")),
