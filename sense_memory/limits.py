@@ -135,6 +135,10 @@ LOCK_SECONDS = 60.0  # to wait for another process that is publishing
 BUSY_SECONDS = 30.0  # to wait for another process's write transaction
 APPLY_BATCH_COUNT = 1_000  # events in one bulk transaction
 MAX_VARIABLES_COUNT = 500  # values in one statement; SQLite before 3.32 takes 999
+PAGE_BYTES = 16_384  # of a new ledger: 2.7 KB for a memory of 1 KB. With 4,096 it is 4.4, with 8,192 3.1, with 32,768 2.7
+MAX_REBUILT_BYTES = (
+    1024**3
+)  # of a ledger with smaller pages: above it others might wait for more than BUSY_SECONDS
 MAX_WAL_BYTES = 32 * 1024 * 1024  # a longer write-ahead log is folded into the file after a commit
 
 # ── Snapshot ────────────────────────────────────────────────────────────────────────────

@@ -213,7 +213,11 @@ def test_only_the_ledger_and_the_embedded_relays_shelf_open_databases():
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "sqlite3.connect"
     }
 
-    assert openers == {"sense_memory.ledger.database", "sense_memory.relay.shelf"}
+    assert openers == {
+        "sense_memory.ledger.database",
+        "sense_memory.ledger.pages",
+        "sense_memory.relay.shelf",
+    }
     assert {part_of(module) for module in importers_of("sqlite3")} == {"ledger", "relay"}
     assert "sqlite3" not in {
         module

@@ -26,8 +26,9 @@ from sense_memory.errors import (
     WrongKeyError,
 )
 from sense_memory.ledger.files import private_place, sweep, unfinished
+from sense_memory.ledger.pages import enlarge, is_worth_enlarging
 from sense_memory.ledger.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from sense_memory.limits import BUSY_SECONDS, MAX_VARIABLES_COUNT, MAX_WAL_BYTES
+from sense_memory.limits import BUSY_SECONDS, MAX_VARIABLES_COUNT, MAX_WAL_BYTES, PAGE_BYTES
 from sense_memory.nostr.event import is_hex64
 from sense_memory.nostr.keys import npub
 
@@ -65,9 +66,7 @@ class Database:
         try:
             if self.path is not None:
                 _prepare_file(self.path)
-            self._connection = sqlite3.connect(
-                str(path), timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256
-            )
+            self._connection = _connected(path)
         except (OSError, sqlite3.Error) as error:
             raise _translated(error, self.path) from error
         try:
@@ -199,6 +198,7 @@ class Database:
         self._check_file()
         if self._version():
             self._check_owner(owner)
+            self._enlarge_pages()
         if self.path is not None and stat.S_IMODE(self.path.stat().st_mode) & 0o077:
             self.path.chmod(0o600)
         for pragma in (
@@ -215,6 +215,18 @@ class Database:
         if self._version() < VERSION:
             self._migrate(owner)
             self._check_owner(owner)
+
+    def _enlarge_pages(self) -> None:
+        """Give a file of an earlier version the page size of a new one, if that can be done now."""
+        (page_bytes,) = self.row("PRAGMA page_size") or (PAGE_BYTES,)
+        if self.path is None or not is_worth_enlarging(self.path, page_bytes) or not self.try_lock():
+            return
+        try:
+            self._connection.close()
+            enlarge(self.path)
+            self._connection = _connected(self.path)
+        finally:
+            self.unlock()
 
     def _check_file(self) -> None:
         """Refuse what another program or a newer version of this one wrote."""
@@ -262,6 +274,10 @@ class Database:
             raise WrongKeyError(npub(found), npub(owner))
 
 
+def _connected(path: str | Path) -> sqlite3.Connection:
+    return sqlite3.connect(str(path), timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256)
+
+
 def open_damaged(path: Path) -> sqlite3.Connection:
     """A file opened for reading only, whatever is in it."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
@@ -284,6 +300,7 @@ def _create_file(path: Path) -> None:
     """An empty ledger, mode 0600, which appears under its name only when it is complete."""
     with unfinished(path) as temporary:
         with closing(sqlite3.connect(temporary)) as fresh:
+            fresh.execute(f"PRAGMA page_size={PAGE_BYTES}")  # first: once there is a page it is too late
             fresh.execute(f"PRAGMA application_id={APPLICATION_ID}")
             fresh.execute("PRAGMA journal_mode=WAL")
         with suppress(FileExistsError):  # another process made it first: that one is as good

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAGIC: Final = b"SQLite format 3\x00"
-_COMPANIONS: Final = ("", "-wal", "-shm")  # SQLite finds them by the name of the file; the last moves last
+_COMPANIONS: Final = (
+    "",
+    "-journal",
+    "-wal",
+    "-shm",
+)  # SQLite finds them by the name of the file; the last moves last
 
 
 @dataclass(frozen=True, slots=True)

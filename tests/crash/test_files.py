@@ -7,6 +7,7 @@ from contextlib import closing
 
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.ledger.database import VERSION
+from sense_memory.limits import PAGE_BYTES
 
 
 NOW = 1_800_000_000
@@ -67,6 +68,32 @@ async def test_a_killed_migration_leaves_the_old_ledger_or_the_new_one(killer, f
             assert version_of(path) == VERSION
             assert list(folder.glob(f".{path.name}.*")) == []
     assert versions == {1, VERSION}
+
+
+async def test_a_ledger_that_is_killed_while_its_pages_grow_has_lost_nothing(killer, folder):
+    sizes, points = set(), set()
+    async with killer() as kill:
+
+        async def made(step):
+            path = folder / f"{step}.db"
+            await kill.run("small_pages", key=KEY, ledger=str(path), now=NOW)
+            return {"key": KEY, "ledger": str(path), "now": NOW}
+
+        async for death in kill.at_every_step("enlarge", made):
+            path = folder / f"{death.step}.db"
+            with closing(sqlite3.connect(path)) as connection:
+                sizes.add(connection.execute("PRAGMA page_size").fetchone()[0])
+                assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            async with store_at(path) as store:
+                assert store.integrity() == []
+                assert {memory.value for memory in await store.recall_all()} == {"from before " * 90}
+                assert store.status().counts["heads"] == 20
+            with closing(sqlite3.connect(path)) as connection:
+                assert connection.execute("PRAGMA page_size").fetchone()[0] == PAGE_BYTES
+            assert list(folder.glob(f".{path.name}.*")) == []
+            points.add(death.at)
+    assert sizes == {4_096, PAGE_BYTES}
+    assert points >= {"statement", "page"}
 
 
 async def test_a_ledger_that_was_killed_while_it_was_made_is_made_by_the_next_start(killer, folder):

@@ -235,6 +235,31 @@ async def migrate(order, step: Steps) -> None:
     Ledger(order["ledger"], LocalSigner.from_hex(order["key"]).public_key).close()
 
 
+async def small_pages(order, step: Steps) -> None:
+    """A ledger as earlier versions made it, with pages of 4 KB; no steps."""
+    database.PAGE_BYTES = 4_096
+    async with store_of(order) as store:
+        await store.remember_many((f"k{number}", "from before " * 90) for number in range(20))
+
+
+async def enlarge(order, step: Steps) -> None:
+    """Open that ledger, which gives it larger pages; every page that is copied is a step too."""
+    wrap_statements(step)
+    connect = sqlite3.connect
+    sqlite3.connect = lambda *args, **options: connect(*args, **options, factory=Paged)
+    Paged.step = step
+    Ledger(order["ledger"], LocalSigner.from_hex(order["key"]).public_key).close()
+
+
+class Paged(sqlite3.Connection):
+    """A connection whose backups stop at each page."""
+
+    step: Steps
+
+    def backup(self, target, **options):
+        super().backup(target, pages=1, progress=lambda *_: self.step("page"), **options)
+
+
 async def snapshot(order, step: Steps) -> None:
     """Memories enough for a snapshot; then one more, and one that goes."""
     async with store_of(order) as store:
@@ -252,7 +277,8 @@ async def snapshot(order, step: Steps) -> None:
     step("closed")
 
 
-SCENARIOS = {call.__name__: call for call in (publish, pull, restore, heal, export, old, migrate, snapshot)}
+_ALL = (publish, pull, restore, heal, export, old, migrate, small_pages, enlarge, snapshot)
+SCENARIOS = {call.__name__: call for call in _ALL}
 
 
 # ── Orders ──────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import sqlite3
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,6 +27,7 @@ from sense_memory.errors import (
 )
 from sense_memory.ledger import Ledger, database, files
 from sense_memory.ledger.database import APPLICATION_ID, MIGRATIONS, VERSION, Database
+from sense_memory.limits import PAGE_BYTES
 from sense_memory.nostr.keys import npub
 
 
@@ -518,7 +521,7 @@ def test_disk_full_rolls_back_and_opens_again(me, path, room):
     (pages,) = ledger._db.row("PRAGMA page_count")
     ledger._db.row(f"PRAGMA max_page_count={pages + room}")
     with pytest.raises(StorageFullError, match="rolled back"):
-        ledger.append([me.memory(str(number), text="x" * 5_000) for number in range(20)], [RELAY], 100.0)
+        ledger.append([me.memory(str(number), text="x" * 5_000) for number in range(60)], [RELAY], 100.0)
 
     assert not ledger._db.in_transaction
     assert ledger.census()["events"] == 1
@@ -750,3 +753,89 @@ def test_integrity_finds_rows_that_do_not_say_what_their_event_says(me, path, ta
 
     assert ledger.integrity() == ["event 1 is damaged or misplaced"]
     ledger.close()
+
+
+# ── Pages ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def small(me, path, monkeypatch):
+    """A closed ledger with pages of 4 KB, as earlier versions made it; returns its path."""
+    with monkeypatch.context() as past:
+        past.setattr(database, "PAGE_BYTES", 4_096)
+        ledger = Ledger(path, me.public_key)
+    ledger.append([me.memory()], [], 100.0)
+    ledger.close()
+    assert page_bytes(path) == 4_096
+    return path
+
+
+def page_bytes(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("PRAGMA page_size").fetchone()[0]
+
+
+def test_a_new_ledger_has_large_pages(written):
+    assert page_bytes(written) == PAGE_BYTES
+
+
+def test_a_ledger_with_small_pages_gets_large_ones_when_it_is_opened(me, small):
+    inode = small.stat().st_ino
+    ledger = Ledger(small, me.public_key)
+
+    assert list(ledger.bodies()) == [me.memory().event.body()]
+    assert ledger.integrity() == []
+    ledger.close()
+    assert page_bytes(small) == PAGE_BYTES
+    assert (small.stat().st_ino, stat.S_IMODE(small.stat().st_mode)) == (inode, 0o600)
+    assert {file.name for file in small.parent.iterdir()} <= {"a.db", "a.db.lock"}
+
+
+def test_pages_do_not_grow_under_somebody_who_has_the_ledger_open(me, small, monkeypatch):
+    with monkeypatch.context() as past:
+        past.setattr("sense_memory.ledger.pages.PAGE_BYTES", 4_096)
+        first = Ledger(small, me.public_key)
+    second = Ledger(small, me.public_key)
+    second.append([me.memory("b")], [], 101.0)
+
+    assert first.census()["heads"] == 2
+    first.close()
+    second.close()
+    assert page_bytes(small) == 4_096
+    Ledger(small, me.public_key).close()
+    assert page_bytes(small) == PAGE_BYTES
+
+
+@pytest.mark.parametrize("trouble", ["no room", "too long", "a full disk", "a busy publisher"])
+def test_where_pages_can_not_grow_the_ledger_stays_in_use_as_it_is(me, small, monkeypatch, trouble):
+    match trouble:
+        case "no room":
+            left = SimpleNamespace(free=small.stat().st_size)
+            monkeypatch.setattr("sense_memory.ledger.pages.shutil.disk_usage", lambda _: left)
+        case "too long":
+            monkeypatch.setattr("sense_memory.ledger.pages.MAX_REBUILT_BYTES", 1)
+        case "a full disk":
+
+            class Full(sqlite3.Connection):
+                def backup(self, target, **options):
+                    super().backup(target, pages=2, progress=self.fail)
+
+                def fail(self, *_):
+                    raise sqlite3.OperationalError("database or disk is full")
+
+            connect = sqlite3.connect
+            monkeypatch.setattr(
+                sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=Full)
+            )
+        case "a busy publisher":
+            other = os.open(f"{small}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(other, fcntl.LOCK_EX)
+    ledger = Ledger(small, me.public_key)
+    monkeypatch.undo()
+
+    ledger.append([me.memory("b")], [], 101.0)
+    assert ledger.census()["heads"] == 2
+    assert ledger.integrity() == []
+    ledger.close()
+    assert page_bytes(small) == 4_096
+    assert list(small.parent.glob("*.new")) == []
