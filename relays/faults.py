@@ -28,7 +28,7 @@ from relays.lies.answers import (
     Stall,
     Withhold,
 )
-from relays.lies.lines import AuthGate, AuthStorm, CloseEvery, Deaf, Information, NoNegentropy
+from relays.lies.lines import AuthGate, AuthStorm, CloseEvery, Deaf, ExclusiveUntil, Information, NoNegentropy
 from relays.lies.oks import ForgetAfterAck, LieInOk, RateLimit, Refuse, SwallowPublish
 from relays.proxy import HANGUP, Fault, FaultyRelay, Pause
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from relays.proxy import Frame, Reply, Talk
 
 __all__ = [
-    "HANGUP", "AuthGate", "AuthStorm", "CloseEvery", "ClosedOnly", "Deaf", "Drip", "EarlyEose", "Fault",
+    "HANGUP", "AuthGate", "AuthStorm", "CloseEvery", "ClosedOnly", "Deaf", "Drip", "EarlyEose", "ExclusiveUntil", "Fault",
     "FaultyRelay", "Flood", "Forge", "ForgetAfterAck", "Fuzz", "Information", "Inject", "LieInOk", "NoEose", "NoNegentropy",
     "NoticeOnly", "Oversized", "Pause", "RateLimit", "Record", "Refuse", "Rollback", "SplitView", "Stall",
     "SwallowPublish", "Withhold",

@@ -143,3 +143,16 @@ class NoNegentropy(Fault):
             talk.answer(["NOTICE", "ERROR: bad msg: unknown cmd"])
         else:
             yield frame
+
+
+class ExclusiveUntil(Fault):
+    """Leaves out the second that `until` names, which NIP-01 takes in (R-20)."""
+
+    def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Ask the relay behind for what ends a second earlier."""
+        if frame[0] == "REQ":
+            frame[2:] = [
+                wanted | {"until": wanted["until"] - 1} if wanted.get("until") else wanted
+                for wanted in frame[2:]
+            ]
+        yield frame

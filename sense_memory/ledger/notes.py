@@ -36,14 +36,14 @@ class Unfinished:
         begun_at: when it began.
         since: where its walks end, or None for a sweep of everything.
         newest: the latest created_at that came so far, or 0.
-        walks: by kind the oldest second reached so far (None where nothing came yet) and the events of the
-            largest page; those that are done are absent.
+        walks: by kind the oldest second reached so far (None where nothing came yet), the events of the largest
+            page, and the id of an event of that second (empty where none is known); those that are done are absent.
     """
 
     begun_at: float
     since: int | None = None
     newest: int = 0
-    walks: Mapping[int, tuple[int | None, int]] = field(default_factory=dict)
+    walks: Mapping[int, tuple[int | None, int, str]] = field(default_factory=dict)
 
 
 class Notes:
@@ -66,7 +66,10 @@ class Notes:
         )
         if found is None:
             return None
-        walks = {int(kind): (second, largest) for kind, (second, largest) in json.loads(found[3]).items()}
+        walks = {  # without an id where an earlier version left off
+            int(kind): (second, largest, edge[0] if edge else "")
+            for kind, (second, largest, *edge) in json.loads(found[3]).items()
+        }
         return Unfinished(found[0], found[1], found[2], walks)
 
     def leave_off(self, url: str, pull: Unfinished | None) -> None:

@@ -3,6 +3,12 @@
 A short page is never the end of the world: paging goes on until there is nothing below. Where one second
 holds more than a page, time can not advance: the known addresses are then asked for one by one, the walk
 goes on below that second, and the pull is reported incomplete.
+
+NIP-01 lets `until` take in the second that it names; some relays leave that second out, and would skip what a
+page cut off. So a page counts as the continuation of another only if it shows some event again of the second in
+which the other ended. Where it does not, `until` is set one second later, which skips nothing whatever a relay
+makes of it: two more requests, once in a walk. What neither page shows again has to be gone, as when another
+device replaced it meanwhile. A relay that has it after all, or changes its mind, is never called complete.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from sense_memory.relay.page import Page
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
 # each single message can not be pulled: every answer begins with what is known, and stepping past a second unseen
 # would bring more events, but never a complete pull, and without one nothing is sent there.
 CROWDED: Final = "more events in one second than a page holds"
+GAP: Final = "its pages leave events out"
 _NOTHING: Final = Page((), complete=True)
 
 
@@ -75,10 +82,16 @@ class Position:
     Attributes:
         second: the oldest that was reached, or None before the first event; younger events are through.
         largest: events of the largest page.
+        edge: the id of an event of that second; empty where the second is rather the `until` to go on with.
     """
 
     second: int | None = None
     largest: int = 0
+    edge: str = ""
+
+    def move(self, second: int, edge: Collection[str]) -> None:
+        """The walk came down to a second, of which it has some events."""
+        self.second, self.edge = second, min(edge, default="")
 
 
 async def pull(
@@ -103,33 +116,113 @@ async def pull(
         horizon: later events do not count for `Pulled.newest`: they are quarantined.
     """
     walk, at = _Walk(take, horizon), position or Position()
-    known, until = at.largest, wanted.until if at.second is None else at.second
-    stuck = False
-    page = await fetch([replace(wanted, until=until, limit=page_size)])
+    pages = _Pages(fetch, wanted, page_size)
+    known, second, stuck = at.largest, wanted.until if at.second is None else at.second, False
+    page = await pages.first(at)
     while page.complete and page.events:
         count = len(page.events)
         at.largest = max(at.largest, count)
-        if await walk.take(page) and walk.second != until:
-            at.second = until = walk.second
-            page = await fetch([replace(wanted, until=until, limit=page_size)])
+        if await walk.take(page) and walk.second != second:
+            second = walk.second
+            at.move(second, walk.edge)
+            page = await pages.onward(second, walk.edge)
             continue
         # Nothing new: this second is the last, or it fills a page. One step down shows which; where nothing
         # lies below, it may still hide more if the page is as full as pages of this relay get.
-        second, page = walk.second, _NOTHING
+        crowd, page = walk.second, _NOTHING
         crowded = count >= page_size or (count == at.largest and (known or count < walk.totals.received))
-        if second > (wanted.since or 0):
-            until = second - 1
-            page = await fetch([replace(wanted, until=until, limit=page_size)])
+        if crowd > (wanted.since or 0):
+            second = crowd - 1
+            page = await pages.below(crowd)
         if page.complete and (page.events or crowded):
             walk.reasons.append(CROWDED)
-            await _by_address(fetch, walk, replace(wanted, since=second, until=second), known_tags())
+            await _by_address(
+                fetch, walk, replace(wanted, since=crowd, until=pages.until(crowd)), known_tags()
+            )
         elif page.events or crowded:
             stuck = True  # cut off: it may be crowded, and would have to be looked at again
         else:
-            at.second = until
-    if await walk.take(page) and not stuck and _newest_first(page):
-        at.second = walk.second
-    return walk.done(page.reason)
+            at.move(pages.until(max(crowd - 1, wanted.since or 0)), ())
+    if await walk.take(page) and pages.joined and not stuck and _newest_first(page):
+        at.move(walk.second, walk.edge)
+    return walk.done(*pages.reasons, page.reason)
+
+
+class _Pages:
+    """Asks for the pages of a walk, and learns on the way what a relay takes `until` for.
+
+    Attributes:
+        joined: whether the last page leaves out nothing between the one before and its own events.
+        reasons: why the relay's word is not to be taken for the whole.
+    """
+
+    def __init__(self, fetch: Fetch, wanted: Filter, size: int) -> None:
+        self._fetch, self._wanted, self._size = fetch, wanted, size
+        self._beyond: int | None = None  # 1 where `until` leaves its second out, 0 where it does not
+        self.joined = True
+        self.reasons: list[str] = []
+
+    async def first(self, at: Position) -> Page:
+        """The newest events; of a walk that was cut off, what follows."""
+        if at.second is not None and at.edge:
+            return await self.onward(at.second, {at.edge})
+        return await self._ask(self._wanted.until if at.second is None else at.second)
+
+    async def onward(self, second: int, edge: Collection[str]) -> Page:
+        """What follows a page that ended in a second: the rest of that, and what is below.
+
+        Args:
+            second: the oldest of the page before.
+            edge: ids of the events that it had of that second.
+        """
+        tried: dict[int, Page] = {}
+        usual = self._beyond or 0
+        for beyond in (usual, 1 - usual):
+            page = tried[beyond] = await self._ask(second + beyond, ceiling=second)
+            self.joined = any(event.id in edge for event in page.events)
+            if self.joined:
+                self._learn(beyond)
+            if self.joined or not page.complete:
+                return page
+        self.joined = True
+        there = await self._first_of(edge)
+        if there.complete and not there.events:
+            return tried[1]  # the edge is gone, and this page skips nothing whatever `until` means
+        self.reasons.append(there.reason or GAP)
+        return tried[1] if there.complete else _NOTHING
+
+    async def below(self, second: int) -> Page:
+        """What is older than a second."""
+        return await self._ask(self.until(second - 1), ceiling=second - 1)
+
+    def until(self, second: int) -> int:
+        """The `until` that this relay takes for "up to this second and with it", as far as is known."""
+        return second + (self._beyond or 0)
+
+    async def _ask(self, until: int | None, *, ceiling: int | None = None) -> Page:
+        page = await self._fetch([replace(self._wanted, until=until, limit=self._size)])
+        kept = tuple(event for event in page.events if ceiling is None or event.created_at <= ceiling)
+        if self._beyond and len(kept) < len(page.events):
+            self._learn(0)
+        return replace(page, events=kept)
+
+    def _learn(self, beyond: int) -> None:
+        if self._beyond not in (None, beyond):
+            self.reasons.append(
+                GAP
+            )  # it took `until` for something else before: either way may have skipped some
+        self._beyond = beyond
+
+    async def _first_of(self, ids: Collection[str]) -> Page:
+        """The first answer with any of some events, or the last without."""
+        page = _NOTHING
+        for batch in _batches(tuple(ids)):
+            page = await self._fetch(
+                [replace(self._wanted, ids=batch, since=None, until=None, limit=len(batch))]
+            )
+            if page.events or not page.complete:
+                break
+        return page
 
 
 def _newest_first(page: Page) -> bool:
@@ -150,12 +243,17 @@ async def by_address(fetch: Fetch, take: Take, wanted: Filter, tags: Sequence[st
 
 
 async def _by_address(fetch: Fetch, walk: _Walk, wanted: Filter, tags: Sequence[str]) -> None:
-    for start in range(0, len(tags), ADDRESS_BATCH_COUNT):
-        batch = tags[start : start + ADDRESS_BATCH_COUNT]
+    for batch in _batches(tags):
         page = await fetch([replace(wanted, tags={"d": (tag,)}, limit=1) for tag in batch])
         await walk.take(page)
         if not page.complete:
             walk.reasons.append(page.reason)
+
+
+def _batches(items: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Some items at a time: as many as fit a request to any relay."""
+    for start in range(0, len(items), ADDRESS_BATCH_COUNT):
+        yield tuple(items[start : start + ADDRESS_BATCH_COUNT])
 
 
 class _Walk:
@@ -163,26 +261,27 @@ class _Walk:
 
     Attributes:
         second: the oldest second seen, or -1.
+        edge: ids of the events seen of that second.
         totals: what was received so far.
         reasons: why the walk is not complete.
     """
 
     def __init__(self, take: Take, horizon: float = inf) -> None:
         self._take, self._horizon = take, horizon
-        self._edge: set[str] = set()
+        self.edge: set[str] = set()
         self.second = -1
         self.totals = Pulled()
         self.reasons: list[str] = []
 
     async def take(self, page: Page) -> bool:
         """Hand over what is new in a page; whether there was any."""
-        fresh = [event for event in page.events if event.id not in self._edge]
+        fresh = [event for event in page.events if event.id not in self.edge]
         if fresh:
             await self._take(fresh)
             oldest = min(event.created_at for event in page.events)
             if oldest != self.second:
-                self._edge.clear()
-            self._edge |= {event.id for event in page.events if event.created_at == oldest}
+                self.edge.clear()
+            self.edge |= {event.id for event in page.events if event.created_at == oldest}
             self.second = oldest
         newest = newest_of(fresh, self._horizon)
         self.totals += Pulled((), len(fresh), newest, page.invalid, page.over_delivered)

@@ -25,7 +25,7 @@ from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome
 from sense_memory.relay.hints import page_size
 from sense_memory.relay.page import LATE, Page
-from sense_memory.relay.pull import CROWDED, Position, Pulled, pull
+from sense_memory.relay.pull import CROWDED, GAP, Position, Pulled, pull
 from sense_memory.relay.reconcile import Reconciler
 
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.reconcile import Stock
 
 _KINDS = (KIND_DELETION, KIND_APP_DATA, KIND_DIRECT_MESSAGE)  # a walk each
-_NOWHERE = dict.fromkeys(_KINDS, (None, 0))  # where each walk begins
+_NOWHERE = dict.fromkeys(_KINDS, (None, 0, ""))  # where each walk begins
 
 
 class _Filing:
@@ -133,7 +133,7 @@ class Puller:
                 return Pulled((connection.problem or "",))
         total = await self._walk(connection, course, take, insists=sweep)
         self.repeated = total.received if course.since is not None else 0
-        if total.reasons == (CROWDED,):
+        if total.reasons and {CROWDED, GAP}.issuperset(total.reasons):
             return await self._compare(connection, course, take, insists=sweep) or total
         if total.complete and self._clock() - course.begun_at > BACKGROUND_SECONDS:
             # It went on after a while: what came meanwhile lies above the place.
@@ -279,9 +279,9 @@ class Puller:
         self, course: Unfinished, total: Pulled, left: Mapping[int, Position], connection: RelayConnection
     ) -> None:
         """Remember where a pull was cut off, if it came further than before and nothing else was wrong."""
-        walks = {kind: (position.second, position.largest) for kind, position in left.items()}
+        walks = {kind: (position.second, position.largest, position.edge) for kind, position in left.items()}
         moved = walks.keys() != course.walks.keys() or any(
-            second != course.walks[kind][0] for kind, (second, _) in walks.items()
+            second != course.walks[kind][0] for kind, (second, _, _) in walks.items()
         )
         self.came_further = moved and total.reasons == (connection.problem,) and not connection.misbehaving
         rest = replace(course, newest=total.newest, walks=walks) if self.came_further else None

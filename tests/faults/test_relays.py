@@ -16,7 +16,9 @@ from relays.faults import (
     ClosedOnly,
     Drip,
     EarlyEose,
+    ExclusiveUntil,
     Flood,
+    Information,
     Inject,
     NoEose,
     NoNegentropy,
@@ -344,3 +346,16 @@ async def test_r11_duplicate_flood(stage):
         assert good.in_step
         assert [json.loads(body) for body in store._ledger.bodies()] == [event]
         assert time.process_time() - spent < 15  # ten, and the tracing of memory on top
+
+
+async def test_r20_until_is_exclusive(stage):
+    """Three events a second, twenty to a page: a page ends in the middle of a second, and nothing is skipped."""
+    async with stage.liar(ExclusiveUntil(), Information({"limitation": {"max_limit": 20}})) as liar:
+        async with stage.store(liar) as store:
+            for number in range(60):
+                stage.clock.advance(number % 3 == 0)
+                await store.remember(f"key{number}", stage.plaintext)
+            await store.sync()
+        async with stage.store(liar) as store:
+            assert (await stage.sync(store, full=True)).in_step
+            assert len(await store.recall_all()) == 60

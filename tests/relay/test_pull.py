@@ -17,7 +17,7 @@ from sense_memory.limits import ADDRESS_BATCH_COUNT, PAGE_COUNT
 from sense_memory.nostr.event import RawEvent
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.page import Page
-from sense_memory.relay.pull import Pulled, by_address, pull
+from sense_memory.relay.pull import GAP, Position, Pulled, by_address, pull
 
 
 ME = "ab" * 32
@@ -58,13 +58,19 @@ class DumbRelay:
     def most(self):
         return self._cap
 
+    def served(self):
+        return self._events
+
+    def matches(self, wanted, event):
+        return wanted.matches(event)
+
     async def fetch(self, filters):
         self.asked.append(tuple(filters))
         assert len(self.asked) < 1_000, "the walk does not end"
         found = {}
         for wanted in filters:
             assert wanted.until is None or wanted.until >= (wanted.since or 0), "asked for no time at all"
-            matching = [event for event in self._events if wanted.matches(event)]
+            matching = [event for event in self.served() if self.matches(wanted, event)]
             found |= {event.id: event for event in matching[: min(self.most(), wanted.limit)]}
         if len(self.asked) == self._fails_at:
             some = tuple(found.values())[:1]
@@ -81,6 +87,42 @@ class MoodyRelay(DumbRelay):
 
     def most(self):
         return self._moods[len(self.asked) % len(self._moods)]
+
+
+class ExclusiveRelay(DumbRelay):
+    """Leaves out the second that `until` names, as some relays do, where `is_exclusive` says so of a request."""
+
+    def __init__(self, events, cap, *, is_exclusive=lambda _: True, fails_at=None) -> None:
+        super().__init__(events, cap, fails_at=fails_at)
+        self._is_exclusive = is_exclusive
+
+    def matches(self, wanted, event):
+        above = wanted.until is not None and event.created_at >= wanted.until and self._is_exclusive(self)
+        return wanted.matches(event) and not above
+
+
+class BusyRelay(DumbRelay):
+    """Another device replaces the oldest event of each page as soon as it was shown: it is gone from here."""
+
+    def served(self):
+        gone = len(self.asked) - 1
+        return self._events[: self._cap - 1] + self._events[self._cap - 1 + min(gone, 3) :]
+
+
+class LiarRelay(DumbRelay):
+    """Never shows an event twice, unless it is asked for by its id."""
+
+    def __init__(self, events, cap) -> None:
+        super().__init__(events, cap)
+        self._shown = set()
+
+    async def fetch(self, filters):
+        page = await super().fetch(filters)
+        self._shown |= {event.id for event in page.events}
+        return page
+
+    def matches(self, wanted, event):
+        return wanted.matches(event) and (wanted.ids is not None or event.id not in self._shown)
 
 
 class Basket:
@@ -243,6 +285,68 @@ def test_a_relay_that_hides_its_cap_and_shows_one_second_only_can_not_be_seen_th
     assert len(basket.events) == 3
 
 
+# ── Relays whose `until` means something else ───────────────────────────────────────────
+
+
+def test_r20_nothing_is_skipped_where_until_leaves_its_second_out():
+    """Found with a relay from a registry: 1,000 of 1,200 came back, and the pull was called complete."""
+    relay = ExclusiveRelay(events_at(9, 8, *[7] * 3, *[6] * 3, *[5] * 3, 4), cap=4)
+
+    pulled, basket = walk(relay)
+
+    assert pulled.complete
+    assert basket.times() == Counter({9: 1, 8: 1, 7: 3, 6: 3, 5: 3, 4: 1})
+    asked = [asked[0].until for asked in relay.asked]
+    assert asked[:3] == [None, 7, 8]  # two requests find it out, once
+    assert asked[3:] == [7, 6, 5, 4]
+
+
+def test_r20_a_crowded_second_is_named_where_until_leaves_its_second_out():
+    events = events_at(9, *[5] * 10, 3)
+    pulled, basket = walk(ExclusiveRelay(events, cap=4), known=tags_of(events))
+
+    assert pulled.reasons == (CROWDED,)
+    assert basket.times() == Counter({9: 1, 5: 10, 3: 1})
+
+
+@pytest.mark.parametrize("request_number", range(2, 8))
+def test_r20_a_walk_that_is_cut_off_goes_on_without_a_gap(request_number):
+    events, at = events_at(9, *[7] * 3, *[6] * 3, *[5] * 3, 4), Position()
+    basket = Basket()
+    cut = ExclusiveRelay(events, cap=4, fails_at=request_number)
+    first = run(pull(cut.fetch, basket.take, EVERYTHING, position=at))
+    assert not first.complete
+
+    rest = run(pull(ExclusiveRelay(events, cap=4).fetch, basket.take, EVERYTHING, position=at))
+
+    assert rest.complete
+    assert {event.id for event in basket.events} == {event.id for event in events}
+
+
+def test_what_another_device_replaces_meanwhile_does_not_make_a_walk_incomplete():
+    """The event at the edge of a page is gone when the next is asked for: so its id finds nothing either."""
+    relay = BusyRelay(events_at(*range(20, 0, -1)), cap=4)
+
+    pulled, basket = walk(relay)
+
+    assert pulled.complete
+    assert {event.created_at for event in relay.served()} <= basket.times().keys()
+
+
+def test_r20_a_relay_that_does_not_show_again_what_it_has_is_never_complete():
+    pulled, _ = walk(LiarRelay(events_at(*range(20, 0, -1)), cap=4))
+
+    assert GAP in pulled.reasons
+
+
+def test_r20_a_relay_that_changes_its_mind_is_never_complete():
+    relay = ExclusiveRelay(events_at(*range(20, 0, -1)), cap=4, is_exclusive=lambda it: len(it.asked) > 3)
+
+    pulled, _ = walk(relay)
+
+    assert GAP in pulled.reasons
+
+
 # ── Incomplete pages ────────────────────────────────────────────────────────────────────
 
 
@@ -319,6 +423,26 @@ def test_outcomes_add_up_and_name_each_reason_once():
 # ── Any relay ───────────────────────────────────────────────────────────────────────────
 
 seconds = st.lists(st.integers(0, 12), max_size=30)
+
+
+@given(times=seconds, cap=st.integers(1, 12), page_size=st.integers(1, 12), data=st.data())
+def test_r20_a_walk_is_complete_exactly_when_nothing_is_hidden_whatever_until_means(
+    times, cap, page_size, data
+):
+    """A relay that takes it now for this and now for that is at least walked to an end, each event once."""
+    moods = data.draw(st.sampled_from([(True,), (False,)]) | st.lists(st.booleans(), min_size=1, max_size=4))
+    events, page = events_at(*times), min(cap, page_size)
+    per_second = Counter(event.created_at for event in events)
+    assume(not (cap < page_size and len(per_second) == 1 and len(events) > cap))  # the pinned gap
+    relay = ExclusiveRelay(events, cap, is_exclusive=lambda it: moods[len(it.asked) % len(moods)])
+
+    pulled, basket = walk(relay, page_size=page_size)
+
+    if len(set(moods)) == 1:
+        if pulled.complete:
+            assert len(basket.events) == len(events)
+        if all(count < page for count in per_second.values()):
+            assert pulled.complete
 
 
 @given(
