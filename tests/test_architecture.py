@@ -16,7 +16,7 @@ import sense_memory.palace
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "sense_memory"
-MAX_LINES = 350
+MAX_LINES = 600
 
 # Top to bottom. A module imports from its own tier and from those below, never from above.
 TIERS = (

@@ -39,6 +39,7 @@ class Verdict:
     reason: str = ""
 
 
+RESTRICTED: Final = Verdict(Outcome.REFUSED, "restricted")  # not for this client, or not before NIP-42
 NO_ANSWER: Final = Verdict(Outcome.RETRY, "no answer")  # nothing came back in time
 _ACCEPTED: Final = Verdict(Outcome.ACCEPTED)
 _SUPERSEDED: Final = Verdict(Outcome.SUPERSEDED, "says it has a newer version")
@@ -49,7 +50,7 @@ _BY_PREFIX: Final = {
     "auth-required": Verdict(Outcome.NEEDS_AUTH, "auth-required"),
     "pow": Verdict(Outcome.REFUSED, "proof of work asked"),
     "blocked": Verdict(Outcome.REFUSED, "blocked"),
-    "restricted": Verdict(Outcome.REFUSED, "restricted"),
+    "restricted": RESTRICTED,
     "mute": Verdict(Outcome.REFUSED, "muted"),
     "unsupported": Verdict(Outcome.REFUSED, "unsupported"),
     "replaced": _SUPERSEDED,

@@ -69,11 +69,26 @@ class Authentication:
         self._event_id: str | None = None
         self._signatures = 0
         self._failure = _REFUSED  # what became of the challenge that was signed last
+        self._accepted_at = float("-inf")
 
     @property
     def settled(self) -> bool:
         """Whether the relay accepted us and has asked for nothing newer since."""
         return self.phase is Phase.ACCEPTED and self._used == self._challenge
+
+    def may_help(self, asked_at: float) -> bool:
+        """Whether what was refused may be granted to an authenticated client, as far as we were not one.
+
+        Some relays say `restricted` to clients that have not authenticated, where NIP-42 has `auth-required`.
+
+        Args:
+            asked_at: when the relay was asked for it, seconds.
+        """
+        if self.settled:
+            return asked_at <= self._accepted_at
+        is_unused = self._challenge is not None and self._challenge != self._used
+        can_sign = self._able and self._signatures < limits.MAX_SIGNATURES_COUNT
+        return self.phase in {Phase.SIGNING, Phase.SENT} or (is_unused and can_sign)
 
     def challenged(self, challenge: str, now: float) -> str | None:
         """Remember the newest challenge; returns it if it has to be signed at once."""
@@ -116,6 +131,7 @@ class Authentication:
         """
         self.phase, self.due = (Phase.ACCEPTED if accepted else Phase.REFUSED), None
         self._failure = _REFUSED
+        self._accepted_at = now if accepted else self._accepted_at
         return None if accepted else self.demand(now)
 
     def overdue(self, now: float) -> Verdict | None:

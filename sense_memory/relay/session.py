@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from sense_memory import limits
 from sense_memory.errors import MalformedFrame
 from sense_memory.nostr import wire
-from sense_memory.nostr.verdict import NO_ANSWER, Outcome, Verdict, classify, classify_closed, printable
+from sense_memory.nostr.verdict import (
+    NO_ANSWER,
+    RESTRICTED,
+    Outcome,
+    Verdict,
+    classify,
+    classify_closed,
+    printable,
+)
 from sense_memory.relay.actions import Action, CompareDone, Hangup, Judged, PageDone, Send, SignAuth
 from sense_memory.relay.auth import Authentication, Phase
 from sense_memory.relay.comparison import Comparison, OpenComparison
@@ -255,10 +263,10 @@ class Session:
         if inquiry is None:
             return self._late_end(subscription)
         verdict = classify_closed(text)
+        if not inquiry.resent and self._needs_auth(verdict, inquiry.opened_at):
+            inquiry.waiting = True
+            return self._authenticate(now)
         if verdict.outcome is Outcome.NEEDS_AUTH:
-            if not inquiry.resent:
-                inquiry.waiting = True
-                return self._authenticate(now)
             verdict = _AUTH_AGAIN
         if verdict.outcome not in _ENDED:
             verdict = Verdict(Outcome.RETRY, "closed by the relay")
@@ -273,12 +281,10 @@ class Session:
             return self._noisy()
         self._noise = 0
         verdict = classify(accepted, text)
-        if verdict.outcome is Outcome.NEEDS_AUTH:
-            if not flight.resent:
-                self._flights.hold(event_id, flight)
-                return self._authenticate(now)
-            verdict = _AUTH_AGAIN
-        return [Judged(event_id, verdict)]
+        if not flight.resent and self._needs_auth(verdict, flight.sent_at):
+            self._flights.hold(event_id, flight)
+            return self._authenticate(now)
+        return [Judged(event_id, _AUTH_AGAIN if verdict.outcome is Outcome.NEEDS_AUTH else verdict)]
 
     def _notice(self, text: str, now: float) -> list[Action]:
         self.counts.notices += 1
@@ -310,6 +316,12 @@ class Session:
         return self._noisy()
 
     # ── Authentication ──────────────────────────────────────────────────────────────────
+
+    def _needs_auth(self, verdict: Verdict, asked_at: float) -> bool:
+        """Whether a verdict may be another for an authenticated client."""
+        if verdict.outcome is Outcome.NEEDS_AUTH:
+            return True
+        return verdict == RESTRICTED and self._auth.may_help(asked_at)
 
     def _authenticate(self, now: float) -> list[Action]:
         """Something was put aside until we are authenticated."""

@@ -672,6 +672,49 @@ def test_r10_a_subscription_is_asked_again_after_auth(talk, make_event):
     assert (page.complete, page.events) == (True, (event,))
 
 
+def test_r21_restricted_while_a_challenge_is_unused_is_asked_again_after_auth_and_then_believed(
+    talk, make_event
+):
+    """NIP-42 has `auth-required` for this; a relay from a registry says `restricted`."""
+    event, sub = make_event(), talk.ask()
+    talk.publish(event)
+    talk.hear("AUTH", "one")
+    assert talk.hear("CLOSED", sub, "restricted: who are you") == [SignAuth("one")]
+    assert talk.hear("OK", event.id, False, "restricted: who are you") == []
+    auth, _ = talk.signed("one")
+    again = sent(talk.hear("OK", auth.id, True, ""))
+    assert [frame[0] for frame in again] == ["REQ", "EVENT"]
+
+    page = the_page(talk.hear("CLOSED", sub, "restricted: not you"))
+    assert (page.reason, page.outcome) == ("restricted", Outcome.REFUSED)
+    verdicts = judged(talk.hear("OK", event.id, False, "restricted: not you"))
+    assert verdicts == {event.id: Verdict(Outcome.REFUSED, "restricted")}
+
+
+def test_r21_restricted_is_believed_at_once_where_authenticating_can_not_help(talk, start, make_event):
+    """No challenge, nobody to sign, or authenticated before it was asked; `blocked` is no question of who we are."""
+    event = make_event()
+    nobody = start(can_sign=False)
+    nobody.hear("AUTH", "one")
+    challenged = start()
+    challenged.hear("AUTH", "one")
+    for talking, words in ((talk, "restricted: x"), (nobody, "restricted: x"), (challenged, "blocked: x")):
+        talking.publish(event)
+        assert judged(talking.hear("OK", event.id, False, words))[event.id].outcome is Outcome.REFUSED
+
+    first, second, third = make_event(1), make_event(2), make_event(3)
+    challenged.publish(first)
+    challenged.publish(second)
+    challenged.hear("OK", first.id, False, "auth-required: x")
+    auth, _ = challenged.signed("one")
+    challenged.hear("OK", auth.id, True, "")
+    pipelined = challenged.hear("OK", second.id, False, "restricted: x")  # said before it knew us
+    assert [frame[0] for frame in sent(pipelined)] == ["EVENT"]
+    challenged.now += 1
+    challenged.publish(third)
+    assert judged(challenged.hear("OK", third.id, False, "restricted: x")).keys() == {third.id}
+
+
 def test_a_subscription_that_waits_for_auth_takes_no_events(talk, make_event):
     sub = talk.ask()
     talk.hear("AUTH", "one")
