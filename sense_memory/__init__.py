@@ -6,11 +6,11 @@ the owner's choice. `MemoryStore` is the object to hold; everything public is ex
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-
+TYPE_CHECKING = False  # typing's own takes longer to import than all of this module
 if TYPE_CHECKING:
+    from typing import Any
+
     from sense_memory.blocking import SyncMemoryStore
     from sense_memory.embedding import EmbedReport, Gaps
     from sense_memory.errors import (
@@ -198,6 +198,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'sense_memory' has no attribute {name!r}")
+    from importlib import import_module
+
     value = getattr(import_module(f"sense_memory.{_HOMES.get(name, 'errors')}"), name)
     globals()[name] = value
     return value

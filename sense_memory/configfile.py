@@ -55,8 +55,10 @@ def save_list(home: Path, key: str, values: Sequence[str]) -> None:
             file.flush()
             os.fsync(descriptor)
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)
         raise
     sync_folder(path.parent)
 

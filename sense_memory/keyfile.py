@@ -115,8 +115,10 @@ def _write_new(path: Path, text: str, *, instead: str) -> None:
             file.flush()
             os.fsync(descriptor)
         sync_folder(path.parent)
-    except BaseException:
+    except BaseException as error:
         path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)
         raise
 
 

@@ -85,11 +85,12 @@ class Forks:
             start_new_session=True,
         )
 
-    def __call__(self, *arguments, stdin=b"", folder=None) -> Done:
-        """Run what would follow `python`, in the environment of now."""
+    def __call__(self, *arguments, stdin=b"", folder=None, streams=()) -> Done:
+        """Run what would follow `python`, in the environment of now; `streams` are others, by number."""
         for path, content in zip(self._streams, (stdin, b"", b""), strict=True):
             path.write_bytes(content)
-        self._order(arguments, self._streams, folder)
+        others = dict(streams)
+        self._order(arguments, [others.get(at, path) for at, path in enumerate(self._streams)], folder)
         code = self._answer()
         return Done(code, *(path.read_bytes() for path in self._streams[1:]))
 

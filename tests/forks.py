@@ -1,7 +1,7 @@
 """Plays programs as forks of itself, so that imports, and the making of all commands, are paid for once.
 
 An order is a JSON line on stdin: what would follow `python`, the environment, the folder, and the files that
-are to be stdin, stdout and stderr. The answer is a line with the exit code. What is played is a process of its
+are to be stdin, stdout and stderr, or `CLOSED`, or `UNREAD`, a pipe that nobody reads. The answer is a line with the exit code. What is played is a process of its
 own with all that belongs to one, but for the start of an interpreter: what that does is tested elsewhere.
 """
 
@@ -38,12 +38,28 @@ typer.main.get_command = functools.cache(typer.main.get_command)
 typer.main.get_command(app)
 
 
+CLOSED, UNREAD = "closed", "unread"
+
+
+def opened(path) -> int:
+    """A file that is to be a stream."""
+    if path != UNREAD:
+        return os.open(path, os.O_RDWR | os.O_NOCTTY)
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
 def dress(order) -> None:
     """Streams, environment and folder as ordered, and what an interpreter makes of them when it starts."""
     for number, path in enumerate(order["streams"]):
-        opened = os.open(path, os.O_RDWR | os.O_NOCTTY)
-        os.dup2(opened, number)
-        os.close(opened)
+        if path == CLOSED:
+            os.close(number)
+            continue
+        file = opened(path)
+        if file != number:
+            os.dup2(file, number)
+            os.close(file)
     os.environ.clear()
     os.environ.update(order["environment"])
     os.chdir(order["folder"])
@@ -52,6 +68,8 @@ def dress(order) -> None:
     encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
     sys.stdin, sys.stdout, sys.stderr = (
         open(number, mode, buffer, encoding, errors, "\n", closefd=False)  # noqa: SIM115
+        if order["streams"][number] != CLOSED
+        else None
         for number, mode, buffer, errors in (
             (0, "r", -1, "strict"),
             (1, "w", 1 if os.isatty(1) else -1, "strict"),

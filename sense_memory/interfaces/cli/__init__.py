@@ -1,54 +1,98 @@
 """The command line, `sense-memory`. It parses, calls a store, and prints; it decides nothing about memories.
 
 One module per group of commands; each registers its own. Every command understands `--json`, before it
-or after it.
+or after it. This module is all that is imported before `main` runs, so that Ctrl-C is looked after from there on.
 """
 
 from __future__ import annotations
 
-import gc
-import io
+import signal
 import sys
 
-from sense_memory.interfaces.cli import (
-    backup,
-    completion,
-    doctor,
-    drafts,
-    embedding,
-    journal,
-    keys,
-    live,
-    memories,
-    palace,
-    past,
-    portable,
-    relays,
-    searching,
-    syncing,
-)
-from sense_memory.interfaces.cli.program import app
 
+TYPE_CHECKING = False  # typing's own takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
-__all__ = [
-    "app", "backup", "completion", "doctor", "drafts", "embedding", "journal", "keys", "live", "main", "memories",
-    "palace", "past", "portable", "relays", "searching", "syncing",
-]  # fmt: skip
+    from sense_memory.interfaces.cli.program import app
+
+__all__ = ["app", "main"]
 
 _OBJECTS = 200_000  # new ones before garbage is looked for: a command that opens a whole palace makes as many
 
 
+def __getattr__(name: str) -> Any:
+    """The program with all its commands, which takes a while to import."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sense_memory.interfaces.cli.commands import app
+
+    return app
+
+
 def main() -> None:
-    """Run the program: parse `sys.argv`, act, exit. A shell that wants words for Tab gets those instead."""
+    """Run the program: parse `sys.argv`, act, exit. A shell that wants words for Tab gets those instead.
+
+    Ctrl-C ends the process at once and without a word where nothing can be lost by it: before a command begins, and
+    once it has ended. In between it is for the command to say what is done.
+    """
+    is_interruptible = (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )  # not so behind a `nohup … &`
+    if is_interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from sense_memory.interfaces.cli import streams
+
+    streams.prepare()
+    code = 0
+    try:
+        code = _run(is_interruptible=is_interruptible)
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+    except streams.OutputFailed as failed:
+        code = _without_output(failed)
+    finally:
+        if is_interruptible:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+    failed_late = streams.end()
+    if failed_late is not None:
+        code = code or _without_output(failed_late)
+    if code:
+        sys.exit(code)
+
+
+def _run(*, is_interruptible: bool) -> Any:
+    """Run the command; returns its exit code."""
+    import gc
+
+    import typer
+
+    from sense_memory.interfaces.cli.commands import app, completion
+
     line = completion.asked()
     if line is not None:
         sys.stdout.write(completion.answer(line))
-        return
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
-            stream.reconfigure(errors="backslashreplace")  # else a single "…" would end the program
+        return 0
+    command = typer.main.get_command(app)
     gc.set_threshold(_OBJECTS)
     try:
-        app(prog_name="sense-memory")
+        if is_interruptible:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        command(prog_name="sense-memory")
+    except SystemExit as ended:
+        return ended.code
     finally:
         gc.freeze()  # all of it goes with the process: going through it once more takes a tenth of a second
+    return 0
+
+
+def _without_output(failed: Any) -> int:
+    """End a command whose output could not be printed; returns its exit code: none of an error for `| head`."""
+    from sense_memory.interfaces.cli import streams
+    from sense_memory.interfaces.cli.invocation import say
+
+    streams.drop()
+    if not failed.problem:
+        return 0
+    say("error", f"stdout could not be written: {failed.problem}")
+    return 1

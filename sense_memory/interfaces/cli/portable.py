@@ -150,7 +150,7 @@ def import_events(
 
 
 def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
-    """How many lines each file has, for the progress bar; of stdin and pipes nobody knows. Says which can not be read.
+    """How many lines each file has, for the progress bar; of stdin, pipes and devices nobody knows. Says which can not be read.
 
     Raises:
         OSError: the only one can not be read.
@@ -158,7 +158,9 @@ def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
     counted: dict[Path, int | None] = {}
     for file in files:
         try:
-            counted[file] = None if str(file) == "-" or file.is_fifo() else _count_lines(file)
+            counted[file] = (
+                None if str(file) == "-" or file.is_fifo() or file.is_char_device() else _count_lines(file)
+            )
         except OSError as error:
             if len(files) == 1:
                 raise

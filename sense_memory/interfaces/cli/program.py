@@ -141,14 +141,9 @@ class Commands(Group):
         except _UsageError as error:
             _end_of_usage(error, for_programs=_wants_json(ctx))
         except OSError as error:
-            if error.filename is None:  # a closed pipe, for one: typer knows what to do
-                raise
-            _end(
-                ExitCode.ERROR,
-                "OSError",
-                f"{error.filename}: {error.strerror}",
-                for_programs=_wants_json(ctx),
-            )
+            where = f"{error.filename}: " if error.filename is not None else ""
+            problem = f"{where}{error.strerror or error}"
+            _end(ExitCode.ERROR, "OSError", problem, for_programs=_wants_json(ctx))
 
 
 def _as_shared(option: Any) -> Any:

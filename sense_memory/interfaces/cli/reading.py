@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from sense_memory.errors import InvalidInput
+from sense_memory.limits import MAX_PLAINTEXT_BYTES
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
     from sense_memory.store import MemoryStore
+
+MAX_MANY_BYTES: Final = (
+    100_000_000  # of a file of memories: it is checked as a whole before anything is written
+)
+_MANY: Final = ("one `remember --many`", "Split it into several files.")
 
 
 def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) -> str:
@@ -32,13 +39,13 @@ def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) ->
         is_lines: whether the line break at the end of stdin only ends its last line, and is no part of the text.
 
     Raises:
-        InvalidInput: stdin is empty or not UTF-8.
+        InvalidInput: stdin is empty, not UTF-8, or longer than any memory.
     """
     if argument is not None and argument != "-":
         return argument
     if sys.stdin.isatty():
         typer.echo(f"Type the {what}; end with Ctrl-D on a line of its own.", err=True)
-    text = _decoded(typer.get_binary_stream("stdin").read(), "stdin")
+    text = _decoded(_read_stdin(MAX_PLAINTEXT_BYTES, f"one {what}", "Split it into several."), "stdin")
     if is_lines and text.endswith("\n"):
         text = text.removesuffix("\n").removesuffix("\r")
     if not text:  # far more often an accident than a wish, and it would replace what is there
@@ -65,13 +72,14 @@ def pairs(source: Path) -> list[tuple[str, str]]:
     and one object `{KEY: VALUE, …}`.
 
     Raises:
-        InvalidInput: something else; says where.
+        InvalidInput: something else, or more than 100 MB; says where.
         InvalidAddress: a key breaks the naming rules; says which line or entry.
     """
     if str(source) == "-":
-        text = _decoded(typer.get_binary_stream("stdin").read(), "stdin")
+        text = _decoded(_read_stdin(MAX_MANY_BYTES, *_MANY), "stdin")
     else:
-        text = _decoded(source.read_bytes(), str(source))
+        with source.open("rb") as file:
+            text = _decoded(_read(file, MAX_MANY_BYTES, str(source), *_MANY), str(source))
     return [_checked(place, key, value) for place, key, value in _entries(text)]
 
 
@@ -111,6 +119,23 @@ async def news(store: MemoryStore, given: Sequence[tuple[str, str]]) -> News:
             found.pairs.append((key, value))
         found.places.append(places[key])
     return found
+
+
+def _read_stdin(limit: int, what: str, remedy: str) -> bytes:
+    try:
+        return _read(typer.get_binary_stream("stdin"), limit, "stdin", what, remedy)
+    except OSError as error:
+        raise InvalidInput(f"stdin could not be read ({error.strerror}); nothing was written") from None
+
+
+def _read(file: BinaryIO, limit: int, where: str, what: str, remedy: str) -> bytes:
+    """All of a file, of which no more is read than may be there."""
+    raw = file.read(limit + 1)
+    if len(raw) > limit:
+        raise InvalidInput(
+            f"{where} holds more than the {limit:,} bytes of {what}; nothing was written. {remedy}"
+        )
+    return raw
 
 
 def _decoded(raw: bytes, where: str) -> str:

@@ -12,6 +12,7 @@ import typer
 from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, Stop, of, say
 from sense_memory.interfaces.cli.memories import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
+from sense_memory.interfaces.cli.streams import OutputFailed
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, quantity
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, WaitOption, send, sentence
 
@@ -75,7 +76,7 @@ def prune(
         plan = await store.persona_prune(dry_run=True, without=without or ())
         warn_if_incomplete(store.status())
         if not invocation.as_json:
-            _print(plan.report)
+            _show(plan.report, dry_run=dry_run)
         deletions = sum(line.action.value == _DELETE for line in plan.report.lines)
         if dry_run or not plan.report.lines:
             return plan.report, None, None
@@ -107,6 +108,19 @@ def steps(report: PruneReport) -> list[tuple[str, list[PruneLine]]]:
         words = _WORDS.get(line.action.value, f"{line.before.value} → {line.after.value}")
         found.setdefault((line.action.value == _DELETE, words), []).append(line)
     return [(words, lines) for (_, words), lines in sorted(found.items(), key=lambda item: item[0])]
+
+
+def _show(report: PruneReport, *, dry_run: bool) -> None:
+    """Show a plan. What nobody has seen is not carried out, and that is an error, although `| head` is none."""
+    try:
+        _print(report)
+    except OutputFailed as error:
+        if dry_run:
+            raise
+        problem = error.problem or "its reader has left"
+        raise Stop(
+            ExitCode.ERROR, "Declined", f"the plan could not be printed ({problem}); nothing was pruned"
+        ) from None
 
 
 def _print(report: PruneReport) -> None:
