@@ -123,6 +123,10 @@ SWEEP_SECONDS = 86_400  # a pull without cursor, to find what another device sen
 BACKGROUND_SECONDS = 30.0  # between two background passes when nothing was written
 VAIN_EVENT_SECONDS = 0.03  # more, for each event that a pass fetched in vain: 300 times what it costs
 VAIN_MAX_SECONDS = 600.0  # but no more than so much
+FIRST_SILENCE_SECONDS = (
+    5.0  # of a relay that is asked for the first time, for a read that finds nothing to go on
+)
+FIRST_ANSWER_SECONDS = 20.0  # and in all, however much it has to say
 COMPARED_COUNT = 100  # events in the overlap from which comparing them costs less than fetching them again
 INCOMPLETE_SECONDS = 60.0  # and after one in which a relay did not show everything
 POLL_SECONDS = 2.0  # to notice what another process wrote to the shared ledger

@@ -68,6 +68,11 @@ class Status:
         return not self.relays or any(relay.last_complete is not None for relay in self.relays)
 
     @property
+    def never_complete(self) -> tuple[str, ...]:
+        """The relays that never showed everything: what is not here may be there."""
+        return tuple(relay.url for relay in self.relays if relay.last_complete is None)
+
+    @property
     def copies_elsewhere(self) -> int:
         """How many relays on other machines hold everything."""
         return sum(relay.holds_all and not relay.is_local for relay in self.relays)

@@ -1282,11 +1282,12 @@ class MemoryStore:
         return await self._relay_pool().sync(plan) if self._urls else SyncReport()
 
     async def _ask_relays(self, what: str) -> bool:
-        """Before saying "nothing": make sure a relay was asked completely once. False without relays."""
+        """Before saying "nothing": make sure that a relay was asked completely once, and let the others finish.
+
+        False where no relay has to be waited for.
+        """
         outbox = self._opened().outbox
-        if not self._urls:
-            return False
-        if any(outbox.state(url).completed_at is not None for url in self._urls):
+        if all(outbox.state(url).completed_at is not None for url in self._urls):
             return False
         pool = self._relay_pool()
         await pool.asked()

@@ -54,6 +54,7 @@ class RelayConnection:
 
     Attributes:
         information: what the relay says about itself (NIP-11), as far as whoever dialled found out: hints.
+        heard_at: when the relay last sent anything, in seconds of `clock`.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class RelayConnection:
         self._session = Session(public_key, can_sign=sign is not None, timeouts=self._timeouts)
         self._socket: RelaySocket | None = None
         self._problem: str | None = "not connected"
+        self.heard_at = float("-inf")
         self._replies: asyncio.Queue[str] = asyncio.Queue()  # what the session itself wants sent
         self._answers: dict[str, asyncio.Future[Any]] = {}  # a Page, a Comparison or a Counted each
         self._batches: dict[str, Batch] = {}  # by the id of an event in flight
@@ -272,7 +274,8 @@ class RelayConnection:
         try:
             while self._problem is None:
                 data = await socket.take()
-                self._act(self._session.received(data, self._clock()))
+                self.heard_at = self._clock()
+                self._act(self._session.received(data, self.heard_at))
         except Lost as lost:
             self._broken = lost.misbehaving
             self._end(lost.problem)

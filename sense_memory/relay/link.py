@@ -127,6 +127,16 @@ class Link:
         return replace(plan, pull=False) if achieved and self._is_behind(plan) else None
 
     @property
+    def has_answered(self) -> bool:
+        """Whether this relay ever showed everything it has."""
+        return self._ledger.outbox.state(self.url).completed_at is not None
+
+    @property
+    def heard_at(self) -> float:
+        """When it last sent anything, in seconds of the loop; never where it is not connected."""
+        return self._connection.heard_at if self._connection is not None else float("-inf")
+
+    @property
     def information(self) -> RelayInformation | None:
         """What the relay said about itself, once it was reached."""
         return self._dialler.information

@@ -6,10 +6,12 @@ Each relay has its own pace: one that is dead or slow never holds up the others.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, Final
 
-from sense_memory.limits import DEBOUNCE_SECONDS
+from sense_memory.limits import DEBOUNCE_SECONDS, FIRST_ANSWER_SECONDS, FIRST_SILENCE_SECONDS
 from sense_memory.relay.hints import broken_limit
 from sense_memory.relay.link import Link
 from sense_memory.relay.reconcile import Stock
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from sense_memory.relay.conduct import Timeouts
     from sense_memory.relay.report import RelayReport
     from sense_memory.relay.sync import Intake
+
+_LOOK_SECONDS: Final = 0.25  # between looks at how far relays are
 
 
 class Pool:
@@ -60,6 +64,7 @@ class Pool:
         ]
         self._wake = asyncio.Event()
         self._asked = asyncio.Event()
+        self._began = -inf
         self._background: asyncio.Task[None] | None = None
         self._retired: list[asyncio.Task[None]] = []
         self._is_for_listeners = False  # whether the background ends with them
@@ -97,6 +102,7 @@ class Pool:
 
     def start(self) -> None:
         """Begin the background rounds; the first starts at once."""
+        self._began = asyncio.get_running_loop().time()
         self._background = asyncio.create_task(self._run(), name="sense-memory relays")
 
     def listen(self, told: Callable[[str, str], None]) -> None:
@@ -126,10 +132,30 @@ class Pool:
         self._wake.set()
 
     async def asked(self) -> None:
-        """Wait until every relay was asked once, successfully or not."""
-        if self._background is None and not self._asked.is_set():
-            await self.sync(Plan())
-        await self._asked.wait()
+        """Before "not here" is said: let relays answer that are being asked for the first time.
+
+        Waits until one has shown everything, or all were tried. In the background each of the others has until
+        then a few seconds in which to say something, and some more while it does.
+        """
+        if self._background is None:
+            if not self._asked.is_set() and not self._has_answer():
+                await self.sync(Plan())
+            return
+        while not self._asked.is_set() and (self._patience() > 0 or not self._has_answer()):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._asked.wait()
+
+    def _has_answer(self) -> bool:
+        return any(link.has_answered for link in self._links)
+
+    def _patience(self) -> float:
+        """Seconds for which a read waits at most for relays that never showed everything and are being asked."""
+        new = [link for link in self._links if not link.first_round.is_set() and not link.has_answered]
+        heard_at = max((link.heard_at for link in new), default=-inf)
+        silent = max(self._began, heard_at) + FIRST_SILENCE_SECONDS
+        end = min(silent, self._began + FIRST_ANSWER_SECONDS)
+        return end - asyncio.get_running_loop().time() if new else 0.0
 
     async def close(self) -> None:
         """End the background and the connections. What is queued stays queued in the ledger."""

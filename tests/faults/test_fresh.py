@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from relays.faults import FaultyRelay, NoNegentropy, Record, Stall
+from relays.faults import Fault, FaultyRelay, NoNegentropy, Pause, Record, Stall
 from sense_memory import NotSynced
 
 
@@ -177,3 +179,52 @@ async def test_f04_relay_comes_back_empty(stage, compares):
             assert line.sent == {}
         assert {event["id"] for event in await stage.stored(wiped.url)} == before
         assert entry in before
+
+
+class Slow(Fault):
+    """Each message of the relay takes a second."""
+
+    def from_relay(self, frame, talk):
+        yield Pause(1.0)
+        yield frame
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("after", [0.0, 1.0])
+async def test_f05_a_fast_empty_relay_does_not_speak_for_a_slow_one(stage, after):
+    event = await stage.event("k", "there", at=-60)
+    async with stage.relay() as empty, stage.liar(Slow()) as slow:
+        await stage.put(slow.upstream, event)
+        async with stage.store(empty, slow, background=True) as store:
+            await stage.passes(after)
+            assert (await store.recall("k")).event_id == event["id"]
+            assert store.status().never_complete == ()
+
+
+@pytest.mark.virtual_time
+async def test_f05_a_read_waits_a_few_seconds_for_a_silent_relay_and_the_status_names_it(stage):
+    time = asyncio.get_running_loop().time
+    async with (
+        stage.relay() as empty,
+        stage.liar(Stall(after=0)) as silent,
+        stage.store(empty, silent, background=True) as store,
+    ):
+        assert await store.recall("k") is None
+        assert 4 < time() < 6
+        assert store.status().never_complete == (silent.url,)
+        begun = time()
+        assert await store.recall("l") is None  # that was enough waiting
+        assert time() == begun
+
+
+@pytest.mark.virtual_time
+async def test_f05_a_relay_that_talks_for_ever_is_not_waited_for_as_long(stage):
+    """One event a second without an end: a read goes on after twenty, from the relay that is empty."""
+    async with stage.relay() as empty, stage.liar(Slow()) as talks:
+        await stage.put(
+            talks.upstream, *[await stage.event(f"k{number}", at=-number) for number in range(60)]
+        )
+        async with stage.store(empty, talks, background=True) as store:
+            assert await store.recall("elsewhere") is None
+            assert 19 < asyncio.get_running_loop().time() < 22
+            assert store.status().never_complete == (talks.url,)

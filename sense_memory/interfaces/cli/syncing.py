@@ -271,6 +271,8 @@ def _relay_table(status: Status, now: float) -> Table:
 def _note(relay: RelayStatus) -> str:
     """What else is to be said about a relay."""
     notes = [relay.problem] if relay.problem else []
+    if relay.last_complete is None:
+        notes.append("never showed everything, so what is not here may be there")
     notes += [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
     return "; ".join([*notes, *relay.remarks])
 
