@@ -9,16 +9,18 @@ from sense_memory.relay.actions import Send
 
 
 if TYPE_CHECKING:
+    from sense_memory.nostr.verdict import Verdict
     from sense_memory.relay.conduct import Timeouts
 
 
 @dataclass(slots=True)
 class Flight:
-    """An event on its way: its frame, when it was sent, and whether for the second time."""
+    """An event on its way: its frame, when it was sent, whether for the second time, and why it was held back."""
 
     text: str
     sent_at: float
     resent: bool = False
+    refusal: Verdict | None = None
 
 
 class Flights:
@@ -49,8 +51,9 @@ class Flights:
             self._answered_at = now
         return flight
 
-    def hold(self, event_id: str, flight: Flight) -> None:
+    def hold(self, event_id: str, flight: Flight, refusal: Verdict) -> None:
         """Keep a flight that landed until one has authenticated."""
+        flight.refusal = refusal
         self._held[event_id] = flight
 
     def resend(self, now: float) -> list[Send]:
@@ -60,10 +63,10 @@ class Flights:
             self._sent[event_id] = Flight(flight.text, now, resent=True)
         return [Send(flight.text) for flight in held.values()]
 
-    def give_up_held(self) -> list[str]:
-        """Forget what was held back; returns the ids."""
+    def give_up_held(self) -> dict[str, Verdict | None]:
+        """Forget what was held back; returns the ids, and why each was."""
         held, self._held = self._held, {}
-        return list(held)
+        return {event_id: flight.refusal for event_id, flight in held.items()}
 
     def give_up(self) -> list[str]:
         """Forget everything; returns the ids."""

@@ -39,7 +39,8 @@ class Inquiry(ABC):
         opened_at: when it was asked, seconds.
         heard_at: when the relay last sent something good for it, or when it was asked.
         noticed_at: when a NOTICE came while nothing had arrived yet.
-        waiting: whether it was refused with `auth-required` and waits for NIP-42.
+        waiting: whether it was refused until we have authenticated (NIP-42), and waits for that.
+        refusal: the relay's verdict then.
         resent: whether it was asked again after authenticating.
     """
 
@@ -47,6 +48,7 @@ class Inquiry(ABC):
     heard_at: float = field(init=False)
     noticed_at: float | None = None
     waiting: bool = False
+    refusal: Verdict | None = None
     resent: bool = False
 
     @property
@@ -86,6 +88,13 @@ class Inquiry(ABC):
             if self.noticed_at is not None:
                 ends.append((self.noticed_at + patience.notice_settle, "answered with a notice only"))
         return ends
+
+
+def unauthenticated(refusal: Verdict | None, verdict: Verdict) -> Verdict:
+    """What becomes of something that was refused until we have authenticated, where that came to another verdict."""
+    if refusal is not None and refusal.outcome is verdict.outcome is Outcome.REFUSED:
+        return refusal
+    return verdict
 
 
 class Inquiries:
@@ -153,8 +162,8 @@ class Inquiries:
 
     def give_up_waiting(self, verdict: Verdict) -> list[Action]:
         """We will not be authenticated: end what waited for it."""
-        waiting = [subscription for subscription, inquiry in self._open.items() if inquiry.waiting]
-        return [self.end(subscription, verdict) for subscription in waiting]
+        waiting = {one: inquiry.refusal for one, inquiry in self._open.items() if inquiry.waiting}
+        return [self.end(one, unauthenticated(refusal, verdict)) for one, refusal in waiting.items()]
 
     def give_up(self, verdict: Verdict) -> list[Action]:
         """End everything."""

@@ -28,7 +28,7 @@ from sense_memory.relay.comparison import Comparison, OpenComparison
 from sense_memory.relay.conduct import Counts, Timeouts
 from sense_memory.relay.counting import OpenCount
 from sense_memory.relay.flights import Flights
-from sense_memory.relay.inquiry import Inquiries, random_id
+from sense_memory.relay.inquiry import Inquiries, random_id, unauthenticated
 from sense_memory.relay.page import Fate, OpenPage, Page
 
 
@@ -264,7 +264,7 @@ class Session:
             return self._late_end(subscription)
         verdict = classify_closed(text)
         if not inquiry.resent and self._needs_auth(verdict, inquiry.opened_at):
-            inquiry.waiting = True
+            inquiry.waiting, inquiry.refusal = True, verdict
             return self._authenticate(now)
         if verdict.outcome is Outcome.NEEDS_AUTH:
             verdict = _AUTH_AGAIN
@@ -282,7 +282,7 @@ class Session:
         self._noise = 0
         verdict = classify(accepted, text)
         if not flight.resent and self._needs_auth(verdict, flight.sent_at):
-            self._flights.hold(event_id, flight)
+            self._flights.hold(event_id, flight, verdict)
             return self._authenticate(now)
         return [Judged(event_id, _AUTH_AGAIN if verdict.outcome is Outcome.NEEDS_AUTH else verdict)]
 
@@ -345,7 +345,8 @@ class Session:
 
     def _fail_waiting(self, verdict: Verdict) -> list[Action]:
         actions = self._inquiries.give_up_waiting(verdict)
-        return actions + [Judged(event_id, verdict) for event_id in self._flights.give_up_held()]
+        held = self._flights.give_up_held()
+        return actions + [Judged(one, unauthenticated(refusal, verdict)) for one, refusal in held.items()]
 
     # ── Floods ──────────────────────────────────────────────────────────────────────────
 

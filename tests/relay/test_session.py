@@ -691,6 +691,18 @@ def test_r21_restricted_while_a_challenge_is_unused_is_asked_again_after_auth_an
     assert verdicts == {event.id: Verdict(Outcome.REFUSED, "restricted")}
 
 
+def test_r21_restricted_stays_the_reason_where_authentication_is_refused(talk, make_event):
+    event, sub = make_event(), talk.ask()
+    talk.publish(event)
+    talk.hear("AUTH", "one")
+    talk.hear("CLOSED", sub, "restricted: who are you")
+    talk.hear("OK", event.id, False, "restricted: who are you")
+    auth, _ = talk.signed("one")
+    actions = talk.hear("OK", auth.id, False, "invalid: not you")
+    assert the_page(actions).reason == "restricted"
+    assert judged(actions) == {event.id: Verdict(Outcome.REFUSED, "restricted")}
+
+
 def test_r21_restricted_is_believed_at_once_where_authenticating_can_not_help(talk, start, make_event):
     """No challenge, nobody to sign, or authenticated before it was asked; `blocked` is no question of who we are."""
     event = make_event()
