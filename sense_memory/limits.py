@@ -60,6 +60,8 @@ LOG_PAIRS_BYTES = 3_000  # and for which pairs contradicted each other; all toge
 # ── The version clock (design.md section 5) ─────────────────────────────────────────────
 MAX_EVENTS_PER_SECOND_COUNT = 200  # a page of 500 must always hold a whole second of ours
 STAMP_LOOKBACK_SECONDS = 3_600  # a burst may be dated back this far, inside every relay's age limit
+AHEAD_SECONDS = 1.0  # that an event which is dated ahead waits for its second, before it is sent
+CLOCK_TICK_SECONDS = 0.05  # after which a clock that runs says something else
 MAX_FUTURE_SECONDS = 300  # later than this is quarantined; the strictest relay sampled allows 300
 
 # ── Encrypted keys (NIP-49) ─────────────────────────────────────────────────────────────

@@ -700,8 +700,8 @@ class MemoryStore:
         head = self._find(paths)
         found = []
         versions = [stored for path in paths for stored in ledger.versions(address.d_tag(path))]
-        # Of two spellings each has versions of its own: all of them in one order, the ledger's (NIP-01).
-        for stored in sorted(versions, key=lambda item: (-item.created_at, item.id)):
+        # Of two spellings each has versions of its own: all in one order, and those of a second as the ledger has them.
+        for stored in sorted(versions, key=lambda item: -item.created_at):
             record = await self._reader.record(stored)
             if record is not None and record.type in _MEMORIES and not _is_stray(ledger, record, stored):
                 is_head = head is not None and head.seq == stored.seq
@@ -1017,6 +1017,9 @@ class MemoryStore:
     ) -> int:
         """Write every event of the ledger into a file of JSON lines: signed, encrypted, no secret inside.
 
+        Left out are texts that were replaced within a second, before any relay was given them: they stay in the
+        history here.
+
         Args:
             path: the file; created with mode 0600 and moved into place whole. Or an open binary file.
             overwrite: replace a file that exists.
@@ -1031,7 +1034,7 @@ class MemoryStore:
         from sense_memory.portable import write_export
 
         target = Path(path) if isinstance(path, str) else path
-        return write_export(target, self._opened().bodies(), overwrite=overwrite, progress=progress)
+        return write_export(target, self._opened().handed_out(), overwrite=overwrite, progress=progress)
 
     async def import_(
         self, path: str | Path | BinaryIO, *, progress: Callable[[int], None] | None = None

@@ -14,6 +14,7 @@ from sense_memory import envelope
 from sense_memory.envelope import RecordType
 from sense_memory.errors import ClockSkewError, InvalidEvent
 from sense_memory.ledger import Filed, Role
+from sense_memory.ledger.handover import is_simple
 from sense_memory.ledger.stamps import BurstWait
 from sense_memory.ledger.versions import slot_of
 from sense_memory.nostr import address
@@ -22,7 +23,7 @@ from sense_memory.reader import ROLES
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from sense_memory.envelope import Record, Sealed
     from sense_memory.ledger import Basis, Ledger
@@ -61,7 +62,7 @@ class Writer:
     async def write(
         self, records: Sequence[Record], *, drafts: bool = True, bases: Mapping[str, Basis] | None = None
     ) -> list[str]:
-        """Make records durable, all or none of a call's first attempt; returns their event ids in order.
+        """Make records durable, all or none; returns their event ids in order.
 
         Args:
             records: what to write.
@@ -72,28 +73,25 @@ class Writer:
             TooLargeError, InvalidInput, SealVerificationError: before anything was written.
             ClockSkewError: nothing of this call was written, and all of it is kept as drafts.
             StorageFullError, LedgerError: nothing of this call was written.
-            HeadMoved: something came in since an edit's basis was read; nothing of this attempt was written.
+            HeadMoved: something came in since an edit's basis was read; nothing of this call was written.
         """
         sealed = [await envelope.seal(self._signer, record) for record in records]
         if self._look is not None:
             for record, item in zip(records, sealed, strict=True):
                 self._look(record, item)
-        ids: dict[int, str] = {}
-        waiting = list(range(len(records)))
-        while waiting:
+        filed: list[Filed] = []
+        while True:
             try:
-                filed = await self._sign([(records[i], sealed[i]) for i in waiting])
+                filed = await self._filed(records, sealed, filed, bases or {})
             except ClockSkewError as error:
-                kept = [(_slot(records[i]), sealed[i].content) for i in waiting] if drafts else ()
-                numbers = self._ledger.drafts.keep(kept, self._clock())
+                kept = [(_slot(record), item.content) for record, item in zip(records, sealed, strict=True)]
+                numbers = self._ledger.drafts.keep(kept if drafts else (), self._clock())
                 raise ClockSkewError(error.now, error.mark, numbers) from None
-            late = set(self._ledger.append(filed, self._relays, self._clock(), bases=bases))
-            for place, index in enumerate(waiting[: len(filed)]):
-                if place not in late:
-                    ids[index] = filed[place].event.id
-                    self._reader.remember(filed[place], records[index])
-            waiting = [i for place, i in enumerate(waiting) if place in late or place >= len(filed)]
-        return [ids[index] for index in range(len(records))]
+            if self._ledger.append(filed, self._relays, self._clock(), bases=bases):
+                break
+        for place, record in zip(filed, records, strict=True):
+            self._reader.remember(place, record)
+        return [place.event.id for place in filed]
 
     async def forget(self, path: str) -> str:
         """Replace an address by a tombstone and ask for its deletion (NIP-09); returns the request's id.
@@ -112,18 +110,16 @@ class Writer:
         records = [envelope.tombstone(path) for path in paths]
         sealed = [await envelope.seal(self._signer, record) for record in records]
         tags = [address.d_tag(path) for path in paths]
+        graves: list[Filed] = []
         while True:
             before = [head for tag in tags if (head := self._ledger.head(tag)) is not None]
-            graves = await self._sign(list(zip(records, sealed, strict=True)))
-            if len(graves) < len(records):  # a burst has to wait after some: all of them go out together
-                await self._sleep(1.0)
-                continue
+            graves = await self._filed(records, sealed, graves, bases or {})
             named = (*(grave.event.id for grave in graves), *(head.id.hex() for head in before))
             second = max(grave.event.created_at for grave in graves)
             unsigned = envelope.deletion(self._signer.public_key, tuple(tags), named, second)
             request = await self._signed(unsigned)
             items = [*graves, Filed(request, slot_of(request), Role.DELETION)]
-            if not self._ledger.append(items, self._relays, self._clock(), together=True, bases=bases):
+            if self._ledger.append(items, self._relays, self._clock(), bases=bases):
                 for grave, record in zip(graves, records, strict=True):
                     self._reader.remember(grave, record)
                 return request.id
@@ -151,36 +147,56 @@ class Writer:
             except BurstWait as wait:
                 await self._sleep(min(wait.seconds, 1.0))
 
-    async def _sign(self, items: Sequence[tuple[Record, Sealed]]) -> list[Filed]:
-        """Stamp and sign at least one; waits while nothing can be stamped because a burst ran too far ahead."""
+    async def _filed(
+        self,
+        records: Sequence[Record],
+        sealed: Sequence[Sealed],
+        before: Sequence[Filed],
+        known: Collection[str],
+    ) -> list[Filed]:
+        """Records stamped and signed; waits while a burst of ours runs too far ahead.
+
+        Args:
+            records: what is written.
+            sealed: the same, sealed.
+            before: from an attempt before, whose signatures stay where the second does; or nothing.
+            known: slots of edits that start from what is there.
+        """
         while True:
             try:
-                return await self._stamped(items)
+                seconds = self._seconds(records, known)
+                break
             except BurstWait as wait:
                 await self._sleep(min(wait.seconds, 1.0))
+        filed: list[Filed] = []
+        for index, (record, item, second) in enumerate(zip(records, sealed, seconds, strict=True)):
+            if before and before[index].event.created_at == second:
+                filed.append(before[index])
+                continue
+            event = await self._signed(item.at(second))
+            filed.append(Filed(event, slot_of(event), _role(record)))
+        return filed
 
-    async def _stamped(self, items: Sequence[tuple[Record, Sealed]]) -> list[Filed]:
-        """Stamp and sign; fewer than given when a burst has to wait after some.
+    def _seconds(self, records: Sequence[Record], known: Collection[str]) -> list[int]:
+        """The seconds of new events.
 
         Raises:
-            BurstWait: it has to wait before the first.
+            ClockSkewError, BurstWait: as `Stamps.take`.
         """
         stamps = self._ledger.stamps(self._clock())
-        tags = [_slot(record) for record, _ in items]
-        marks = self._ledger.marks(filter(None, tags))
-        filed: list[Filed] = []
-        for tag, (record, sealed) in zip(tags, items, strict=True):
-            try:
-                second = stamps.take(marks.get(tag))
-            except BurstWait:
-                if filed:
-                    break
-                raise
-            event = await self._signed(sealed.at(second))
-            if tag:
-                marks[tag] = second
-            filed.append(Filed(event, slot_of(event), ROLES.get(record.type, Role.MEMORY)))
-        return filed
+        slots = [_slot(record) for record in records]
+        marks = self._ledger.marks(filter(None, slots))
+        roles = {slot: _role(record) for slot, record in zip(slots, records, strict=True) if slot in marks}
+        is_open = self._ledger.open_slots(roles, known)
+        seconds = []
+        for slot, record in zip(slots, records, strict=True):
+            second = stamps.take(marks.get(slot), is_open=slot in is_open)
+            seconds.append(second)
+            if slot:  # given to nobody yet, so the next one in this batch may replace it
+                marks[slot] = second
+                if is_simple(slot, _role(record), known):
+                    is_open.add(slot)
+        return seconds
 
     async def _signed(self, unsigned: Unsigned) -> Event:
         """A signature on exactly these fields: a signer may be remote, so its answer is compared."""
@@ -191,6 +207,11 @@ class Writer:
                 "the signer signed something else than it was given; nothing was stored or sent"
             )
         return event
+
+
+def _role(record: Record) -> Role:
+    """What an event with a record is to the ledger."""
+    return ROLES.get(record.type, Role.MEMORY)
 
 
 def _slot(record: Record) -> str:

@@ -3,7 +3,7 @@
 Devices of one key write and forget with clocks 400 s apart; relays are out of reach, or hang up; some writes
 happen during a sync. Then all sync once a day until it is quiet, and a dumb oracle says what has to be left:
 a list of all events, sorted by (later second, lower id), less what a deletion covers (NIP-09: its own second
-and before). `SENSE_MEMORY_LONG=100 pytest tests/test_convergence.py` plays a hundred games of 1,000 moves.
+and before), and less what a device replaced in its own second. `SENSE_MEMORY_LONG=100 pytest tests/test_convergence.py` plays a hundred games of 1,000 moves.
 """
 
 from __future__ import annotations
@@ -143,10 +143,12 @@ class Oracle:
     """Every event that was ever written, in a list; nothing of the program's own judgement."""
 
     versions: list[tuple[str, int, str, str]] = field(default_factory=list)  # key, second, id, value
+    replaced: list[tuple[str, int, str, str]] = field(default_factory=list)  # likewise: history of one device
     tombstones: list[tuple[str, int, str]] = field(default_factory=list)  # key, second, id
     deletions: set[str] = field(default_factory=set)
     entries: dict[str, str] = field(default_factory=dict)  # id: content
     removed: set[str] = field(default_factory=set)
+    last: dict[tuple[int, str], tuple[str, int, str, str]] = field(default_factory=dict)  # by device and key
 
     def forgotten(self, key):
         return max((second for where, second, _ in self.tombstones if where == key), default=-1)
@@ -162,7 +164,18 @@ class Oracle:
 
     def dead(self):
         living = {ident for _, _, ident, _ in self.living()}
-        return {ident for _, _, ident, _ in self.versions} - living | self.removed
+        written = {ident for _, _, ident, _ in self.versions}
+        forgotten = {ident for key, second, ident, _ in self.replaced if second <= self.forgotten(key)}
+        return written - living | forgotten | self.removed
+
+    def wrote(self, device, version):
+        """A device wrote a version: of what it wrote in one second at one key, only the last ever leaves it."""
+        before = self.last.get((device, version[0]))
+        if before is not None and before[1] == version[1] and before in self.versions:
+            self.versions.remove(before)
+            self.replaced.append(before)
+        self.last[device, version[0]] = version
+        self.versions.append(version)
 
     def graves(self):
         """The tombstone that counts, of each key that was ever forgotten."""
@@ -323,14 +336,14 @@ class World:
         value = f"value {self.written}"
         match write.what:
             case "remember":
-                self._wrote(key, await store.remember(key, value), value)
+                self._wrote(write, await store.remember(key, value), value)
             case "undo":
                 earlier = {version.event_id: version.value for version in await store.history(key)}
                 found = await store.undo(key)
                 if found is not None:
                     assert found.event_id not in earlier
                     assert found.value in earlier.values()
-                    self._wrote(key, found.event_id, found.value)
+                    self._wrote(write, found.event_id, found.value)
             case "forget":
                 event = self.signer.signed[await store.forget(key)]
                 self.oracle.deletions.add(event.id)
@@ -346,8 +359,9 @@ class World:
                     del self.oracle.entries[here[0]]
                     self.oracle.removed.add(here[0])
 
-    def _wrote(self, key, ident, value):
-        self.oracle.versions.append((key, self.signer.signed[ident].created_at, ident, value))
+    def _wrote(self, write, ident, value):
+        version = write.key, self.signer.signed[ident].created_at, ident, value
+        self.oracle.wrote(write.device, version)
 
     # ── The end ─────────────────────────────────────────────────────────────────────────
 
@@ -378,7 +392,8 @@ class World:
         for store in self.stores:
             for key in KEYS:
                 past = {version.event_id: version.value for version in await store.history(key)}
-                written = {ident: value for at, _, ident, value in oracle.living() if at == key}
+                known = oracle.living() + oracle.replaced
+                written = {ident: value for at, _, ident, value in known if at == key}
                 assert {ident: value for ident, value in past.items() if value is not None}.items() <= (
                     written.items()
                 )

@@ -162,6 +162,7 @@ async def test_forgetting_is_told_once_and_only_of_what_was_here(device, clock):
             await watcher.heard("")
             await one.forget("city")
             await one.forget("never heard of")
+            clock.advance(1)  # what is forgotten in the second in which it was sent waits for the next
             await writes(one, "last", "word")
             await watcher.gets(("forgotten", "city", None), ("remembered", "last", "word"))
             assert await two.recall("city") is None

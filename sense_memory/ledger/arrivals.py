@@ -24,7 +24,7 @@ _LOOK_COUNT: Final = 500  # events looked at in one go
 _HEADS: Final = f"FROM slots s JOIN events e ON e.seq = s.head WHERE e.role = {int(Role.MEMORY)}"
 _NEW: Final = (
     f"SELECT seq, id, slot, role, iif(role IN ({int(Role.MEMORY)}, {int(Role.EMBEDDING)}), NULL, body) FROM events "
-    "WHERE seq > ? AND quarantined = 0 ORDER BY seq LIMIT ?"
+    f"WHERE seq > ? AND quarantined = 0 AND role <> {int(Role.REPLACED)} ORDER BY seq LIMIT ?"
 )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from sense_memory.errors import LedgerError
-from sense_memory.ledger import audit, versions
+from sense_memory.errors import LedgerError, StorageFullError
+from sense_memory.ledger import audit, handover, versions
 from sense_memory.ledger.arrivals import Arrivals
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.drafts import Drafts
@@ -24,13 +24,14 @@ from sense_memory.limits import (
     LOCK_SECONDS,
     MAX_EVENTS_PER_SECOND_COUNT,
     MAX_FUTURE_SECONDS,
+    MAX_SAFE_INTEGER,
     STAMP_LOOKBACK_SECONDS,
 )
 from sense_memory.nostr.event import Event, is_hex64
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sense_memory.ledger.edits import Basis
@@ -43,6 +44,11 @@ _HEADS = (
 )
 _UNDER = "s.slot >= ? AND s.slot < ? AND instr(substr(s.slot, ?), '/') = 0"  # directly; see `_under`
 _BY_ID = "SELECT id, slot, role FROM events WHERE id IN "
+_IS_REPLACED = f"role = {int(Role.REPLACED)}"
+_USED = (
+    f"SELECT count(*) - (SELECT count(*) FROM events WHERE created_at = ?1 AND {_IS_REPLACED}) "
+    "FROM events WHERE created_at = ?1"
+)
 
 
 class Ledger:
@@ -100,43 +106,61 @@ class Ledger:
         """As `mark`, for many slots; those never seen are left out."""
         return versions.marks(self._db, slots)
 
+    def open_slots(self, roles: Mapping[str, Role], bases: Collection[str] = ()) -> set[str]:
+        """The slots whose newest version a new one may replace in its own second, see `handover`.
+
+        Args:
+            roles: by slot, what is to be written there.
+            bases: slots of edits that start from what is there.
+        """
+        return handover.open_slots(self._db, roles, bases)
+
     def append(
         self,
         items: Sequence[Filed],
         relays: Sequence[str],
         now: float,
         *,
-        together: bool = False,
         bases: Mapping[str, Basis] | None = None,
-    ) -> list[int]:
-        """File our own events and queue them for relays, in one transaction.
+    ) -> bool:
+        """File our own events and queue them for relays, in one transaction: all or none.
 
-        Returns the indices of items whose second was taken by another process meanwhile: those are not stored
-        (with `together`, then none is), and the caller stamps and signs them again. HeadMoved is raised where
-        an edit does not start from what is there by now: `bases` say from what, by slot.
+        Returns False, and nothing is stored, where the second of one was taken by another process meanwhile: the
+        caller stamps them again. HeadMoved is raised where an edit does not start from what is there by now:
+        `bases` say from what, by slot.
         """
-        late: list[int] = []
+        try:
+            with self._change():
+                seqs = self._file(items, now, bases)
+                self.outbox.queue(seqs, relays, now)
+        except _SecondTaken:
+            return False
+        self.arrivals.ours(seqs)
+        return True
+
+    def _file(self, items: Sequence[Filed], now: float, bases: Mapping[str, Basis] | None) -> list[int]:
+        """The seqs of our own events, filed in the caller's transaction."""
         seqs: list[int] = []
         used: dict[int, int] = {}  # within the transaction nobody else can add to a second
-        with self._change():
-            based = self.edits.check(items, bases)
-            marks = self.marks(item.slot for item in items)
-            if together and any(self._is_late(item, marks, used) for item in items):
-                return list(range(len(items)))
-            for index, item in enumerate(items):
-                if self._is_late(item, marks, used):
-                    late.append(index)
-                    continue
-                fate, seq = versions.apply(self._db, item, now, knows=item.slot in based)
-                self.edits.done(item.slot, based)
-                if fate is not Fate.NEW or seq is None:
-                    raise LedgerError("an event of ours did not become the head; nothing was written")
-                marks[item.slot] = item.event.created_at
-                used[item.event.created_at] += 1
-                seqs.append(seq)
-            self.outbox.queue(seqs, relays, now)
-        self.arrivals.ours(seqs)
-        return late
+        based = self.edits.check(items, bases)
+        marks = self.marks(item.slot for item in items)
+        for item in items:
+            second = item.event.created_at
+            replaces = second == marks.get(item.slot)
+            if replaces:
+                self._check_open(item, based)
+            elif second < marks.get(item.slot, -1) or self._is_full(item, used):
+                raise _SecondTaken
+            fate, seq = versions.apply(self._db, item, now, knows=item.slot in based, replaces=replaces)
+            self.edits.done(item.slot, based)
+            if fate is not Fate.NEW or seq is None:
+                raise LedgerError("an event of ours did not become the head; nothing was written")
+            marks[item.slot] = second
+            if not replaces:
+                used[second] = used.get(second, 0) + 1
+            handover.written(self._db, [seq])
+            seqs.append(seq)
+        return seqs
 
     def apply(self, items: Sequence[Filed], relay: str | None, now: float) -> list[Fate]:
         """File events in one transaction: from a relay, recording that it holds them, or (None) from a file."""
@@ -233,8 +257,9 @@ class Ledger:
         return [
             _stored(row)
             for row in self._db.rows(
-                "SELECT seq, id, slot, role, body FROM events WHERE slot = ? AND quarantined = 0 "
-                "ORDER BY created_at DESC, id",
+                f"SELECT seq, id, slot, iif({_IS_REPLACED}, {int(Role.MEMORY)}, role), body FROM events "
+                "WHERE slot = ? AND quarantined = 0 "
+                f"ORDER BY created_at DESC, {_IS_REPLACED}, iif({_IS_REPLACED}, -seq, id)",
                 slot,
             )
         ]
@@ -283,10 +308,26 @@ class Ledger:
 
     def bodies(self) -> Iterator[bytes]:
         """Every event's canonical JSON in order of arrival, read in batches."""
+        return self._bodies("1")
+
+    def handed_out(self) -> Iterator[bytes]:
+        """As `bodies`, for what leaves this machine: without versions that were replaced in their own second.
+
+        What is there at the first of them will not be replaced so any more; what comes later is left out.
+        """
+        with (
+            suppress(StorageFullError),
+            self._db.transaction(),
+        ):  # a full disk lets nobody replace anything either
+            handover.handed_out(self._db)
+        yield from self._bodies(f"NOT {_IS_REPLACED}", self.edits.last)
+
+    def _bodies(self, condition: str, until: int = MAX_SAFE_INTEGER) -> Iterator[bytes]:
+        query = (
+            f"SELECT seq, body FROM events WHERE seq > ? AND seq <= ? AND {condition} ORDER BY seq LIMIT 500"
+        )
         last = 0
-        while rows := self._db.rows(
-            "SELECT seq, body FROM events WHERE seq > ? ORDER BY seq LIMIT 500", last
-        ):
+        while rows := self._db.rows(query, last, until):
             last = rows[-1][0]
             yield from (body for _, body in rows)
 
@@ -316,28 +357,35 @@ class Ledger:
         self._erasure.finish()
 
     def _used(self, second: int) -> int:
-        """How many events a second holds; one that was full once is not counted again, whatever was purged."""
+        """How many events a second holds for relays; one that was full once is not counted again."""
         if second in self._full:
             return MAX_EVENTS_PER_SECOND_COUNT
-        (count,) = self._db.row("SELECT count(*) FROM events WHERE created_at = ?", second) or (0,)
+        (count,) = self._db.row(_USED, second) or (0,)
         if count >= MAX_EVENTS_PER_SECOND_COUNT:
             self._full.add(second)
         return int(count)
 
-    def _is_late(self, item: Filed, marks: Mapping[str, int], used: dict[int, int]) -> bool:
-        """Whether another process wrote between the stamp and this transaction."""
+    def _is_full(self, item: Filed, used: dict[int, int]) -> bool:
+        """Whether other processes filled a second between the stamp and this transaction."""
         second = item.event.created_at
         if second not in used:
             used[second] = self._used(second)
-        if second <= marks.get(item.slot, -1):
-            return True
         return item.role is not Role.DELETION and used[second] >= MAX_EVENTS_PER_SECOND_COUNT
+
+    def _check_open(self, item: Filed, based: Collection[str]) -> None:
+        """Whether the version whose second an event shares may be replaced by it, which another process may change."""
+        if not self.open_slots({item.slot: item.role}, based):
+            raise _SecondTaken
 
     def _is_behind(self, fate: Fate, seq: int | None) -> bool:
         """Whether a relay that served this lacks something newer."""
         if fate is Fate.KNOWN:
             return not self._db.row("SELECT 1 FROM slots WHERE head = ?", seq)
         return fate in {Fate.STALE, Fate.DELETED}
+
+
+class _SecondTaken(Exception):
+    """Another process wrote between a stamp and the transaction: nothing was written."""
 
 
 def _under(prefix: str) -> tuple[str, str, int]:

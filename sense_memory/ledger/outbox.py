@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.versions import Role
 from sense_memory.limits import (
+    AHEAD_SECONDS,
     HEAL_SECONDS,
     JITTER,
     PARK_SECONDS,
@@ -120,10 +121,10 @@ class Outbox:
         """
         marks = ", ".join("?" * len(urls))
         self._db.execute_many(
-            "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) SELECT relay, seq, 'queued', ? "
-            "FROM events, relays WHERE seq = ? AND (role <> 0 OR EXISTS (SELECT 1 FROM slots WHERE head = seq)) "
+            f"INSERT OR IGNORE INTO outbox (relay, event, state, due_at) SELECT relay, seq, 'queued', {_DUE} "
+            f"FROM events, relays WHERE seq = ? AND ({_MUST_GO} OR EXISTS (SELECT 1 FROM slots WHERE head = seq)) "
             f"AND url IN ({marks})",
-            [(now, seq, *urls) for seq in seqs],
+            [(now, now, seq, *urls) for seq in seqs],
         )
 
     def backfill(self, url: str, now: float) -> int:
@@ -135,9 +136,10 @@ class Outbox:
         with self._db.transaction():
             cursor = self._db.execute(
                 "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) "
-                "SELECT ?, e.seq, 'queued', ? FROM events e JOIN slots s ON s.slot = e.slot AND s.head = e.seq "
-                "WHERE e.seq > ? AND e.seq <= ?",
+                f"SELECT ?, e.seq, 'queued', {_DUE} "
+                "FROM events e JOIN slots s ON s.slot = e.slot AND s.head = e.seq WHERE e.seq > ? AND e.seq <= ?",
                 found[0],
+                now,
                 now,
                 found[1],
                 newest[0],
@@ -207,17 +209,17 @@ class Outbox:
     # ── Sending ─────────────────────────────────────────────────────────────────────────
 
     def due(self, url: str, now: float, limit: int, *, after: int = 0) -> list[Parcel]:
-        """The next events to send to a relay, in the order they were written, from those after a seq on."""
-        rows = self._db.rows(
-            "SELECT e.seq, e.id, e.slot, e.body FROM outbox o JOIN relays r USING (relay) "
-            "JOIN events e ON e.seq = o.event "
-            "WHERE r.url = ? AND o.state = 'queued' AND o.due_at <= ? AND o.event > ? ORDER BY o.event LIMIT ?",
-            url,
-            now,
-            after,
-            limit,
-        )
-        return [Parcel(seq, ident.hex(), slot, body) for seq, ident, slot, body in rows]
+        """The next events to send to a relay, in the order they were written, from those after a seq on.
+
+        From then on they count as handed out, whether they are sent or not; see `handover`.
+        """
+        wanted = url, now, after, limit
+        rows = self._db.rows(_NEXT, *wanted)
+        if any(is_unsent for *_, is_unsent in rows):
+            with self._db.transaction():
+                self._db.execute(_HAND_OUT, url, now)
+                rows = self._db.rows(_NEXT, *wanted)  # another process may have replaced one since
+        return [Parcel(seq, ident.hex(), slot, body) for seq, ident, slot, body, _ in rows]
 
     def record(self, url: str, verdicts: Mapping[int, Verdict], now: float) -> None:
         """Record a relay's words on events, by seq."""
@@ -324,6 +326,18 @@ class Outbox:
         return "queued", now + wait * self._random.uniform(1 - JITTER, 1 + JITTER)
 
 
+# What is dated ahead waits for its second, but for a second at most; see `handover`.
+_DUE = f"max(?, min(created_at, ? + {AHEAD_SECONDS}))"
+_MUST_GO = f"role IN ({int(Role.TOMBSTONE)}, {int(Role.DELETION)})"  # whether or not it is a head
+_NEXT = (
+    "SELECT e.seq, e.id, e.slot, e.body, u.event IS NOT NULL FROM outbox o JOIN relays r USING (relay) "
+    "JOIN events e ON e.seq = o.event LEFT JOIN unsent u ON u.event = o.event "
+    "WHERE r.url = ? AND o.state = 'queued' AND o.due_at <= ? AND o.event > ? ORDER BY o.event LIMIT ?"
+)
+_HAND_OUT = (
+    "DELETE FROM unsent WHERE event IN (SELECT event FROM outbox "
+    "WHERE relay = (SELECT relay FROM relays WHERE url = ?) AND state = 'queued' AND due_at <= ?)"
+)
 _ACCEPTED = (
     "UPDATE outbox SET state = 'acked', reason = ?, tries = tries + 1, first_try_at = coalesce(first_try_at, ?), "
     "due_at = ? WHERE state = 'queued' AND event = ? AND relay = (SELECT relay FROM relays WHERE url = ?)"

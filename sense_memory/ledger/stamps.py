@@ -1,8 +1,10 @@
 """The version clock: which second a new event is stamped with (design.md section 5). Pure.
 
 Every write takes the latest second that is not after now, after the address's mark, and holds fewer
-than 200 of our events, at most an hour back; else the first such second ahead. So a burst of thousands
-never puts more into one second than a relay's page holds, and two edits never share a second.
+than 200 of our events, at most an hour back; else the mark itself, where the version there was given to nobody
+and may be replaced (see `handover`); else the first such second ahead. So a burst of thousands never puts more
+into one second than a relay's page holds, two edits that were handed out never share a second, and rewriting an
+address never runs further ahead.
 """
 
 from __future__ import annotations
@@ -43,14 +45,20 @@ class Stamps:
         self._counts: dict[int, int] = {}  # by second: as first asked, and what was taken since
         self._full_from = now + 1  # every second from here to `now` is known to be full
 
-    def take(self, mark: int | None) -> int:
-        """The second for one more event at an address whose newest version has `mark`, or None.
+    def take(self, mark: int | None, *, is_open: bool = False) -> int:
+        """The second for one more event at an address.
+
+        Args:
+            mark: the second of the newest version there, or None.
+            is_open: whether that version may be replaced.
 
         Raises:
             ClockSkewError: the mark itself lies more than 300 s ahead of this clock.
             BurstWait: our own events fill everything up to 300 s ahead.
         """
         second = self._behind(mark)
+        if second is None and is_open and mark is not None and mark <= self._now + MAX_FUTURE_SECONDS:
+            return mark
         if second is None:
             second = self._ahead(mark)
         self._counts[second] += 1

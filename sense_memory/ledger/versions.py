@@ -42,6 +42,7 @@ class Role(IntEnum):
     TOMBSTONE = 1
     DELETION = 2
     EMBEDDING = 3  # vectors of a memory: nobody's memory, and without history
+    REPLACED = 4  # a memory that was rewritten in its own second, before anybody was given it: history only
 
 
 class Fate(StrEnum):
@@ -110,9 +111,21 @@ def slot_of_id(event_id: str) -> str:
     return f"#{event_id}"
 
 
-def apply(db: Database, filed: Filed, now: float, *, knows: bool = False) -> tuple[Fate, int | None]:
-    """File one event, which may know all that is there of its slot; returns its fate and, if stored, its seq."""
+def apply(
+    db: Database, filed: Filed, now: float, *, knows: bool = False, replaces: bool = False
+) -> tuple[Fate, int | None]:
+    """File one event; returns its fate and, if stored, its seq.
+
+    Args:
+        db: the open ledger file.
+        filed: what.
+        now: seconds since 1970.
+        knows: it knows all that is there of its slot.
+        replaces: it takes the place of the head, whose second it shares (see `handover`).
+    """
     event, ident = filed.event, bytes.fromhex(filed.event.id)
+    if replaces:
+        _make_room(db, filed)
     place = _place(db, filed, ident)
     if place.known is not None:
         return (Fate.QUARANTINED if place.quarantined else Fate.KNOWN), place.known
@@ -207,6 +220,18 @@ def _place(db: Database, filed: Filed, ident: bytes) -> _Place:
     )
 
 
+def _make_room(db: Database, filed: Filed) -> None:
+    """The head is none any more: a memory becomes history where another comes, of anything else nothing is left."""
+    (head,) = db.row("SELECT head FROM slots WHERE slot = ?", filed.slot) or (None,)
+    db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
+    if filed.role is not Role.MEMORY:
+        db.execute("DELETE FROM events WHERE seq = ?", head)
+        return
+    for table in ("outbox", "unsent"):
+        db.execute(f"DELETE FROM {table} WHERE event = ?", head)
+    db.execute(f"UPDATE events SET role = {int(Role.REPLACED)} WHERE seq = ?", head)
+
+
 def _keep(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
     """A memory, an entry or an embedding: the head if it wins, else history, and nothing where it was forgotten."""
     event = filed.event
@@ -246,7 +271,8 @@ def _bury(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
         _set_head(db, filed.slot, max(place.mark_at, event.created_at), seq)
         db.execute("DELETE FROM access WHERE slot = ?", filed.slot)
     db.execute(
-        f"DELETE {_OF_SLOT} AND seq <> ? AND (created_at < ? OR created_at = ? AND id > ?)",
+        f"DELETE {_OF_SLOT} AND seq <> ? "
+        f"AND (created_at < ? OR created_at = ? AND (id > ? OR role = {int(Role.REPLACED)}))",
         filed.slot,
         seq,
         event.created_at,
@@ -329,6 +355,7 @@ def _delete_version(db: Database, slot: str, created_at: int, by_event: bytes) -
     """A version was deleted by its id: whoever did that does not want the older ones back either."""
     if not slot.startswith("#"):
         _delete(db, slot, created_at - 1, by_event)
+        db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.REPLACED)} AND created_at = ?", slot, created_at)
         db.execute("UPDATE slots SET mark_at = max(mark_at, ?) WHERE slot = ?", created_at, slot)
 
 
@@ -336,7 +363,10 @@ def _purge(db: Database, slot: str, until: int) -> None:
     """Remove a slot's versions up to a second, tombstones excepted, and elect the head from what is left."""
     db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)  # a foreign key: it goes first
     db.execute(f"DELETE {_OF_SLOT} AND role <> {int(Role.TOMBSTONE)} AND created_at <= ?", slot, until)
-    left = db.row(f"SELECT seq, role {_OF_SLOT} ORDER BY created_at DESC, id LIMIT 1", slot)
+    left = db.row(
+        f"SELECT seq, role {_OF_SLOT} AND role <> {int(Role.REPLACED)} ORDER BY created_at DESC, id LIMIT 1",
+        slot,
+    )
     db.execute(
         "INSERT INTO slots (slot, mark_at, head) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
         "SET mark_at = max(mark_at, excluded.mark_at), head = excluded.head",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory.errors import RelayError, SenseMemoryError
 from sense_memory.limits import (
+    AHEAD_SECONDS,
     BACKGROUND_SECONDS,
     INCOMPLETE_SECONDS,
     POLL_SECONDS,
@@ -152,7 +153,7 @@ class Link:
             return False
         self._ledger.outbox.backfill(self.url, self._clock())
         due = self._ledger.outbox.next_due([self.url])
-        return due is not None and due <= self._clock()
+        return due is not None and due <= self._clock() + AHEAD_SECONDS
 
     async def follow(self, offline_first: bool) -> None:
         """Stay in step for good: pull every half minute, send when woken, rest while the relay fails or flaps.

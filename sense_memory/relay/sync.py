@@ -7,13 +7,14 @@ seen.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from sense_memory.errors import RelayError
-from sense_memory.limits import PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
+from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome, Verdict
@@ -94,6 +95,7 @@ class RelaySync:
         self._puller = Puller(url, ledger, author, stock=stock, clock=clock)
         self.was_cut_off = self.came_further = False
         self.in_vain = 0
+        self._awaited = 0.0  # the second that was last waited for
         self._reported: tuple[RelayConnection | None, Counter[str]] = None, Counter()
 
     async def run(self, connection: RelayConnection, plan: Plan) -> RelayReport:
@@ -109,10 +111,9 @@ class RelaySync:
             self.in_vain = max(0, self._puller.repeated - served["new"])
         held_back = self.is_held_back(plan)
         if not held_back and connection.is_open:
-            async with self._ledger.publishing() as ours:
-                if ours:
-                    with suppress(RelayError):  # the connection knows what happened to it
-                        await self._push(connection, sent, served)
+            await self._send(connection, sent, served)
+            if connection.is_open and await self._rest_is_due():
+                await self._send(connection, sent, served)
         problem = connection.problem or ""
         self.was_cut_off = problem.startswith(CONNECTION_LOST) and not connection.misbehaving
         self.came_further |= not sent.keys() <= {Outcome.RETRY.value, Outcome.RATE_LIMITED.value}
@@ -151,6 +152,29 @@ class RelaySync:
         """Whether nothing may be sent, because the relay never showed everything it has."""
         return self._ledger.outbox.state(self._url).completed_at is None and not plan.offline_first
 
+    async def _send(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
+        async with self._ledger.publishing() as ours:
+            if ours:
+                with suppress(RelayError):  # the connection knows what happened to it
+                    await self._push(connection, sent, served)
+
+    async def _rest_is_due(self) -> bool:
+        """Wait for the second of what is dated ahead, see `ledger.handover`; False where nothing is."""
+        due = self._ledger.outbox.next_due([self._url])
+        if due is None or not self._now() < due <= self._clock() + AHEAD_SECONDS:
+            return False
+        while (left := due - self._clock()) > 0:
+            before = self._clock()
+            await asyncio.sleep(min(left, CLOCK_TICK_SECONDS))
+            if self._clock() == before:
+                break  # it stands still: its second would never come
+        self._awaited = due
+        return True
+
+    def _now(self) -> float:
+        """Seconds since 1970, by which events are due."""
+        return max(self._clock(), self._awaited)
+
     async def _push(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
         outbox = self._ledger.outbox
         outbox.backfill(self._url, self._clock())
@@ -177,7 +201,7 @@ class RelaySync:
     ) -> Iterator[Parcel]:
         """What is due, read as there is room for it: each is noted as waiting, or judged at once."""
         last = 0
-        while parcels := self._ledger.outbox.due(self._url, self._clock(), SEND_BATCH_COUNT, after=last):
+        while parcels := self._ledger.outbox.due(self._url, self._now(), SEND_BATCH_COUNT, after=last):
             for parcel in parcels:
                 if is_too_large(parcel.body, connection.information):
                     verdicts[parcel.seq] = _TOO_LARGE

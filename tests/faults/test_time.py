@@ -37,8 +37,7 @@ async def test_t01_two_writes_in_one_second(stage):
         versions = [stored.event() for stored in store._ledger.versions("sense-memory/k")]
         times = [version.created_at for version in reversed(versions)]
         assert [version.id for version in reversed(versions)] == ids
-        assert times == sorted(set(times))
-        assert times[-1] - stage.clock() <= 5
+        assert set(times) == {int(stage.clock())}
         assert (await store.recall("k")).value == f"{stage.plaintext} 4"
         assert [event["id"] for event in await stage.stored(relay.url)] == [ids[-1]]
 
@@ -170,8 +169,9 @@ async def test_t05_relay_rejects_future(stage):
     async with stage.relay(max_future_seconds=1) as relay, stage.relay() as lax:
         stage.honest.discard(relay.url)
         async with stage.store(relay, lax) as store:
-            for number in range(30):
-                last = await store.remember("k", f"{stage.plaintext} {number}")
+            await stage.put(lax.url, await stage.event("k", at=30))
+            await stage.sync(store)
+            last = await store.remember("k", stage.plaintext)
             strict, _ = (await stage.sync(store)).relays
             assert strict.reasons == {"too far in the future for this relay": 1}
             assert strict.waiting == 1

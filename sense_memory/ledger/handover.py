@@ -1,0 +1,68 @@
+"""What nobody was given yet, and what may therefore be replaced in its own second.
+
+Relays keep one version of an address, the latest, and of two of one second the one with the lower id (NIP-01). So
+versions that were handed out need seconds of their own, and a hundred quick rewrites would run a hundred seconds
+ahead of the clock: a `forget` then destroys what another device writes half a minute later. But a version that
+nobody was given competes with nobody. The next one may take its second, and it stays in the history of this ledger
+alone (`Role.REPLACED`): neither relays nor exports ever get it. What is dated ahead waits for its second before it
+is sent (`Outbox.due`), so an address is never dated more than a second ahead by being rewritten.
+
+Handing out is therefore a write, made before the first byte leaves: a process that ends between sending and the
+relay's answer has handed out, and another process on the same ledger sees it. Each own event costs a row of some
+ten bytes until then. Functions here run inside a transaction where they write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.ledger.versions import Role
+from sense_memory.nostr import address
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from sense_memory.ledger.database import Database
+
+# Nor what a relay showed or judged, whoever sent it there.
+_OPEN: Final = (
+    "SELECT s.slot, e.role FROM slots s JOIN events e ON e.seq = s.head AND e.created_at = s.mark_at "
+    "JOIN unsent u ON u.event = s.head WHERE NOT EXISTS "
+    "(SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state <> 'queued') AND s.slot IN "
+)
+
+
+def written(db: Database, seqs: Iterable[int]) -> None:
+    """Events of ours were filed: nobody was given them yet."""
+    db.execute_many("INSERT INTO unsent (event) VALUES (?)", [(seq,) for seq in seqs])
+
+
+def handed_out(db: Database) -> None:
+    """Everything that is here leaves this machine, or may."""
+    db.execute("DELETE FROM unsent")
+
+
+def open_slots(db: Database, wanted: Mapping[str, Role], known: Collection[str]) -> set[str]:
+    """The slots whose newest version a new one may replace in its own second.
+
+    Args:
+        db: the open ledger file.
+        wanted: by slot, what is to be written there.
+        known: slots at which that knows the version before, which matters where versions merge.
+    """
+    return {
+        slot
+        for slot, role in db.rows_in(_OPEN, wanted)
+        if may_follow(Role(role), wanted[slot]) and is_simple(slot, wanted[slot], known)
+    }
+
+
+def may_follow(before: Role, role: Role) -> bool:
+    """Whether a version may share the second of one before: nothing lives in a second in which it was forgotten."""
+    return role is before or role is Role.TOMBSTONE
+
+
+def is_simple(slot: str, role: Role, known: Collection[str]) -> bool:
+    """Whether nobody has to look at the version before: it is known, or versions do not merge there."""
+    return role is Role.TOMBSTONE or slot in known or not address.merges(slot)
