@@ -13,11 +13,24 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from select import select
+from shutil import disk_usage
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.time_unit import SECOND
 
 
 FORKS = Path(__file__).with_name("forks.py")
+
+# Ledgers are synced to disks, which is not what tests are about: they lie in memory where the system offers enough.
+_MEMORY = Path("/dev/shm")
+if _MEMORY.is_dir() and disk_usage(_MEMORY).free > 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 # No test asks the keyring of whoever runs it: this backend holds nothing and keeps nothing.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
@@ -31,7 +44,7 @@ def pytest_pyfunc_call(pyfuncitem):
     wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
 
     async def bounded() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(60 * SECOND):
             await pyfuncitem.obj(**wanted)
 
     asyncio.run(bounded())
@@ -122,7 +135,7 @@ class Forks:
         return int(self._server.stdout.readline())
 
     def _ready(self, *readers):
-        ready, _, _ = select(readers, [], [], 30)
+        ready, _, _ = select(readers, [], [], 30 * SECOND)
         if not ready:
             os.killpg(self._server.pid, signal.SIGKILL)
             raise AssertionError("a program did not end within 30 s")
@@ -130,7 +143,7 @@ class Forks:
 
     def close(self) -> None:
         self._server.stdin.close()
-        self._server.wait(5)
+        self._server.wait(5 * SECOND)
         self._server.stdout.close()
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import sense_memory
 import sense_memory.palace
+from tests.time_unit import SECOND
 
 
 ROOT = Path(__file__).parent.parent
@@ -328,7 +329,12 @@ def loaded_by(statement):
     """The heavy modules that a fresh interpreter has loaded after a statement."""
     program = f"import sys; {statement}; print(*sorted({HEAVY!r} & set(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True, cwd=ROOT
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=30 * SECOND,
+        check=True,
+        cwd=ROOT,
     )
     return set(done.stdout.split())
 

@@ -25,6 +25,7 @@ from websockets.asyncio.client import connect
 from relays.proxy import HANGUP, Fault, FaultyRelay
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr import nip44
+from tests.time_unit import SECOND
 
 
 KEYS = ("a", "b", "c", "d")
@@ -418,7 +419,7 @@ async def stored(url):
 
 
 async def game(setting, deal, folder=None):
-    async with asyncio.timeout(60 + len(deal)), World(setting, folder) as world:
+    async with asyncio.timeout((60 + len(deal)) * SECOND), World(setting, folder) as world:
         for move in deal:
             await world.play(move)
         await world.settle()

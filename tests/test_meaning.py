@@ -20,6 +20,7 @@ from sense_memory import (
     StorageFullError,
     SyncMemoryStore,
 )
+from tests.time_unit import SECOND
 
 
 CLUSTERS = (
@@ -275,7 +276,7 @@ async def test_a_memory_that_is_forgotten_while_it_is_read_leaves_no_vector_eith
         loop = asyncio.get_running_loop()
 
         def forgetting(texts, embed=topics.embed):
-            asyncio.run_coroutine_threadsafe(store.forget("pet"), loop).result(5)
+            asyncio.run_coroutine_threadsafe(store.forget("pet"), loop).result(5 * SECOND)
             return embed(texts)
 
         topics.embed = forgetting

@@ -18,6 +18,7 @@ from sense_memory import BadLine, EmbeddedRelay, ImportReport, InvalidInput, Loc
 from sense_memory import portable as module
 from sense_memory.limits import MAX_FRAME_BYTES
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE, Unsigned
+from tests.time_unit import SECOND
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ async def test_a_store_that_follows_its_relays_sends_an_import_by_itself(store, 
     async with EmbeddedRelay(clock=clock) as relay, store(relay.url, background=True) as one:
         await one.sync()
         await one.import_(tmp_path / "one.jsonl")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             while one.holders(ident) != {relay.url: "acked"}:  # noqa: ASYNC110 - a ledger has no event to wait for
                 await asyncio.sleep(0)
 

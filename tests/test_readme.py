@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.time_unit import SECOND
+
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,7 +46,7 @@ def run(command: str, folder: Path, **options) -> subprocess.CompletedProcess[st
         cwd=folder,
         text=True,
         capture_output=True,
-        timeout=50,
+        timeout=50 * SECOND,
         check=False,
         **options,
     )
@@ -61,7 +63,7 @@ def test_every_python_snippet_runs_as_it_stands(snippet, home):
         cwd=home,
         text=True,
         capture_output=True,
-        timeout=50,
+        timeout=50 * SECOND,
         check=False,
     )
 
@@ -135,5 +137,5 @@ def test_the_console_session_prints_what_the_readme_shows(home, port, forks):
     finally:
         if relay is not None:
             relay.send_signal(signal.SIGINT)
-            assert relay.wait(10) == 0
+            assert relay.wait(10 * SECOND) == 0
             relay.stdout.close()

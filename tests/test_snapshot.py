@@ -26,6 +26,7 @@ from sense_memory import LocalSigner, MemoryStore, envelope
 from sense_memory import snapshot as layout
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Event, Unsigned
 from sense_memory.nostr.keys import Secret
+from tests.time_unit import SECOND
 
 
 RELAY = "wss://relay.example/"
@@ -1009,7 +1010,7 @@ def test_a_store_with_a_snapshot_answers_as_one_without(steps):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("sense_memory.reader.SNAPSHOT_NEW_COUNT", 1)
         patch.setattr("sense_memory.reader.SNAPSHOT_NEW_SHARE", 0)
-        asyncio.run(asyncio.wait_for(play(Path(folder), steps), 30))
+        asyncio.run(asyncio.wait_for(play(Path(folder), steps), 30 * SECOND))
 
 
 async def play(folder, steps):

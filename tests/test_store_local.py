@@ -29,6 +29,7 @@ from sense_memory import (
     WrongKeyError,
 )
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
+from tests.time_unit import SECOND
 
 
 @pytest.fixture
@@ -877,7 +878,7 @@ def test_the_blocking_store_serves_threads_and_ends_its_own(signer):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(10 * SECOND)
         assert len(store.recall_all()) == 8
 
     assert threading.active_count() == before

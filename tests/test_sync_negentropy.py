@@ -21,9 +21,19 @@ from sense_memory.nostr.event import Unsigned
 from sense_memory.relay import responding, terms
 from sense_memory.relay.reconcile import Stock
 from sense_memory.relay.sync import Plan
+from tests.time_unit import SECOND
 
 
-QUICK = Timeouts(open=1.0, idle=0.8, total=5.0, notice_settle=0.3, ok=0.8, send=2.0, sign=2.0, close=0.5)
+QUICK = Timeouts(
+    open=1.0 * SECOND,
+    idle=0.8 * SECOND,
+    total=5.0 * SECOND,
+    notice_settle=0.3,
+    ok=0.8 * SECOND,
+    send=2.0 * SECOND,
+    sign=2.0 * SECOND,
+    close=0.5 * SECOND,
+)
 IN_STEP = "61"
 
 
@@ -112,7 +122,7 @@ class Stage:
         return await self.event(tags=[("d", f"sense-memory/{key}")], content=content, at=at)
 
     async def put(self, url, *events):
-        async with connect(url, compression=None) as socket, asyncio.timeout(10):
+        async with connect(url, compression=None) as socket, asyncio.timeout(10 * SECOND):
             for event in events:
                 await socket.send(json.dumps(["EVENT", event]))
             for _ in events:
@@ -122,7 +132,7 @@ class Stage:
 
     async def stored(self, url, **wanted):
         """What a relay holds, newest first."""
-        async with connect(url, compression=None) as socket, asyncio.timeout(10):
+        async with connect(url, compression=None) as socket, asyncio.timeout(10 * SECOND):
             await socket.send(json.dumps(["REQ", "q", {"authors": [self.signer.public_key], **wanted}]))
             found = []
             while (frame := json.loads(await socket.recv()))[0] != "EOSE":

@@ -12,6 +12,7 @@ from contextlib import closing
 
 from relays.proxy import Fault, FaultyRelay
 from sense_memory import EmbeddedRelay
+from tests.time_unit import SECOND
 
 
 NSEC = "nsec1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqstywftw"
@@ -56,7 +57,7 @@ class Terminal:
 
     async def __call__(self, *arguments, stdin=""):
         process = await self.start(*arguments)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(30 * SECOND):
             out, problem = await process.communicate(stdin.encode())
         assert process.returncode == 0, (arguments, out, problem)
         return out.decode()
@@ -94,7 +95,7 @@ async def test_one_terminal_is_killed_twice_and_the_other_sees_all_that_was_dura
             await terminal("init", "--import", stdin=NSEC)
 
         process = await one.start("remember", "--many", many)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(30 * SECOND):
             while not one.durable():  # noqa: ASYNC110 - a file has no event to wait for
                 await asyncio.sleep(0)
         await kill(process)
@@ -103,7 +104,7 @@ async def test_one_terminal_is_killed_twice_and_the_other_sees_all_that_was_dura
         assert BATCH <= durable < MANY
 
         process = await one.start("sync")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(30 * SECOND):
             await reached.wait()
         await kill(process)
 

@@ -17,6 +17,7 @@ from sense_memory import watching as watching_module
 from sense_memory.models import Change
 from sense_memory.nostr.event import KIND_DELETION, Unsigned
 from sense_memory.relay import dialling, link, listening
+from tests.time_unit import SECOND
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +74,7 @@ class Watcher:
         return [(change.kind, change.path, change.value) for change in self.changes]
 
     async def until(self, happened):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             while not happened():
                 self._news.clear()
                 await self._news.wait()
@@ -644,7 +645,7 @@ async def test_a_subscription_is_kept_only_while_somebody_watches(device, clock)
                 await first.heard("")
                 await second.heard("")
             (opened,) = filter(is_live, record.said("REQ"))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(5 * SECOND):
                 await record.until(lambda it, opened=opened: ["CLOSE", opened[1]] in it.said("CLOSE"))
 
 
@@ -659,13 +660,13 @@ async def test_with_the_last_watch_a_store_that_follows_no_relays_stops_followin
     ):
         async with watching(two) as watcher:
             await watcher.heard("")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             await record.until(lambda it: it.said("CLOSE"))
             while two._pool._background is not None:  # noqa: ASYNC110 - it has no event of its own
                 await asyncio.sleep(0)
             await asyncio.wait(two._pool._retired)
         await two.remember("waits", "here")
-        await asyncio.wait_for(two.flush(), 5)
+        await asyncio.wait_for(two.flush(), 5 * SECOND)
         assert len(record.published) == 1
 
 
@@ -702,7 +703,7 @@ async def test_closing_the_store_ends_every_watch(device, clock):
             idle = two.watch()
             await writes(one, "city", "Lisbon")
             await watchers[0].gets(("remembered", "city", "Lisbon"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             await asyncio.gather(*(watcher.task for watcher in watchers))
             assert [change.path async for change in idle] == ["city"], "what had come is still told"
         with pytest.raises(StoreClosed):
@@ -733,7 +734,7 @@ async def test_a_loop_that_is_left_can_be_begun_again(device, clock):
         for number in range(3):
             watch = two.watch()
             await writes(one, f"k{number}", "v")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(5 * SECOND):
                 async for change in watch:
                     assert change.path == f"k{number}"
                     break
@@ -746,7 +747,7 @@ async def test_what_goes_wrong_in_a_callback_reaches_whoever_watches(device, clo
 
     async with EmbeddedRelay(clock=clock) as relay, device(relay) as two, watching(two) as watcher:
         with pytest.raises(ZeroDivisionError):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(5 * SECOND):
                 await anext(two.watch(on_relay=fails))
         await watcher.heard("")
 
@@ -764,7 +765,7 @@ def test_the_blocking_store_watches_too(signer, clock, tmp_path):
         thread.start()
         one.remember("food", "bread")
         two.close()
-        thread.join(5)
+        thread.join(5 * SECOND)
         assert not thread.is_alive()
         assert {change.path for change in found} <= {"food"}
         assert list(waiting) == []

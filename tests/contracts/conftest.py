@@ -17,6 +17,7 @@ from coincurve import PrivateKey
 from websockets.asyncio.client import connect
 
 from sense_memory.relay.embedded import EmbeddedRelay
+from tests.time_unit import SECOND
 
 
 def pytest_configure(config):
@@ -70,7 +71,7 @@ class Client:
 
     async def next(self):
         """The next frame that is no AUTH challenge, and no CLOSED in answer to our CLOSE (nostr-sdk's sends one)."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             while True:
                 frame = json.loads(await self.socket.recv())
                 if frame[0] != "AUTH" and not (frame[0] == "CLOSED" and frame[1] in self._closed):

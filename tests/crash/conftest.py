@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.time_unit import SECOND
+
 
 VICTIM = Path(__file__).with_name("victim.py")
 KILLED = -9
@@ -48,7 +50,7 @@ class Killer:
         log.unlink(missing_ok=True)
         line = {"scenario": scenario, "step": step, "log": str(log), **order}
         self._process.stdin.write(json.dumps(line).encode() + b"\n")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(20 * SECOND):
             code = int(await self._process.stdout.readline())
         said = [json.loads(text) for text in log.read_text().splitlines()]
         at = str(said[-1].get("killed", ""))
@@ -87,7 +89,7 @@ def killer(folder):
             yield Killer(folder, process)
         finally:
             process.stdin.close()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(5 * SECOND):
                 await process.wait()
 
     return start

@@ -15,11 +15,14 @@ import json
 import logging
 import os
 import selectors
+import socket
 import termios
 import time
 import tracemalloc
+from collections import Counter
 from contextlib import asynccontextmanager, contextmanager, suppress
 from fcntl import ioctl
+from struct import unpack_from
 
 import pytest
 from websockets.asyncio.client import connect
@@ -29,6 +32,7 @@ from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.keys import parse_secret
 from sense_memory.relay import link
+from tests.time_unit import SECOND
 
 
 _silent = logging.getLogger(f"{__name__}.library")  # the stage's own sockets: their frames are no leak
@@ -37,7 +41,17 @@ _silent.setLevel(logging.CRITICAL)
 HEX = "5ece7" * 12 + "beef"  # an unmistakable key
 PLAINTEXT = "zanzibar"
 WORDS = "quokka"
-QUICK = Timeouts(open=1.0, idle=0.8, total=5.0, notice_settle=0.3, ok=0.8, send=2.0, sign=2.0, close=0.5)
+TCP_INFO = getattr(socket, "TCP_INFO", 0)  # Linux
+QUICK = Timeouts(
+    open=1.0 * SECOND,
+    idle=0.8 * SECOND,
+    total=5.0 * SECOND,
+    notice_settle=0.3,
+    ok=0.8 * SECOND,
+    send=2.0 * SECOND,
+    sign=2.0 * SECOND,
+    close=0.5 * SECOND,
+)
 
 
 class _Patience(selectors.DefaultSelector):
@@ -51,7 +65,7 @@ class _Patience(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now, self.threads = 0.0, 0
-        self._end = time.monotonic() + 60
+        self._end = time.monotonic() + 60 * SECOND
 
     def select(self, timeout=None):
         assert time.monotonic() < self._end, "a test in virtual time took a real minute"
@@ -59,8 +73,8 @@ class _Patience(selectors.DefaultSelector):
         if ready or timeout == 0:
             return ready
         if timeout is None:  # only another thread can end this
-            return super().select(5)
-        ready = super().select(1.0 if self.threads else 0.02 if self._is_late() else 0.0005)
+            return super().select(5 * SECOND)
+        ready = super().select(SECOND if self.threads else 0.02 * SECOND if self._is_late() else 0.0005)
         if not ready:
             self.now += timeout
         return ready
@@ -69,11 +83,28 @@ class _Patience(selectors.DefaultSelector):
         """Whether bytes of any socket may not have reached the other side, because others keep the kernel busy."""
         if os.getloadavg()[0] <= (os.cpu_count() or 1):
             return False
+        flows = Counter()
         for descriptor in self.get_map():
-            with suppress(OSError):  # no socket
-                if any(ioctl(descriptor, termios.TIOCOUTQ, bytes(4))):
-                    return True
-        return False
+            with suppress(OSError):  # no socket of that kind
+                flows.update(undelivered(descriptor))
+        return any(count > 0 for count in flows.values())
+
+
+def undelivered(descriptor: int) -> dict[object, int]:
+    """What a socket sent counts for it, and what it received against its other side: in sum, what is on the way.
+
+    What is merely not acknowledged yet is not on the way. Where the kernel does not count bytes so, it is taken
+    for that: a wait too many does no harm.
+    """
+    with socket.socket(fileno=os.dup(descriptor)) as same:
+        if same.family != socket.AF_INET:
+            return {}
+        here, there = same.getsockname(), same.getpeername()
+        counts = same.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 216) if TCP_INFO else b""
+    if len(counts) < 216:
+        return {here: any(ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))}
+    received, sent, again = (unpack_from("Q", counts, at)[0] for at in (128, 200, 208))
+    return {(here, there): sent - again, (there, here): -received}
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -191,7 +222,7 @@ class Stage:
     @staticmethod
     async def until(happened, *, seconds=5) -> None:
         """Let the loop run until something is true; 5 s are too long, unless other processes have to do theirs."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds * SECOND):
             while not happened():  # noqa: ASYNC110 - a ledger has no event to wait for
                 await asyncio.sleep(0)
 
@@ -244,7 +275,7 @@ class Stage:
             return found
 
     async def _next(self, socket):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             while (frame := json.loads(await socket.recv()))[0] == "AUTH":
                 pass
             return frame

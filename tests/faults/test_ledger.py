@@ -27,6 +27,7 @@ from sense_memory import (
 )
 from sense_memory.ledger import database
 from sense_memory.ledger.schema import MIGRATIONS, VERSION
+from tests.time_unit import SECOND
 
 
 async def written(stage, relay, count=200):
@@ -167,7 +168,7 @@ async def test_l05_two_processes_write(stage):
     processes = [
         await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, **pipes) for _ in range(2)
     ]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(30 * SECOND):
         for name, process in zip("ab", processes, strict=True):
             path = str(stage.folder / "k.db")
             task = {"nsec": stage.signer.export_nsec(), "ledger": path, "name": name, "count": 100}

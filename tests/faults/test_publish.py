@@ -14,6 +14,7 @@ from sense_memory import NotSynced, StorageFullError
 from sense_memory.reader import Reader
 from sense_memory.relay import dialling, link
 from sense_memory.relay.sync import RelaySync
+from tests.time_unit import SECOND
 
 
 async def test_p02_rejection_is_not_success(stage):
@@ -302,7 +303,7 @@ async def test_a_relay_that_came_back_is_followed_again_as_soon_as_a_sync_succee
             async with relay:
                 assert (await stage.sync(store)).in_step
                 ident = await store.remember("k", stage.plaintext)
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(5 * SECOND):
                     await record.until(lambda seen: ident in [frame[1] for frame in seen.heard("OK")])
 
 

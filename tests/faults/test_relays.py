@@ -326,6 +326,7 @@ async def test_r07_closed_each_prefix(stage, text, reason):
         assert (line.problem, line.held_back, line.waiting) == ("", True, 10)
 
 
+@pytest.mark.virtual_time
 async def test_r11_duplicate_flood(stage):
     """A valid event a hundred thousand times: one row, little memory, cut; the others are not held up."""
     event = await stage.event("k")

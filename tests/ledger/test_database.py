@@ -29,6 +29,7 @@ from sense_memory.ledger import Ledger, database, files
 from sense_memory.ledger.database import APPLICATION_ID, MIGRATIONS, VERSION, Database
 from sense_memory.limits import PAGE_BYTES
 from sense_memory.nostr.keys import npub
+from tests.time_unit import SECOND
 
 
 RELAY = "wss://relay.example/"
@@ -116,7 +117,7 @@ def test_two_threads_may_make_the_same_ledger_at_once(me, path):
     barrier, failures = threading.Barrier(8), []
 
     def make():
-        barrier.wait(5)
+        barrier.wait(5 * SECOND)
         try:
             Ledger(path, me.public_key).close()
         except Exception as error:
@@ -126,7 +127,7 @@ def test_two_threads_may_make_the_same_ledger_at_once(me, path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(10 * SECOND)
 
     assert failures == []
     assert {file.name for file in path.parent.iterdir()} == {"a.db", "a.db.lock"}
@@ -627,7 +628,7 @@ def test_two_processes_write_and_nothing_is_lost_or_stamped_twice(me, path):
         for writer in writers:
             writer.stdin.write("go\n")
             writer.stdin.flush()
-    errors = [writer.communicate(timeout=50)[1] for writer in writers]
+    errors = [writer.communicate(timeout=50 * SECOND)[1] for writer in writers]
     assert errors == ["", ""]
 
     ledger = Ledger(path, me.public_key)
@@ -650,12 +651,12 @@ def test_the_lock_is_exclusive_across_processes_and_free_when_its_holder_ends(me
     assert holder.stdout.readline() == "True\n"
     assert not mine.try_lock()
 
-    holder.communicate("\n", timeout=20)
+    holder.communicate("\n", timeout=20 * SECOND)
 
     assert mine.try_lock()
     refused = program(HOLDER, path, me.public_key)
     assert refused.stdout.readline() == "False\n"
-    refused.communicate("\n", timeout=20)
+    refused.communicate("\n", timeout=20 * SECOND)
     mine.close()
 
 
@@ -665,7 +666,7 @@ def test_a_killed_holder_does_not_keep_the_lock(me, path):
     assert holder.stdout.readline() == "True\n"
 
     holder.kill()
-    holder.communicate(timeout=20)
+    holder.communicate(timeout=20 * SECOND)
 
     assert mine.try_lock()
     mine.close()

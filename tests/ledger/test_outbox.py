@@ -20,6 +20,7 @@ from sense_memory.limits import (
     RETRY_MAX_SECONDS,
 )
 from sense_memory.nostr.verdict import Outcome, Verdict
+from tests.time_unit import SECOND
 
 
 ONE, TWO = "wss://relay.example/", "wss://other.example/"
@@ -102,7 +103,7 @@ def test_a_process_killed_between_event_and_rows_leaves_neither(me, tmp_path):
         [sys.executable, "-c", textwrap.dedent(program), str(path), me.public_key, body, ONE],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=30 * SECOND,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr

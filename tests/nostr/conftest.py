@@ -17,10 +17,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from sense_memory.nostr.keys import Secret
 from sense_memory.nostr.signer import LocalSigner
+from tests.time_unit import SECOND
 
 
 HERE = Path(__file__).parent
-INSTALL_SECONDS = 60
+INSTALL_SECONDS = 60 * SECOND
 
 
 @pytest.fixture(scope="session")
@@ -124,7 +125,7 @@ def nostr_tools(tmp_path_factory):
             input=json.dumps(requests),
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=30 * SECOND,
             check=True,
         )
         return json.loads(answered.stdout)

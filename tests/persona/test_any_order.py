@@ -25,6 +25,7 @@ from websockets.asyncio.client import connect
 from relays.proxy import HANGUP, Fault, FaultyRelay
 from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore
 from sense_memory.nostr import nip44
+from tests.time_unit import SECOND
 
 
 KEYS = ("a", "b", "c")
@@ -387,7 +388,7 @@ async def served(url, store):
 
 
 async def game(skews, topology, deal):
-    async with asyncio.timeout(60 + len(deal)), World(skews, topology) as world:
+    async with asyncio.timeout((60 + len(deal)) * SECOND), World(skews, topology) as world:
         await world.play(Sync((0, 1, 2)))  # each knows that there is nothing yet
         for move in deal:
             await world.play(move)

@@ -11,6 +11,7 @@ import pytest
 
 from sense_memory import EmbedderError, PlanLimitError
 from sense_memory.persona import nearness
+from tests.time_unit import SECOND
 
 
 SYNONYMS = ({"jogging", "running"}, {"kids", "children"}, {"physician", "doctor"})
@@ -29,7 +30,7 @@ class Synonyms:
     def embed(self, texts):
         self.seen.append(list(texts))
         if self.gate is not None:
-            assert self.gate.wait(30)
+            assert self.gate.wait(30 * SECOND)
         if self.problem is not None:
             raise self.problem
         rows = np.array([self._row(text) for text in texts], np.float32).reshape(len(texts), -1)
@@ -203,14 +204,14 @@ async def test_nobody_waits_for_a_slow_embedder_and_while_it_works_it_is_not_ask
     async with open_store(embedder=embedder) as store:
         await store.persona_remember(*JOGGING)
         embedder.gate = gate
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             await store.persona_remember(*RUNNING)
             for number in range(20):
                 await store.persona_remember("people", "facts", f"k{number}", f"Omar has {number} plants")
         assert len(embedder.seen) == 1
         monkeypatch.setattr(nearness, "LOOK_SECONDS", 30)
         gate.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             await asyncio.wait(store._persona()._nearness._looks)
         await store.persona_remember("people", "facts", "ana-runs", "Ana hates running marathons")
         await store.persona_remember("people", "facts", "omar-kids", "Omar has two kids")
@@ -223,7 +224,7 @@ async def test_a_store_that_closes_waits_for_no_embedder(open_store, monkeypatch
     embedder, gate = Synonyms(), threading.Event()
     embedder.gate = gate
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             async with open_store(embedder=embedder) as store:
                 await store.persona_remember(*JOGGING)
                 await store.persona_remember(*RUNNING)

@@ -13,6 +13,7 @@ import pytest
 from sense_memory import InvalidInput
 from sense_memory.persona import palace as palaces
 from sense_memory.persona import reviews
+from tests.time_unit import SECOND
 
 
 KEYS = [("people", "facts", name) for name in ("ann", "bob", "cleo", "dan", "eve")]
@@ -164,11 +165,11 @@ async def test_whatever_else_the_process_does_goes_on_while_a_palace_is_looked_o
 
     def slowly(*given, **named):
         loop.call_soon_threadsafe(begun.set)
-        assert done.wait(5), "nothing else was done meanwhile"
+        assert done.wait(5 * SECOND), "nothing else was done meanwhile"
         return look(*given, **named)
 
     monkeypatch.setattr(reviews, "introspect", slowly)
-    async with open_store() as store, asyncio.timeout(10):
+    async with open_store() as store, asyncio.timeout(10 * SECOND):
         await fill(store)
         looking = asyncio.create_task(store.persona_introspect())
         await begun.wait()

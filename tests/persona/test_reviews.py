@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from sense_memory import EmbeddedRelay, MemoryStore, State
+from tests.time_unit import SECOND
 
 
 DAY = 86_400
@@ -205,7 +206,7 @@ async def test_the_background_settles_too(open_store, clock):
             await one.sync()
         async with open_store("two", [relay.url], background=True, offline_first=True) as two:
             await two.persona_remember(*LISA, "sculptor")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(5 * SECOND):
                 while len(await two.persona_recall()) < 2:  # noqa: ASYNC110 - settling makes no noise
                     await asyncio.sleep(0)
             assert {memory.value for memory in await two.persona_recall()} == {"artist", "sculptor"}

@@ -9,17 +9,18 @@ import pytest
 from sense_memory import InvalidInput, SyncMemoryStore
 from sense_memory.errors import PlanLimitError
 from sense_memory.persona.schedule import Introspections
+from tests.time_unit import SECOND
 
 
 async def test_the_first_report_comes_at_once_and_the_end_with_the_store(open_store):
     async with open_store() as store:
         await store.persona_remember("people", "facts", "lisa", "artist")
         reports = store.persona_introspections(3_600)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             assert (await anext(reports)).total_memories == 1
         others = store.persona_introspections(3_600)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 * SECOND):
         assert [report async for report in others] == []
 
 

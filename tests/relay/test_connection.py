@@ -28,6 +28,7 @@ from sense_memory.nostr.verdict import Outcome, Verdict
 from sense_memory.relay.connection import RelayConnection
 from sense_memory.relay.embedded import EmbeddedRelay
 from sense_memory.relay.session import Timeouts
+from tests.time_unit import SECOND
 
 
 ACCEPTED = Verdict(Outcome.ACCEPTED)
@@ -111,7 +112,7 @@ def dial(signer):
 async def problem_of(connection):
     """The sentence with which dialling fails."""
     with pytest.raises(RelayError) as caught:
-        async with asyncio.timeout(5), connection:
+        async with asyncio.timeout(5 * SECOND), connection:
             pass
     assert caught.value.url == connection.url
     assert not connection.is_open
@@ -148,7 +149,7 @@ async def test_two_fetches_run_at_once_and_end_in_any_order(dial, make_event):
         await peer.say("EOSE", two)
         await peer.say("EOSE", one)
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         pages = await asyncio.gather(
             *(relay.fetch([Filter(tags={"d": (f"sense-memory/{n}",)}, limit=1)]) for n in (1, 2))
         )
@@ -169,7 +170,7 @@ async def test_two_thousand_events_are_pipelined_in_windows(dial, make_event):
             for ident in reversed(window):
                 await peer.say("OK", ident, True, "")
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(10):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(10 * SECOND):
         verdicts = [item async for item in relay.publish(items)]
     assert len(verdicts) == 2_000
     assert dict(verdicts) == dict.fromkeys((ident for ident, _ in items), ACCEPTED)
@@ -189,7 +190,7 @@ async def test_no_more_than_the_window_is_in_flight(dial, make_event):
             await peer.say("OK", ident, True, "")
 
     events = [make_event(number) for number in range(5)]
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         verdicts = [item async for item in relay.publish(bodies(events), window=3)]
     assert len(verdicts) == 5
 
@@ -207,7 +208,7 @@ async def test_events_may_come_from_an_async_source_that_waits_for_verdicts(dial
         for _ in range(2):
             await peer.say("OK", (await peer.hear())[1]["id"], True, "")
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         seen = []
         async for ident, _ in relay.publish(source()):
             seen.append(ident)
@@ -226,7 +227,7 @@ async def test_an_error_of_the_source_reaches_the_caller_after_the_verdicts(dial
         await peer.say("OK", (await peer.hear())[1]["id"], True, "")
         await peer.serve_page()
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         publishing = relay.publish(source())
         assert await anext(publishing) == (event.id, ACCEPTED)
         with pytest.raises(LookupError):
@@ -242,7 +243,7 @@ async def test_an_id_given_twice_is_sent_and_judged_once(dial, make_event):
         await peer.say("OK", event.id, True, "")
         await peer.serve_page()
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         assert [item async for item in relay.publish(bodies([event, event]))] == [(event.id, ACCEPTED)]
         assert (await relay.fetch(EVERYTHING)).complete
 
@@ -254,7 +255,7 @@ async def test_leaving_a_publish_early_leaves_the_connection_usable(dial, make_e
         await peer.serve_page()
 
     events = [make_event(number) for number in range(5)]
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         publishing = relay.publish(bodies(events), window=2)
         assert (await anext(publishing))[1] == ACCEPTED
         await publishing.aclose()
@@ -273,7 +274,7 @@ async def test_an_event_left_in_flight_is_judged_for_whoever_publishes_it_again(
         yield event.id, event.body()
         asked.set()
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
                 await anext(relay.publish(bodies([event])))
@@ -291,7 +292,7 @@ async def test_the_same_event_in_two_publishes_is_judged_in_the_first(dial, make
     async def first_of_all(publishing):
         return [item async for item in publishing]
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         first = asyncio.create_task(first_of_all(relay.publish(bodies([event]))))
         second = asyncio.create_task(first_of_all(relay.publish(bodies([event]))))
         assert await second == []
@@ -312,7 +313,7 @@ async def test_sending_goes_on_while_the_caller_handles_a_verdict(dial, make_eve
         for event in events[2:]:
             await peer.say("OK", event.id, True, "")
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         seen = []
         async for ident, _ in relay.publish(bodies(events), window=3):
             seen.append(ident)
@@ -336,7 +337,7 @@ async def test_verdicts_do_not_pile_up_before_a_caller_who_does_not_read_them(di
             pulled.append(item)
             yield item
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         publishing = relay.publish(source(), window=5)
         first = await anext(publishing)
         for _ in range(20):  # each is answered after everything that was sent before it
@@ -458,7 +459,7 @@ async def test_dialling_can_be_cancelled(dial):
         await reader.read()
         left.set()
 
-    async with tcp_server(silent) as port, asyncio.timeout(5):
+    async with tcp_server(silent) as port, asyncio.timeout(5 * SECOND):
         dialling = asyncio.create_task(dial(f"ws://127.0.0.1:{port}").__aenter__())
         await reached.wait()
         dialling.cancel()
@@ -479,7 +480,7 @@ async def test_w02_oversized_frame_closes_that_relay_only(dial):
         await peer.socket.wait_closed()
         closed_with.append(peer.socket.close_code)
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         page = await relay.fetch(EVERYTHING)
         with pytest.raises(RelayError, match="more than 1,048,576 bytes"):
             await relay.fetch(EVERYTHING)
@@ -496,7 +497,11 @@ async def test_w03_compression_is_not_offered(dial):
         offers.append(peer.socket.request.headers.get("Sec-WebSocket-Extensions"))
         await peer.serve_page()
 
-    async with relay_that(conversation, compression="deflate") as url, dial(url) as relay, asyncio.timeout(5):
+    async with (
+        relay_that(conversation, compression="deflate") as url,
+        dial(url) as relay,
+        asyncio.timeout(5 * SECOND),
+    ):
         assert (await relay.fetch(EVERYTHING)).complete
     assert offers == [None]
 
@@ -513,7 +518,7 @@ async def test_r03_silence_after_a_req_ends_in_an_incomplete_page(dial, make_eve
     async with (
         relay_that(conversation) as url,
         dial(url, timeouts=Timeouts(idle=0.05)) as relay,
-        asyncio.timeout(5),
+        asyncio.timeout(5 * SECOND),
     ):
         page = await relay.fetch(EVERYTHING)
         await closed.wait()
@@ -530,7 +535,7 @@ async def test_p05_no_ok_ever(dial, make_event):
     async with (
         relay_that(conversation) as url,
         dial(url, timeouts=Timeouts(ok=0.05)) as relay,
-        asyncio.timeout(5),
+        asyncio.timeout(5 * SECOND),
     ):
         verdicts = [item async for item in relay.publish(bodies([event]))]
     assert verdicts == [(event.id, Verdict(Outcome.RETRY, "no answer"))]
@@ -550,7 +555,7 @@ async def test_r12_a_forger_is_hung_up_on(dial, make_event):
     async with (
         relay_that(conversation) as url,
         dial(url, timeouts=Timeouts(close=0.1)) as relay,
-        asyncio.timeout(5),
+        asyncio.timeout(5 * SECOND),
     ):
         page = await relay.fetch(EVERYTHING)
         await left.wait()
@@ -575,7 +580,7 @@ async def test_r15_slow_reader_backpressure(dial, make_event):
         for pulled in itertools.count(1):
             yield f"{pulled:064x}", event.body()
 
-    async with relay_that(conversation) as url, asyncio.timeout(10):
+    async with relay_that(conversation) as url, asyncio.timeout(10 * SECOND):
         async with dial(url, timeouts=Timeouts(send=0.1, close=0.1)) as relay:
             verdicts = [verdict async for _, verdict in relay.publish(endless(), window=10_000)]
             assert not relay.is_open
@@ -599,7 +604,7 @@ async def test_a_lost_connection_returns_what_was_in_flight_and_sends_no_more(di
             pulled.append(item)
             yield item
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         verdicts = dict([item async for item in relay.publish(source(), window=2)])
         assert not relay.is_open
         with pytest.raises(RelayError, match="connection lost"):
@@ -623,7 +628,7 @@ async def test_a_lost_connection_does_not_wait_for_a_source_that_waits(dial):
         await waiting.wait()
         peer.socket.transport.abort()
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         assert [item async for item in relay.publish(source())] == []
 
 
@@ -637,7 +642,7 @@ async def test_what_came_before_the_relay_hung_up_still_counts(dial, make_event)
             await peer.say("OK", event.id, True, "")
         await peer.socket.close(1013, "words of the relay")
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         verdicts = dict([item async for item in relay.publish(bodies(events))])
     assert [verdicts[event.id].outcome for event in events] == ["accepted", "accepted", "retry"]
     assert verdicts[events[2].id].reason == relay.problem == "connection lost (code 1013)"
@@ -648,7 +653,7 @@ async def test_a_relay_that_closes_with_too_big_is_not_misbehaving_itself(dial):
         await peer.hear()
         await peer.socket.close(1009)
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         page = await relay.fetch(EVERYTHING)
     assert page.reason == "connection lost (code 1009)"
     assert not relay.misbehaving
@@ -663,7 +668,7 @@ async def test_p10_a_rate_limit_stops_the_sending(dial, make_event):
         await peer.say("OK", second, True, "")
         await peer.serve_page()  # and no further EVENT
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         verdicts = [item async for item in relay.publish(bodies(events), window=2)]
         assert (await relay.fetch(EVERYTHING)).complete
     assert verdicts == [
@@ -683,7 +688,7 @@ async def test_p10_a_rate_limit_does_not_wait_for_a_source_that_waits(dial, make
         await peer.hear()
         await peer.say("OK", event.id, False, "rate-limited: slow down")
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         verdicts = [verdict.outcome async for _, verdict in relay.publish(source())]
     assert verdicts == [Outcome.RATE_LIMITED]
 
@@ -707,7 +712,7 @@ async def test_r09_the_auth_event_names_the_dialled_url_and_our_time(dial, make_
     async with (
         relay_that(conversation) as url,
         dial(f"{url}/inbox", now=lambda: 1_800_000_007.9) as relay,
-        asyncio.timeout(5),
+        asyncio.timeout(5 * SECOND),
     ):
         assert [item async for item in relay.publish(bodies([event]))] == [(event.id, ACCEPTED)]
     auth = seen["AUTH"]
@@ -721,7 +726,7 @@ async def test_auth_works_with_a_real_relay(dial, make_event, signer):
     async with (
         EmbeddedRelay(require_auth=True, clock=lambda: 1_800_000_100.0) as embedded,
         dial(embedded.url, now=lambda: 1_800_000_100.0) as relay,
-        asyncio.timeout(5),
+        asyncio.timeout(5 * SECOND),
     ):
         assert [item async for item in relay.publish(bodies([event]))] == [(event.id, ACCEPTED)]
         page = await relay.fetch([Filter(authors=(signer.public_key,), limit=10)])
@@ -751,7 +756,7 @@ async def test_a_signer_that_fails_or_hangs_ends_nothing_else(dial, make_event, 
     async with (
         relay_that(conversation) as url,
         dial(url, sign=answer, timeouts=Timeouts(sign=seconds)) as relay,
-        asyncio.timeout(5),
+        asyncio.timeout(5 * SECOND),
     ):
         verdicts = [item async for item in relay.publish(bodies([event]))]
         assert (await relay.fetch(EVERYTHING)).complete
@@ -760,7 +765,7 @@ async def test_a_signer_that_fails_or_hangs_ends_nothing_else(dial, make_event, 
 
 async def test_without_a_signer_nothing_is_signed(dial, make_event):
     event = make_event()
-    async with relay_that(demand_auth) as url, dial(url, sign=None) as relay, asyncio.timeout(5):
+    async with relay_that(demand_auth) as url, dial(url, sign=None) as relay, asyncio.timeout(5 * SECOND):
         verdicts = [item async for item in relay.publish(bodies([event]))]
     assert verdicts == [(event.id, Verdict(Outcome.REFUSED, "auth-required"))]
 
@@ -775,7 +780,7 @@ async def test_closing_ends_an_open_fetch_as_incomplete(dial):
         await peer.hear()
         asked.set()
 
-    async with relay_that(conversation) as url, asyncio.timeout(5):
+    async with relay_that(conversation) as url, asyncio.timeout(5 * SECOND):
         relay = dial(url)
         await relay.__aenter__()
         fetching = asyncio.create_task(relay.fetch(EVERYTHING))
@@ -789,7 +794,7 @@ async def test_closing_ends_an_open_fetch_as_incomplete(dial):
 
 
 async def test_a_connection_is_used_once(dial):
-    async with relay_that(Peer.serve_page) as url, asyncio.timeout(5):
+    async with relay_that(Peer.serve_page) as url, asyncio.timeout(5 * SECOND):
         relay = dial(url)
         async with relay:
             assert (await relay.fetch(EVERYTHING)).complete
@@ -806,7 +811,7 @@ async def test_a_cancelled_fetch_closes_its_subscription(dial):
         assert await peer.hear() == ["CLOSE", sub]
         closed.set()
 
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         fetching = asyncio.create_task(relay.fetch(EVERYTHING))
         await asked.wait()
         fetching.cancel()
@@ -824,7 +829,7 @@ async def test_nothing_runs_on_after_closing(dial, make_event):
         assert (await peer.hear())[0] == "REQ"
         heard.set()
 
-    async with relay_that(conversation) as url, asyncio.timeout(5):
+    async with relay_that(conversation) as url, asyncio.timeout(5 * SECOND):
         async with dial(url, sign=never_signs) as relay:
             publishing = relay.publish(bodies([make_event(1)]))
             verdict = asyncio.create_task(anext(publishing))
@@ -864,14 +869,14 @@ async def deaf_relay():
 
 
 async def test_a_relay_that_does_not_say_goodbye_is_cut_off(dial):
-    async with deaf_relay() as (url, _, left), asyncio.timeout(5):
+    async with deaf_relay() as (url, _, left), asyncio.timeout(5 * SECOND):
         async with dial(url, timeouts=Timeouts(close=0.05)):
             pass
         await left.wait()
 
 
 async def test_a_close_that_is_cancelled_still_cuts_the_line(dial):
-    async with deaf_relay() as (url, said, left), asyncio.timeout(5):
+    async with deaf_relay() as (url, said, left), asyncio.timeout(5 * SECOND):
         relay = await dial(url, timeouts=Timeouts(close=60)).__aenter__()
         closing = asyncio.create_task(relay.close())
         await said.wait()
@@ -889,7 +894,7 @@ async def test_the_log_never_quotes_a_relay(dial, caplog):
         await peer.socket.close(1011, "words of the relay")
 
     caplog.set_level(logging.DEBUG)
-    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5):
+    async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         assert (await relay.fetch(EVERYTHING)).complete
     assert "words of the relay" not in caplog.text
     assert relay.notices == ("words of the relay",)

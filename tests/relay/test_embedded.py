@@ -24,6 +24,7 @@ from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.signer import LocalSigner
 from sense_memory.relay import embedded
 from sense_memory.relay.embedded import EmbeddedRelay
+from tests.time_unit import SECOND
 
 
 SIGNER = LocalSigner.from_hex("07" * 32)
@@ -38,7 +39,7 @@ class Client:
         await self.ws.send(json.dumps(frame))
 
     async def next(self):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             return json.loads(await self.ws.recv())
 
     async def publish(self, event):
@@ -90,7 +91,7 @@ async def http(url, *headers):
     reader, writer = await asyncio.open_connection(*url.removeprefix("ws://").split(":"))
     try:
         writer.write("\r\n".join(["GET / HTTP/1.1", *headers, "", ""]).encode())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             body = b"" if " 101 " in head else await reader.read()
     finally:
@@ -205,7 +206,7 @@ async def test_every_event_with_an_ok_survives_a_kill(tmp_path):
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SERVE, str(path), stdout=asyncio.subprocess.PIPE
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(20 * SECOND):
         url = (await program.stdout.readline()).decode().strip()
         async with dial(url) as client:
             for event in events:
@@ -382,7 +383,7 @@ async def test_nothing_that_a_client_says_is_logged(caplog):
         await http(relay.url, "Host: a-secret.com")
         reader, writer = await asyncio.open_connection(*relay.url.removeprefix("ws://").split(":"))
         writer.write(b"a-secret\r\n\r\n")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             await reader.read()
         writer.close()
     ours = [record for record in caplog.records if not record.name.startswith("websockets.client")]
@@ -789,7 +790,7 @@ async def test_what_a_client_sent_before_it_vanished_is_stored(clock):
                     await client.send("EVENT", event)
                     await other.query({"limit": 0})
                 client.ws.transport.abort()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(5 * SECOND):
                 while len(relay._guests) > 1:
                     await other.query({"limit": 0})
             assert await other.query({"since": NOW + 1}) == late[::-1]
@@ -797,7 +798,7 @@ async def test_what_a_client_sent_before_it_vanished_is_stored(clock):
 
 async def test_a_client_that_never_reads_does_not_hold_up_the_end(clock, monkeypatch):
     monkeypatch.setattr(embedded, "GOODBYE_SECONDS", 0.05)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 * SECOND):
         relay = EmbeddedRelay(clock=clock)
         async with relay:
             await fill(relay, 200)

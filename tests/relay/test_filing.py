@@ -9,6 +9,7 @@ import pytest
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.page import Page
 from sense_memory.relay.pulling import filed
+from tests.time_unit import SECOND
 
 
 class Relay:
@@ -38,7 +39,7 @@ async def test_the_next_page_is_asked_for_before_the_last_one_is_filed(relay):
         await relay.asked[len(taken) + 1].wait()
         taken.extend(events)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 * SECOND):
         found = await filed(relay.fetch, take, Filter(), page_size=2)
 
     assert (taken, found.received, found.complete) == ([*relay.events], 2, True)
@@ -52,7 +53,7 @@ async def test_a_walk_is_over_only_when_its_last_page_is_filed(relay):
         taken.extend(events)
 
     walk = asyncio.create_task(filed(relay.fetch, take, Filter(), page_size=500))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 * SECOND):
         await relay.asked[2].wait()
         assert not walk.done()
         may_go_on.set()
@@ -65,7 +66,7 @@ async def test_what_can_not_be_filed_ends_the_walk_with_its_error(relay):
     async def take(events):
         raise OSError("disk full")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 * SECOND):
         with pytest.raises(OSError, match="disk full"):
             await filed(relay.fetch, take, Filter(), page_size=500)
 
@@ -81,7 +82,7 @@ async def test_a_cancelled_walk_leaves_no_page_behind_that_is_still_being_filed(
             ended.set()
 
     walk = asyncio.create_task(filed(relay.fetch, take, Filter(), page_size=500))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 * SECOND):
         await begun.wait()
         walk.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -16,9 +16,19 @@ from sense_memory import EmbeddedRelay, Holding, MemoryStore, RelayError, Timeou
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.connection import RelayConnection
+from tests.time_unit import SECOND
 
 
-QUICK = Timeouts(open=1.0, idle=0.8, total=5.0, notice_settle=0.3, ok=0.8, send=2.0, sign=2.0, close=0.5)
+QUICK = Timeouts(
+    open=1.0 * SECOND,
+    idle=0.8 * SECOND,
+    total=5.0 * SECOND,
+    notice_settle=0.3,
+    ok=0.8 * SECOND,
+    send=2.0 * SECOND,
+    sign=2.0 * SECOND,
+    close=0.5 * SECOND,
+)
 READS = {"NEG-OPEN", "NEG-MSG", "NEG-CLOSE", "COUNT", "CLOSE"}
 
 
@@ -240,7 +250,7 @@ class Counts(Fault):
 async def test_a_count_that_is_none_is_said_and_not_believed(device, clock, answer, problem):
     async with counting(clock, Counts(*answer)) as record, device(record.url) as store:
         await store.remember("key", "value")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             (found,) = await store.holdings()
 
     assert found == Holding(record.url, "unknown", 1, problem=problem)
@@ -258,7 +268,7 @@ async def test_a_relay_that_says_nothing_about_itself_is_tried_for_a_short_while
     mute = Information(b"no json")
     async with counting(clock, Counts(), mute) as record, device(record.url) as store:
         await store.remember("key", "value")
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(3 * SECOND):
             assert await store.holdings() == [Holding(record.url, "unknown", 1)]
     async with counting(clock, mute) as record, device(record.url) as store:
         await store.remember("key", "value")
@@ -278,7 +288,7 @@ async def test_a_relay_that_is_down_or_deaf_is_a_line_among_others(device, clock
             device(down, deaf.url, url) as store,
         ):
             await store.remember("key", "value")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(5 * SECOND):
                 found = await store.holdings()
 
     assert [holding.method for holding in found] == ["unknown", "unknown", "negentropy"]
@@ -318,7 +328,7 @@ async def test_a_relay_that_never_ends_is_cut_off(device, clock, monkeypatch):
         embedded(clock) as url,
         FaultyRelay(url, Deaf(0), negentropy=True) as deaf,
         device(deaf.url) as store,
-        asyncio.timeout(5),
+        asyncio.timeout(5 * SECOND),
     ):
         assert (await store.holdings())[0].problem == "took too long"
 

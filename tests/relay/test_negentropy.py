@@ -20,6 +20,7 @@ from websockets.asyncio.server import serve
 from sense_memory.errors import MalformedFrame
 from sense_memory.nostr.event import Unsigned
 from sense_memory.relay.negentropy import Initiator, Items, Responder
+from tests.time_unit import SECOND
 
 
 DONE = b"\x61"  # a message in which everything is skipped
@@ -384,7 +385,7 @@ def test_a_relay_that_claims_ever_more_events_is_refused():
 
 # ── nostr-sdk on the other side (NIP-77) ────────────────────────────────────────────────
 
-PATIENCE = 10.0  # seconds for nostr-sdk to answer
+PATIENCE = 10.0 * SECOND  # seconds for nostr-sdk to answer
 
 
 def as_pairs(events):

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from sense_memory.relay.embedded import EmbeddedRelay
 from sense_memory.relay.nip11 import RelayInformation, relay_information
+from tests.time_unit import SECOND
 
 
 @asynccontextmanager
@@ -90,8 +91,8 @@ async def test_the_request_is_the_one_of_nip11():
     ids=["length", "chunks", "http/1.0"],
 )
 async def test_r19_the_answer_ends_where_http_says_although_the_relay_keeps_the_connection_open(answer):
-    async with asyncio.timeout(5), says(answer, hold_open=True) as url:
-        assert (await relay_information(url, timeout=60)).name == "x"
+    async with asyncio.timeout(5 * SECOND), says(answer, hold_open=True) as url:
+        assert (await relay_information(url, timeout=60 * SECOND)).name == "x"
 
 
 async def test_an_answer_without_a_length_ends_with_the_connection():
@@ -152,7 +153,7 @@ async def test_a_relay_that_drips_its_answer_is_none_in_time():
             await asyncio.sleep(0.005)
         hung_up.set()
 
-    async with asyncio.timeout(5), await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+    async with asyncio.timeout(5 * SECOND), await asyncio.start_server(drip, "127.0.0.1", 0) as server:
         url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         assert await relay_information(url, timeout=0.1) is None
         await hung_up.wait()
@@ -195,7 +196,7 @@ async def test_redirects_are_not_followed():
 
 
 async def test_a_relay_that_does_not_answer_is_none_in_time():
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 * SECOND):
         async with says(b"HTTP/1.1 200 OK\r\n", hold_open=True) as url:
             assert await relay_information(url, timeout=0.05) is None
 

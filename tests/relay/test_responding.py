@@ -22,6 +22,7 @@ from sense_memory.relay.embedded import EmbeddedRelay
 from sense_memory.relay.negentropy import Initiator, Items
 from sense_memory.relay.responding import INBOX_COUNT, Comparisons
 from sense_memory.relay.terms import Terms
+from tests.time_unit import SECOND
 
 
 SIGNER = LocalSigner.from_hex("17" * 32)
@@ -42,7 +43,7 @@ class Client:
         await self.socket.send(json.dumps(frame))
 
     async def next(self):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             return json.loads(await self.socket.recv())
 
     async def publish(self, *events) -> None:
@@ -226,7 +227,7 @@ class Heard(list):
         self.news.set()
 
     async def next(self):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             while not self:
                 self.news.clear()
                 await self.news.wait()
@@ -282,7 +283,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(parts):
     comparisons.open("n", Filter(), bytes.fromhex("61"), NOW)
     await asyncio.sleep(0)
     tasks = comparisons.end()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 * SECOND):
         await asyncio.gather(*tasks, return_exceptions=True)
     assert [task.cancelled() for task in tasks] == [True]
     assert shelf.read == [0]
@@ -293,7 +294,7 @@ async def test_a_relay_stops_while_comparisons_are_open(clock):
     async with EmbeddedRelay(clock=clock) as relay, dial(relay.url) as client:
         await client.send("NEG-OPEN", "n", {}, NO_IDS)
         await client.next()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * SECOND):
             await relay.__aexit__(None, None, None)
 
 
@@ -353,7 +354,7 @@ async def test_the_client_of_nostr_sdk_gets_in_step_with_our_relay(events, tmp_p
         await client.publish(*events[:250])
         await peer.add_relay(nostr_sdk.RelayUrl.parse(relay.url))
         await peer.connect()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(30 * SECOND):
             summary = await peer.sync(nostr_sdk.Filter().kind(nostr_sdk.Kind(1)), opts=options)
         await peer.shutdown()
         await client.send("COUNT", "c", {})

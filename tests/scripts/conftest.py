@@ -13,6 +13,7 @@ import pytest
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.keyfile import write_secret
 from sense_memory.nostr.keys import Secret
+from tests.time_unit import SECOND
 
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -54,7 +55,7 @@ class Agent:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(30 * SECOND):
             out, err = await process.communicate()
         return self._checked(process.returncode, out, err)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.bench.__main__ import main
+from tests.time_unit import SECOND
 
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +107,9 @@ program.main(sys.argv[1:])
 def bench(*options, program=("-m", "scripts.bench"), cwd=ROOT, scratch=None):
     command = (sys.executable, *program, *map(str, options))
     env = {**os.environ, "PYTHONPATH": str(ROOT), **({"TMPDIR": str(scratch)} if scratch else {})}
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120 * SECOND, check=False
+    )
 
 
 @pytest.fixture(scope="module")

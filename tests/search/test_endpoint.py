@@ -18,6 +18,7 @@ from sense_memory.search.embedders import KEY_VARIABLE, open_embedder
 from sense_memory.search.endpoint import EndpointEmbedder
 from sense_memory.search.index import MemoryIndex
 from sense_memory.search.shelf import SearchItem
+from tests.time_unit import SECOND
 
 
 KEY = "sk-very-secret-key"
@@ -71,17 +72,17 @@ def service():
     yield server
     server.shutdown()
     server.server_close()
-    thread.join(5)
+    thread.join(5 * SECOND)
 
 
 @pytest.fixture
 def openai(service):
-    return EndpointEmbedder("openai", "tiny", f"{service.url}/v1", key=KEY, timeout=5)
+    return EndpointEmbedder("openai", "tiny", f"{service.url}/v1", key=KEY, timeout=5 * SECOND)
 
 
 @pytest.fixture
 def ollama(service):
-    return EndpointEmbedder("ollama", "tiny", service.url, timeout=5)
+    return EndpointEmbedder("ollama", "tiny", service.url, timeout=5 * SECOND)
 
 
 @contextmanager
@@ -252,7 +253,7 @@ def test_a_flood_is_cut_off(service, openai, monkeypatch):
     service.answer = flood
     with failing("more than 1,000,000 bytes"):
         openai.embed([PRIVATE])
-    assert stopped.wait(5)
+    assert stopped.wait(5 * SECOND)
 
 
 @pytest.mark.parametrize("way", ["silent", "before the body", "byte by byte", "never ends its headers"])
@@ -297,21 +298,25 @@ def test_a_service_that_hangs_up_or_is_not_there_is_an_error(service, openai):
         openai.embed([PRIVATE])
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        nobody = EndpointEmbedder("ollama", "tiny", f"http://127.0.0.1:{free.getsockname()[1]}", timeout=5)
+        nobody = EndpointEmbedder(
+            "ollama", "tiny", f"http://127.0.0.1:{free.getsockname()[1]}", timeout=5 * SECOND
+        )
         with failing(r"the service at 127.0.0.1 did not answer\. Does it run\? Nothing was lost"):
             nobody.embed([PRIVATE])
 
 
 def test_what_keeps_a_service_from_answering_is_said_in_words(service, monkeypatch):
     with failing(r"the service at 127.0.0.1 does not speak TLS as it should"):
-        EndpointEmbedder("openai", "tiny", service.url.replace("http:", "https:"), timeout=5).embed([PRIVATE])
+        EndpointEmbedder("openai", "tiny", service.url.replace("http:", "https:"), timeout=5 * SECOND).embed(
+            [PRIVATE]
+        )
 
     def unknown(*_, **__):
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with failing(r"the service at nowhere.example was not found: no address is known of that name"):
-        EndpointEmbedder("openai", "tiny", "https://nowhere.example", timeout=5).embed([PRIVATE])
+        EndpointEmbedder("openai", "tiny", "https://nowhere.example", timeout=5 * SECOND).embed([PRIVATE])
 
 
 def test_a_model_that_changes_its_dimension_is_noticed(service, ollama):

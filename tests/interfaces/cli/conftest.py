@@ -19,6 +19,7 @@ from sense_memory import LocalSigner, MemoryStore, settings
 from sense_memory.interfaces.cli import app
 from sense_memory.nostr import nip49
 from sense_memory.relay.embedded import EmbeddedRelay
+from tests.time_unit import SECOND
 
 
 NSEC = "nsec1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqstywftw"
@@ -114,14 +115,14 @@ def in_background(context):
     thread.start()
 
     def wait(call):
-        return asyncio.run_coroutine_threadsafe(call, loop).result(10)
+        return asyncio.run_coroutine_threadsafe(call, loop).result(10 * SECOND)
 
     try:
         yield wait(context.__aenter__())
         wait(context.__aexit__(None, None, None))
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(10 * SECOND)
         loop.close()
 
 

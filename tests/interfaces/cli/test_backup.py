@@ -12,6 +12,7 @@ from sense_memory.interfaces.cli import backup
 from sense_memory.keyfile import read_key_text, write_ncryptsec
 from sense_memory.nostr import nip49
 from sense_memory.nostr.keys import Secret, parse_secret
+from tests.time_unit import SECOND
 
 
 PASSWORD = "correct horse battery staple"
@@ -205,7 +206,7 @@ def test_a_terminal_is_asked_twice_without_echo(written, usb, nsec):
         except OSError:  # Linux says EIO where the other end has closed
             pass
         os.close(ours)
-        assert running.wait(20) == 0
+        assert running.wait(20 * SECOND) == 0
     assert b"Backup of agent 'default'" in shown
     assert b"warning: this password has digits only" in shown
     assert PASSWORD.encode() not in shown

@@ -14,6 +14,7 @@ import pytest
 from sense_memory import settings
 from sense_memory.interfaces.cli import main
 from sense_memory.interfaces.cli.completion import FILES, answer
+from tests.time_unit import SECOND
 
 
 BASH = shutil.which("bash")
@@ -121,7 +122,7 @@ def test_a_tab_opens_no_key_and_no_ledger_dials_nobody_and_writes_nothing(
     for line in ("sense-memory --agent ", "sense-memory relays remove ", "sense-memory recall "):
         monkeypatch.setenv("_SENSE_MEMORY_COMPLETE", line)
         done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=20 * SECOND, check=True
         )
         loaded = set(done.stdout.splitlines()[-1].strip("[]").replace("'", "").split(", "))
         assert not loaded & {"sqlite3", "websockets", "rich"}, loaded
@@ -169,7 +170,7 @@ def in_bash(monkeypatch):
             [BASH, "--norc", "-c", script, "bash", line],
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=20 * SECOND,
             check=True,
         )
         assert done.stderr == ""

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from sense_memory import EmbedderError, settings
+from tests.time_unit import SECOND
 
 
 class Cats:
@@ -227,11 +228,11 @@ def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(agent, home,
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     chosen = {**os.environ, "SENSE_MEMORY_EMBEDDER": "static"}
     with subprocess.Popen(command, env=chosen, **options) as process:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 30 * SECOND
         while not agent.json("status")["counts"]["embeddings"] and time.monotonic() < until:
             pass
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=30 * SECOND)
     kept = agent.json("status")["counts"]["embeddings"]
     monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
     assert process.returncode == 130

@@ -16,6 +16,7 @@ from sense_memory import LocalSigner, MemoryStore
 from sense_memory.envelope import Record, RecordType, seal
 from sense_memory.interfaces.cli.tables import print_entries, print_memories
 from sense_memory.models import JournalEntry, Memory
+from tests.time_unit import SECOND
 
 
 HOSTILE = "red \x1b[31m, bidi \u202e, bell \x07, c1 \x9b, link [bold]no[/bold] :smile:"
@@ -527,11 +528,11 @@ def test_who_interrupts_many_is_told_how_many_are_kept(agent, home, tmp_path):
     many.write_text(json.dumps({f"k{number}": "v" for number in range(30_000)}))
     command = [sys.executable, "-m", "sense_memory", "remember", "--many", str(many)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 30 * SECOND
         while not agent.json("status")["counts"]["heads"] and time.monotonic() < until:
             pass
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=30 * SECOND)
 
     kept = agent.json("status")["counts"]["heads"]
     assert process.returncode == 130

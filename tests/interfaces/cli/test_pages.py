@@ -15,6 +15,7 @@ import typer
 from sense_memory.interfaces.cli import app
 from sense_memory.interfaces.cli.invocation import Invocation
 from sense_memory.interfaces.cli.pages import ends, examples_of, first_sentence, page, usage
+from tests.time_unit import SECOND
 
 
 PROGRAM = typer.main.get_command(app)
@@ -148,7 +149,7 @@ def stage(agent, start_relay, home, tmp_path, monkeypatch):
     agent("palace", "remember", "projects/facts/workshop", "on Fridays", "--wait", "0")
     agent("remember", "notes", "n")
     agent("export", "memories.jsonl")
-    subprocess.run(["gzip", "--keep", "memories.jsonl"], check=True, timeout=10)
+    subprocess.run(["gzip", "--keep", "memories.jsonl"], check=True, timeout=10 * SECOND)
     return relays[0]
 
 
@@ -161,7 +162,7 @@ def test_every_example_runs(agent, stage, tmp_path, monkeypatch):
         short = here.removeprefix("sense-memory ")
         if SHELL(here):
             done = subprocess.run(
-                ["bash", "-c", here], capture_output=True, text=True, timeout=30, check=False
+                ["bash", "-c", here], capture_output=True, text=True, timeout=30 * SECOND, check=False
             )
             assert done.returncode == ENDS_WITH.get(short, 0), f"{here}\n{done.stderr}"
         else:

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.time_unit import SECOND
+
 
 HOSTILE = "red \x1b[31m, bidi \u202e, bell \x07 [bold]no[/bold] :smile:"
 ESCAPED = "red \\u001b[31m, bidi \\u202e, bell \\u0007 [bold]no[/bold] :smile:"
@@ -605,7 +607,7 @@ def test_ctrl_c_ends_introspection_on_a_schedule(palace):
         assert running.stdout.readline().startswith("── ")
         running.send_signal(2)
         running.stdout.read()
-        assert running.wait(10) == 0
+        assert running.wait(10 * SECOND) == 0
 
 
 def test_a_plan_without_a_schedule_says_so(palace, monkeypatch):
@@ -689,7 +691,7 @@ def test_reading_the_palace_loads_neither_websockets_nor_rich(palace, monkeypatc
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20 * SECOND, check=True
     )
 
     assert done.stdout.endswith("\n[]\n")

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.time_unit import SECOND
+
 
 @pytest.fixture
 def written(agent):
@@ -64,7 +66,9 @@ def test_events_never_go_to_a_terminal_or_between_json(written, home):
     script = (
         "import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'sense_memory', 'export', '-']) >> 8)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=20, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=20 * SECOND, check=False
+    )
     assert done.returncode == 2
     assert b'"sig"' not in done.stdout
 
@@ -147,7 +151,9 @@ def test_where_no_file_can_be_read_no_ledger_is_made(written, tmp_path):
 def test_a_pipe_that_a_shell_makes_is_read_once(written):
     written("export", "all.jsonl")
     command = f"{sys.executable} -m sense_memory --ledger new.db import <(cat all.jsonl)"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=20 * SECOND, check=True
+    )
 
     assert done.stdout == "new  known\n  4      0\n"
 
@@ -187,7 +193,9 @@ def test_a_file_that_is_not_there_or_empty(written, tmp_path):
 def test_progress_is_shown_on_stderr_of_a_terminal_only(written, terminal, home):
     written("export", "all.jsonl")
     script = "import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'sense_memory', 'import', 'all.jsonl']) >> 8)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=20, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=20 * SECOND, check=True
+    )
 
     assert b"verifying" in done.stdout
     assert b"4/4" in done.stdout

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from sense_memory import MemoryStore, __version__
 from sense_memory.interfaces.cli import app
 from sense_memory.interfaces.cli.invocation import say
+from tests.time_unit import SECOND
 
 
 def walk(command=None, path=()):
@@ -367,7 +368,7 @@ def test_reading_loads_neither_websockets_nor_rich(agent, monkeypatch):
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20 * SECOND, check=True
     )
 
     assert done.stdout.endswith("}\n[]\n")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from sense_memory.interfaces.cli.json_output import relay_data
+from tests.time_unit import SECOND
 
 
 A, B = "wss://a.example", "wss://b.example"
@@ -200,7 +201,7 @@ def test_a_relay_serves_until_ctrl_c_and_keeps_its_data(agent, home):
             agent("--relay", url, "--ledger", home / f"{process.pid}.db", "sync")
             agent("--relay", url, "sync")
             process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 0
+            assert process.wait(10 * SECOND) == 0
             assert (process.stdout.read(), process.stderr.read()) == ("relay ended; its data is kept\n", "")
     assert agent("--ledger", home / f"{process.pid}.db", "recall", "k").stdout == "v"
     assert (home / "relay.db").stat().st_mode & 0o777 == 0o600
@@ -211,7 +212,7 @@ def test_a_relay_as_json_on_a_chosen_file_ends_by_sigterm(home, tmp_path):
         shown = "".join(iter(process.stdout.readline, "}\n")) + "}"
         found = json.loads(shown)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(10 * SECOND) == 0
 
     assert found["relay"]["url"].startswith("ws://127.0.0.1:")
     assert found["file"] == str(tmp_path / "mine.db")

@@ -13,6 +13,7 @@ import pytest
 
 from sense_memory.interfaces.cli.live import line
 from sense_memory.models import Change
+from tests.time_unit import SECOND
 
 
 FIRST = "watching other programs on this machine, and "
@@ -51,7 +52,7 @@ def test_changes_of_another_device_come_line_by_line_until_ctrl_c(agent, relay, 
             "city  forgotten\n",
         ]
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
+        assert process.wait(10 * SECOND) == 0
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
@@ -64,7 +65,7 @@ def test_json_lines_end_after_as_many_changes_as_were_asked_for(agent, relay, tm
         agent(*device, "forget", "city")
         second = process.stdout.readline()
 
-        assert process.wait(10) == 0
+        assert process.wait(10 * SECOND) == 0
         assert process.stdout.read() == ""
     assert "Zürich\\u202e" in first
     found = json.loads(first)
@@ -85,7 +86,7 @@ def test_other_programs_on_this_machine_are_seen_without_any_relay(agent):
         assert process.said == f"{FIRST}no relay: none is configured; Ctrl-C ends it\n"
         agent("remember", "city", "Lisbon")
         assert process.stdout.readline().endswith("  city  remembered: Lisbon\n")
-        assert process.wait(10) == 0
+        assert process.wait(10 * SECOND) == 0
 
 
 def test_memories_of_the_palace_are_named_as_its_commands_do_and_a_link_is_no_new_text(agent):
@@ -98,7 +99,7 @@ def test_memories_of_the_palace_are_named_as_its_commands_do_and_a_link_is_no_ne
         agent("palace", "connect", "lisa", "studio")
         told = [process.stdout.readline().split("  ", 1)[1] for _ in range(2)]
         found = [json.loads(programs.stdout.readline()) for _ in range(2)]
-        assert (process.wait(10), programs.wait(10)) == (0, 0)
+        assert (process.wait(10 * SECOND), programs.wait(10 * SECOND)) == (0, 0)
 
     assert sorted(told) == [
         "people/facts/lisa  linked, with the same text\n",
@@ -132,7 +133,7 @@ def test_it_says_when_a_relay_is_lost_and_when_it_is_there_again(agent, tmp_path
                 said = iter(process.stderr.readline, f"{url}: connected again\n")
                 assert set(said) <= {f"{url}: refused the connection\n"}
                 agent("--relay", url, "--ledger", tmp_path / "other.db", "remember", "city", "Lisbon")
-                assert process.wait(10) == 0
+                assert process.wait(10 * SECOND) == 0
 
 
 @pytest.mark.parametrize("arguments", [["--count", "0"], ["--seconds", "-1"]])
