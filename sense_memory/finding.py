@@ -13,12 +13,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
 from sense_memory.embedding import EmbedReport, Gaps
 from sense_memory.filling import Filling
 from sense_memory.items import item_of, item_of_persona, stamp_of, text_of, written_at
-from sense_memory.keeping import Kept, made_of
+from sense_memory.keeping import Kept, made_of, mark_of, with_head, without_head
 from sense_memory.nostr import address
 from sense_memory.persona.finding import LANGUAGE, check
 from sense_memory.said import Said
@@ -30,7 +28,7 @@ from sense_memory.weighing import Weigher
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from sense_memory.embedding import Embedding
     from sense_memory.ledger import Ledger
@@ -68,12 +66,14 @@ class Finding(Kept):
         meaning: tuple[Embedding, Sharing] | None = None,
     ) -> None:
         self._levers = Levers()
-        super().__init__("everything", made_of("all", FORMAT, LANGUAGE, self._levers), ledger, reader)
+        super().__init__(
+            "everything", made_of("all", FORMAT, LANGUAGE, "behind events", self._levers), ledger, reader
+        )
         self._palace, self._clock, self._ask = palace, clock, ask
         self._index: MemoryIndex | None = None
         self._said = Said(ledger, reader)
         self._stamps: dict[str, str] = {}  # of persona memories, by path
-        self._changed: dict[str, PersonaMemory | None] = {}  # by path, since the last search
+        self._changed: dict[str, None] = {}  # paths, since the last search
         self._turn = asyncio.Lock()
         self._embedder = None if meaning is None else meaning[0].embedder
         self._filling = None if meaning is None else Filling(*meaning, self, self._turn)
@@ -152,14 +152,14 @@ class Finding(Kept):
         """Memories as the index takes them, by their names in it."""
         items = [item_of_persona(memory) for name in names if (memory := self._memory(name)) is not None]
         said = await self._said.read(names)
-        found = (item_of(record, opened.id.hex(), opened.created_at) for opened, record in said)
+        found = (item_of(opened.record, opened.id.hex(), opened.created_at) for opened in said)
         return items + [item for item in found if item is not None]
 
     # ── Following the ledger ────────────────────────────────────────────────────────────
 
     def put(self, memory: PersonaMemory) -> None:
         """A persona memory is new, or changed."""
-        self._changed[memory.path] = memory
+        self._changed[memory.path] = None
 
     def drop(self, path: str) -> None:
         """A persona memory is gone."""
@@ -173,10 +173,10 @@ class Finding(Kept):
         catalog = await self._palace.refresh()
         async with self._turn:
             if self._index is None:
-                index = self._restored(await self.saved())
+                index, events = self._restored(await self.saved())
                 self._palace.follow(self)
-                self._changed = dict.fromkeys(self._stamps)
-                self._changed |= {memory.path: memory for memory in catalog}
+                paths = dict.fromkeys((*self._stamps, *catalog.paths()))
+                self._changed = dict.fromkeys(path for path in paths if not self._is_from(path, events))
                 self._index = index
             await self._look_at_said(self._index)
             await self._look_at_palace(self._index)
@@ -200,7 +200,8 @@ class Finding(Kept):
         while self._changed:
             items = []
             for path in list(islice(self._changed, _PART_COUNT)):
-                memory = self._changed.pop(path)
+                del self._changed[path]
+                memory = self._palace.catalog.get(path)
                 if memory is None:
                     self._stamps.pop(path, None)
                     index.drop(f"{Kind.PALACE}/{path}")
@@ -245,7 +246,8 @@ class Finding(Kept):
             opened = await self._said.read([found.id])
             if not opened:
                 return None  # forgotten while this search waited
-            ((event, record),) = opened
+            (event,) = opened
+            record = event.record
             fields = {"value": text_of(record)} | ({"key": path} if kind == Kind.FLAT else {})
             more = {"created_at": written_at(record, event.created_at), "event_id": event.id.hex()}
         why = weigher.explain(found, fields)
@@ -253,21 +255,25 @@ class Finding(Kept):
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────────
 
-    def dumped(self) -> bytes:
+    def dumped(self) -> Sequence[bytes | memoryview]:
         """The index as bytes, with what it was made from."""
         if self._index is None:
-            return b""
-        head = orjson.dumps([self._said.dumped(), self._stamps])
-        return len(head).to_bytes(8, "big") + head + self._index.dump(vectors=False)
+            return ()
+        events = {path: mark_of(ident) for path, ident in self._palace.plain.items()}
+        return with_head([*self._said.dumped(), self._stamps, events], self._index.pieces(vectors=False))
 
-    def _restored(self, saved: bytes | None) -> MemoryIndex:
-        """The index of the last time, or a new one."""
+    def _restored(self, saved: memoryview | None) -> tuple[MemoryIndex, Mapping[str, str]]:
+        """The index of the last time, or a new one; and by path the event from which it knows a persona memory."""
         if saved:
             try:
-                end = 8 + int.from_bytes(saved[:8], "big")
-                said, self._stamps = orjson.loads(saved[8:end])
-                self._said = Said(self._ledger, self._reader, said)
-                return MemoryIndex.load(saved[end:], self._levers, self._embedder)
+                (rows, seq, self._stamps, events), index = without_head(saved)
+                self._said = Said(self._ledger, self._reader, rows, seq)
+                return MemoryIndex.load(index, self._levers, self._embedder), events
             except (ValueError, KeyError, TypeError, IndexError):  # a cache: it is made anew
                 self._said, self._stamps = Said(self._ledger, self._reader), {}
-        return MemoryIndex(self._levers, LANGUAGE, self._embedder)
+        return MemoryIndex(self._levers, LANGUAGE, self._embedder), {}
+
+    def _is_from(self, path: str, events: Mapping[str, str]) -> bool:
+        """Whether a persona memory is just what the event says from which the index knows it."""
+        ident = self._palace.plain.get(path)
+        return ident is not None and events.get(path) == mark_of(ident)

@@ -8,21 +8,33 @@ memories), so the ledger tells whether anything was forgotten since it was made.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+import orjson
 import Stemmer
 
 from sense_memory import __version__
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sense_memory.ledger import Ledger
     from sense_memory.reader import Reader
+
+
+_WORD_BYTES: Final = 8
+_MARK_BYTES: Final = 8
 
 
 def made_of(*parts: object) -> str:
     """What an index depends on besides the memories: this version of the package, its stemmer, and more."""
     return " ".join(map(str, (__version__, Stemmer.version(), *parts)))
+
+
+def mark_of(event_id: bytes) -> str:
+    """Enough of an event's id to tell it from others at the same address: all of them are the owner's."""
+    return event_id[:_MARK_BYTES].hex()
 
 
 class Kept(ABC):
@@ -44,7 +56,7 @@ class Kept(ABC):
         self._name, self._ledger, self._reader = name, ledger, reader
         self._era = ""
 
-    async def saved(self) -> bytes | None:
+    async def saved(self) -> memoryview | None:
         """The index of the last time, to be asked for once; from now on this one is kept instead."""
         self._era = self._ledger.snapshot.begin_era()  # first: what is forgotten from here on is noticed
         found = await self._reader.saved_extra(self._name, self.made_of)
@@ -54,8 +66,8 @@ class Kept(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
-    async def dump(self) -> bytes | None:
-        """The index as of now; None where something was forgotten since it was made."""
+    async def dump(self) -> Sequence[bytes | memoryview] | None:
+        """The index as of now, in pieces; None where something was forgotten since it was made."""
         await self.catch_up()
         return self.dumped() if self._era and self._ledger.snapshot.era() == self._era else None
 
@@ -64,5 +76,22 @@ class Kept(ABC):
         """Bring the index up to date."""
 
     @abstractmethod
-    def dumped(self) -> bytes:
-        """The index as bytes."""
+    def dumped(self) -> Sequence[bytes | memoryview]:
+        """The index as bytes, in pieces."""
+
+
+def with_head(known: object, index: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+    """The pieces of an index behind what it was made from, as JSON."""
+    head = orjson.dumps(known)
+    head += b" " * (-len(head) % _WORD_BYTES)  # arrays are read fastest where they begin at a whole word
+    return [len(head).to_bytes(_WORD_BYTES, "big"), head, *index]
+
+
+def without_head(saved: memoryview) -> tuple[Any, memoryview]:
+    """What an index was made from, and the index.
+
+    Raises:
+        ValueError: `with_head` did not make it.
+    """
+    end = _WORD_BYTES + int.from_bytes(saved[:_WORD_BYTES], "big")
+    return orjson.loads(saved[_WORD_BYTES:end]), saved[end:]

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from sense_memory import envelope
+from sense_memory.blocks import Opened
 from sense_memory.envelope import Record, RecordType
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
 from sense_memory.ledger import Fate, Filed, Role
@@ -18,7 +19,6 @@ from sense_memory.ledger.versions import deletion_targets, slot_of
 from sense_memory.limits import SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, wins_over
-from sense_memory.snapshot import Opened
 
 
 if TYPE_CHECKING:
@@ -62,44 +62,42 @@ class Reader:
         Raises:
             LedgerCorrupt: what was stored can not be opened any more.
         """
-        found = (await self._opened(stored)).record
-        return None if isinstance(found, NeedsNewerVersion) else found
+        found = await self._opened(stored)
+        return None if found.type is None else found.record
 
     async def needed(self, stored: Stored) -> Record:
         """As `record`, but raises NeedsNewerVersion."""
-        found = (await self._opened(stored)).record
-        if isinstance(found, NeedsNewerVersion):
-            raise NeedsNewerVersion(found.event_id, found.version)
-        return found
+        return (await self._opened(stored)).record
 
     async def records(self, events: Sequence[Stored]) -> list[tuple[Stored, Record]]:
         """The records inside many events; those of a newer schema are left out. Errors as `record`."""
-        await self._restore(sum(not self._has(stored.slot, stored.id) for stored in events))
+        await self._restore([stored.slot for stored in events if not self._has(stored.slot, stored.id)])
         found = [(stored, await self.record(stored)) for stored in events]
         return [(stored, record) for stored, record in found if record is not None]
 
-    async def live(self, prefix: str) -> list[tuple[Opened, Record]]:
+    async def live(self, prefix: str) -> list[Opened]:
         """The records of the heads directly under a prefix, by address; as `records`.
 
         What is open already costs no look at its event, because a seq names one event for good.
         """
         return await self.opened(self._ledger.live(prefix))
 
-    async def opened(self, heads: Sequence[tuple[str, int]]) -> list[tuple[Opened, Record]]:
+    async def opened(self, heads: Sequence[tuple[str, int]]) -> list[Opened]:
         """The records of some heads (slot, seq) in their order, without tombstones; as `records`."""
         found, unknown = self._look_up(heads)
-        if await self._restore(len(unknown)):
+        if await self._restore([slot for slot, _ in unknown]):
             found, unknown = self._look_up(heads)
-        for stored in self._ledger.read(unknown):
+        for stored in self._ledger.read([seq for _, seq in unknown]):
             if stored.role is Role.MEMORY:
                 found[stored.seq] = await self._opened(stored)
-        alive = [found[seq] for _, seq in heads if seq in found]
-        return [(item, item.record) for item in alive if isinstance(item.record, Record)]
+        alive = (found[seq] for _, seq in heads if seq in found)
+        return [item for item in alive if item.type is not None]
 
     def remember(self, filed: Filed, record: Record) -> None:
         """Keep the record of an event that this process sealed a moment ago; not vectors, which are read once."""
         if record.type is not RecordType.EMBEDDING:
-            self._open[filed.slot] = Opened(bytes.fromhex(filed.event.id), record, filed.event.created_at)
+            ident = bytes.fromhex(filed.event.id)
+            self._open[filed.slot] = Opened.of(ident, record, filed.event.created_at)
 
     def forget(self, request: Event) -> None:
         """Drop what a deletion names."""
@@ -111,62 +109,51 @@ class Reader:
         if self._snapshot is None:
             return
         is_due = any(_is_worth_saving(extra.unsaved, len(extra)) for extra in self.extras.values())
-        if not is_due and self._unsaved() < SNAPSHOT_NEW_COUNT:
+        fresh = {slot: item for slot, item in self._open.items() if not item.is_saved and item.can_be_kept}
+        if not is_due and len(fresh) < SNAPSHOT_NEW_COUNT:
             return
-        await self._take_over(self._snapshot)
-        if is_due or _is_worth_saving(self._unsaved(), len(self._open)):
+        if not is_due:
+            lacking, there = await self._snapshot.lacking(fresh)
+            is_due = _is_worth_saving(lacking, lacking + there)
+        if is_due:
             await self._snapshot.write(self._open, self.extras)
 
-    async def saved_extra(self, name: str, made_of: str) -> bytes | None:
+    async def saved_extra(self, name: str, made_of: str) -> memoryview | None:
         """What the snapshot holds beside the records under a name, to be asked for once.
 
         Args:
             name: as in `extras`.
             made_of: what it has to be made of.
         """
+        return None if self._snapshot is None else await self._snapshot.take(name, made_of)
+
+    async def _restore(self, slots: Sequence[str]) -> bool:
+        """Take over what the snapshot has of some slots, where that costs less than opening their events; whether
+        anything was. What is stale of it is never asked for.
+        """
         if self._snapshot is None:
-            return None
-        await self._take_over(self._snapshot)
-        return self._snapshot.take(name, made_of)
-
-    def _unsaved(self) -> int:
-        return sum(
-            not item.is_saved
-            and isinstance(item.record, Record)
-            and item.record.type is not RecordType.TOMBSTONE
-            for item in self._open.values()
-        )
-
-    async def _restore(self, unknown: int) -> bool:
-        """Take the snapshot over where that costs less than opening so many events; whether it was."""
-        if self._snapshot is None or self._is_restored or not self._snapshot.is_worth(unknown):
             return False
-        await self._take_over(self._snapshot)
-        return True
-
-    async def _take_over(self, snapshot: Snapshot) -> None:
-        """Add what the snapshot holds to what is open, once. What is stale of it is never asked for."""
-        if self._is_restored:
-            return
-        self._is_restored = True
-        for slot, saved in (await snapshot.read()).items():
-            if slot not in self._open or self._has(slot, saved.id):
-                self._open[slot] = saved
+        before = len(self._open)
+        async for block in self._snapshot.read(slots):
+            for slot, saved in block.items():
+                if slot not in self._open or self._has(slot, saved.id):
+                    self._open[slot] = saved
+        return len(self._open) > before
 
     def _has(self, slot: str, ident: bytes) -> bool:
         known = self._open.get(slot)
         return known is not None and known.id == ident
 
-    def _look_up(self, heads: Sequence[tuple[str, int]]) -> tuple[dict[int, Opened], list[int]]:
-        """What is open of these heads (slot, seq), by seq, and the seqs of the others."""
+    def _look_up(self, heads: Sequence[tuple[str, int]]) -> tuple[dict[int, Opened], list[tuple[str, int]]]:
+        """What is open of these heads (slot, seq), by seq, and the others."""
         found: dict[int, Opened] = {}
-        unknown: list[int] = []
+        unknown: list[tuple[str, int]] = []
         for slot, seq in heads:
             known = self._open.get(slot)
             if known is not None and known.seq == seq:
                 found[seq] = known
             else:
-                unknown.append(seq)
+                unknown.append((slot, seq))
         return found, unknown
 
     async def _opened(self, stored: Stored) -> Opened:
@@ -189,7 +176,7 @@ class Reader:
                 "was left as it is. Move it aside and sync to restore from relays, or run "
                 "`sense-memory doctor --rescue`, which also saves what can still be read."
             ) from None
-        opened = Opened(stored.id, record, event.created_at, stored.seq)
+        opened = Opened.of(stored.id, record, event.created_at, stored.seq)
         if stored.role is not Role.EMBEDDING and (
             known is None or wins_over(event.created_at, event.id, known.created_at, known.id.hex())
         ):

@@ -16,12 +16,11 @@ from sense_memory.vault import Origin
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
-    from sense_memory.envelope import Record
+    from sense_memory.blocks import Opened
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.edits import Placed
     from sense_memory.reader import Reader
     from sense_memory.search.shelf import SearchItem
-    from sense_memory.snapshot import Opened
 
 _FLAT: Final = f"{Kind.FLAT}/"
 _PART_COUNT: Final = 2_000  # memories that are handed over at a time: some 0.2 s of indexing
@@ -42,16 +41,16 @@ class Said:
     Args:
         ledger: where they lie.
         reader: opens them.
-        rows: what `dumped` gave, to go on from there.
+        rows, seq: what `dumped` gave, to go on from there; nothing may have been forgotten since.
     """
 
     def __init__(
-        self, ledger: Ledger, reader: Reader, rows: Mapping[str, Sequence[Any]] | None = None
+        self, ledger: Ledger, reader: Reader, rows: Mapping[str, Sequence[Any]] | None = None, seq: int = -1
     ) -> None:
         self._ledger, self._reader = ledger, reader
         self._rows = {slot: _Row(*row) for slot, row in (rows or {}).items()}
         self._slots = {row.name: slot for slot, row in self._rows.items() if row.name}
-        self._version, self._seq = (-1, -1), -1
+        self._version, self._seq = (-1, -1), seq
 
     def __contains__(self, name: str) -> bool:
         return name in self._slots
@@ -70,14 +69,14 @@ class Said:
         path = name.removeprefix(_FLAT)  # an entry of the journal is called by its whole name
         return None if slot is None else Origin(path, slot, self._rows[slot].stamp)
 
-    async def read(self, names: Iterable[str]) -> list[tuple[Opened, Record]]:
+    async def read(self, names: Iterable[str]) -> list[Opened]:
         """Those of these names that are there, opened."""
         slots = [self._slots[name] for name in names if name in self._slots]
         return await self._reader.opened([(slot, self._rows[slot].seq) for slot in slots])
 
-    def dumped(self) -> dict[str, tuple[Any, ...]]:
-        """All rows, as plain values."""
-        return {slot: tuple(row) for slot, row in self._rows.items()}
+    def dumped(self) -> tuple[dict[str, tuple[Any, ...]], int]:
+        """All rows, as plain values, and up to which event they tell."""
+        return {slot: tuple(row) for slot, row in self._rows.items()}, self._seq
 
     async def changes(self) -> AsyncIterator[tuple[list[str], list[SearchItem]]]:
         """What changed since the last look, in parts: names that are gone, and what is new. Read it to its end."""
@@ -85,7 +84,7 @@ class Said:
         version, last = edits.version(), edits.last
         if version == self._version:
             return
-        heads = None if self._seq < 0 else edits.said_since(self._seq)
+        heads = None if not 0 <= self._seq <= last else edits.said_since(self._seq)
         gone: list[str] = []
         if heads is None:
             heads = edits.said()
@@ -99,7 +98,7 @@ class Said:
         opened = await self._reader.opened([(head.slot, head.seq) for head, _ in fresh.values()])
         gone += self._drop(fresh.keys() & self._rows.keys())
         yield gone, []
-        records = {found.id: (found, record) for found, record in opened}
+        records = {found.id: found for found in opened}
         waiting = list(fresh.values())
         while waiting:
             part, waiting = waiting[:_PART_COUNT], waiting[_PART_COUNT:]
@@ -107,14 +106,15 @@ class Said:
         self._version, self._seq = version, last
 
     def _taken(
-        self, heads: Iterable[tuple[Placed, str]], records: Mapping[bytes, tuple[Opened, Record]]
+        self, heads: Iterable[tuple[Placed, str]], records: Mapping[bytes, Opened]
     ) -> list[SearchItem]:
         """Note what lies at some heads; returns those that can be searched."""
         items = []
         for head, stamp in heads:
             row, item = _Row("", stamp, head.seq, 0.0), None
             if head.id in records:
-                opened, record = records[head.id]
+                opened = records[head.id]
+                record = opened.record
                 created_at = written_at(record, opened.created_at)
                 item = item_of(record, head.id.hex(), created_at)
             if item is not None:

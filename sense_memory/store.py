@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from pynostr.key import PrivateKey
 
+    from sense_memory.blocks import Opened
     from sense_memory.embedding import Embedding, EmbedReport, Gaps
     from sense_memory.envelope import Record, Sealed
     from sense_memory.finding import Finding
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
     from sense_memory.relay.session import Timeouts
     from sense_memory.search.embedders import Embedder
     from sense_memory.search.hits import Hit
-    from sense_memory.snapshot import Opened
     from sense_memory.timeline import Version
     from sense_memory.watching import Watch, Watchers
 
@@ -306,9 +306,7 @@ class MemoryStore:
         wanted = [(key, path) for key in keys for path in reversed(address.lookup_paths(key))]
         heads = ledger.edits.heads_of({address.d_tag(path) for _, path in wanted})
         opened = await self._reader.opened(heads)
-        flat = {
-            record.path: _memory(item, record) for item, record in opened if record.type is RecordType.FLAT
-        }
+        flat = {item.path: _memory(item, item.record) for item in opened if item.type is RecordType.FLAT}
         return {key: flat[path] for key, path in wanted if path in flat}  # the path that we write comes last
 
     async def recall_all(self) -> list[Memory]:
@@ -1333,7 +1331,7 @@ class MemoryStore:
     async def _all_flat(self) -> list[Memory]:
         self._opened()
         alive = await self._reader.live(address.PREFIX)
-        return [_memory(opened, record) for opened, record in alive if record.type is RecordType.FLAT]
+        return [_memory(opened, opened.record) for opened in alive if opened.type is RecordType.FLAT]
 
     async def _entries(self, limit: int) -> list[JournalEntry]:
         ledger = self._opened()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -15,9 +16,10 @@ from sense_memory import (
     MemoryStore,
     NotSynced,
     SyncMemoryStore,
+    blocks,
     envelope,
+    snapshot,
 )
-from sense_memory import snapshot as layout
 from sense_memory.ledger import Ledger
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
 from sense_memory.search.lexical import LexicalIndex
@@ -568,7 +570,11 @@ async def test_an_index_that_can_not_be_used_is_made_anew_without_a_word(
         monkeypatch.setattr("sense_memory.search.index.FORMAT", 99)
         monkeypatch.setattr("sense_memory.palace.searching.FORMAT", 99)
     elif kind == "no index":
-        monkeypatch.setattr("sense_memory.snapshot.Snapshot.take", lambda *_: b"\x00nonsense" * 9)
+
+        async def nonsense(*_):
+            return memoryview(b"\x00nonsense" * 9)
+
+        monkeypatch.setattr("sense_memory.snapshot.Snapshot.take", nonsense)
     else:
         (tmp_path / "a.db.snapshot").unlink()
     made.clear()
@@ -579,7 +585,7 @@ async def test_an_index_that_can_not_be_used_is_made_anew_without_a_word(
 
 @pytest.mark.usefixtures("thrifty")
 async def test_indexes_of_any_length_fit(open_store, monkeypatch, made):
-    monkeypatch.setattr("sense_memory.snapshot.SNAPSHOT_MESSAGE_BYTES", 400)
+    monkeypatch.setattr("sense_memory.blocks.SNAPSHOT_MESSAGE_BYTES", 400)
     async with open_store() as store:
         await fill(store)
         before = await everything(store)
@@ -625,10 +631,13 @@ async def inside(signer, tmp_path):
         sealed = ledger.snapshot.key
         if sealed is None:
             return b""
-        cipher = layout._cipher_in(await signer.decrypt(sealed, signer.public_key))
-        bound = layout._MAGIC + f"{envelope.SCHEMA_VERSION} {signer.public_key}".encode()
-        body = (tmp_path / "a.db.snapshot").read_bytes().removeprefix(layout._MAGIC)
-        return b"".join(layout._unsealed(io.BytesIO(body), cipher, bound))
+        cipher = snapshot._cipher_in(await signer.decrypt(sealed, signer.public_key))
+        bound = blocks.MAGIC + f"{envelope.SCHEMA_VERSION} {signer.public_key}".encode()
+        body = (tmp_path / "a.db.snapshot").read_bytes()
+        file = SimpleNamespace(key="", open=lambda: io.BytesIO(body))
+        contents = blocks.Contents(file, "", blocks.Seal(cipher, bound))
+        pieces = (piece for *_, extra in contents.extras() for piece in extra)
+        return b"".join([*(contents._message(place) for _, _, place in contents._blocks), *pieces])
     finally:
         ledger.close()
 

@@ -20,6 +20,7 @@ from sense_memory.ledger.versions import Role
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import BinaryIO
 
     from sense_memory.ledger.database import Database
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 _KEY: Final = "snapshot_key"  # opens the file
 _NEXT: Final = "snapshot_next"  # opens the file that is being written
 _ERA: Final = "snapshot_era"  # a word that stands until something is forgotten
+
+_HEADS_COUNT: Final = 1_000
+_HEADS: Final = (
+    "SELECT s.slot, e.seq, e.id FROM slots s JOIN events e ON e.seq = s.head "
+    f"WHERE e.role = {int(Role.MEMORY)} AND s.slot > ? ORDER BY s.slot LIMIT ?"
+)
 
 # For this connection only, and for every way of removing a memory, those of tomorrow included.
 _FORGET: Final = (
@@ -75,12 +82,12 @@ class SnapshotFile:
                 self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _ERA, secrets.token_hex(8))
         return self.era()
 
-    def heads(self) -> list[tuple[str, int, bytes]]:
-        """What a snapshot may hold: slot, seq and id of every live head, by slot."""
-        return self._db.rows(
-            "SELECT s.slot, e.seq, e.id FROM slots s JOIN events e ON e.seq = s.head "
-            f"WHERE e.role = {int(Role.MEMORY)} ORDER BY s.slot"
-        )
+    def heads(self) -> Iterator[tuple[str, int, bytes]]:
+        """What a snapshot may hold: slot, seq and id of every live head, by slot, read some at a time."""
+        last = ""
+        while rows := self._db.rows(_HEADS, last, _HEADS_COUNT):
+            yield from rows
+            last = rows[-1][0]
 
     def slots(self) -> int:
         """How many slots were ever seen, which is at least how many heads there are."""

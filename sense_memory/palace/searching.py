@@ -24,7 +24,7 @@ from sense_memory.palace.columns import relevances_at, row
 from sense_memory.palace.hits import Match, Why
 from sense_memory.search.column import Column
 from sense_memory.search.fusion import best
-from sense_memory.search.lexical import LexicalIndex, pack, unpack
+from sense_memory.search.lexical import LexicalIndex, packed, unpack
 from sense_memory.search.postings import Postings
 from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve
 from sense_memory.search.vocabulary import Vocabulary
@@ -308,6 +308,10 @@ class PalaceIndex:
 
     def dump(self) -> bytes:
         """Everything as bytes. They hold the words of the memories: for encrypted places only."""
+        return b"".join(self.pieces())
+
+    def pieces(self) -> list[bytes | memoryview]:
+        """As `dump`, in pieces that are not copied: use them before anything is changed."""
         self._tidy()
         header = {
             "format": FORMAT,
@@ -317,10 +321,10 @@ class PalaceIndex:
         }
         prints = {"prints": np.frombuffer(b"".join(self._prints), np.uint8)}
         ages = {str(number): column.view for number, column in enumerate(self._ages)}
-        return pack(header, [prints, ages, *(postings.dump() for postings in self._lexical.fields)])
+        return packed(header, [prints, ages, *(postings.dump() for postings in self._lexical.fields)])
 
     @classmethod
-    def load(cls, dumped: bytes) -> PalaceIndex:
+    def load(cls, dumped: bytes | memoryview) -> PalaceIndex:
         """What `dump` gave; `follow` then brings it up to date.
 
         Raises:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
 from sense_memory.errors import InvalidInput
-from sense_memory.keeping import Kept, made_of
+from sense_memory.keeping import Kept, made_of, mark_of, with_head, without_head
 from sense_memory.limits import MAX_FOUND_COUNT
 from sense_memory.palace.hits import PersonaHit
 from sense_memory.palace.lifecycle import state_at
@@ -17,7 +15,7 @@ from sense_memory.persona import given
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from sense_memory.ledger import Ledger
     from sense_memory.models import PersonaMemory
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from sense_memory.reader import Reader
 
 LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
-_LENGTH_BYTES: Final = 4
-_MARK_BYTES: Final = 8
 
 
 class PalaceSearch(Kept):
@@ -90,7 +86,7 @@ class PalaceSearch(Kept):
         """The paths of memories that are not just what the event said from which the index knows them."""
         palace = self._persona.palace
         events = ((path, palace.plain.get(path)) for path in palace.catalog.paths())
-        return [path for path, ident in events if ident is None or known.get(path) != _mark(ident)]
+        return [path for path, ident in events if ident is None or known.get(path) != mark_of(ident)]
 
     def put(self, memory: PersonaMemory) -> None:
         """A memory is new, or changed."""
@@ -106,14 +102,13 @@ class PalaceSearch(Kept):
         """Bring the index up to date."""
         await self._persona.palace.refresh()
 
-    def dumped(self) -> bytes:
+    def dumped(self) -> Sequence[bytes | memoryview]:
         """The index as bytes, behind the events of which it knows the memories."""
         if self._index is None:
-            return b""
+            return ()
         palace = self._persona.palace
-        events = {path: _mark(palace.plain.get(path, b"")) for path in palace.catalog.paths()}
-        known = orjson.dumps(events)
-        return len(known).to_bytes(_LENGTH_BYTES, "big") + known + self._index.dump()
+        events = {path: mark_of(palace.plain.get(path, b"")) for path in palace.catalog.paths()}
+        return with_head(events, self._index.pieces())
 
 
 def check(query: object, limit: object, relevance_floor: object) -> None:
@@ -130,18 +125,12 @@ def check(query: object, limit: object, relevance_floor: object) -> None:
         raise InvalidInput(f"relevance_floor must lie between 0 and 1, not {given.quoted(relevance_floor)}")
 
 
-def _mark(event_id: bytes) -> str:
-    """Enough of an event's id to tell it from others at the same address: all of them are the owner's."""
-    return event_id[:_MARK_BYTES].hex()
-
-
-def _loaded(saved: bytes | None) -> tuple[PalaceIndex, dict[str, str]]:
+def _loaded(saved: memoryview | None) -> tuple[PalaceIndex, dict[str, str]]:
     """The index that was saved, and by path the event from which it knows each memory; empty: from several."""
     if saved:
         try:
-            end = _LENGTH_BYTES + int.from_bytes(saved[:_LENGTH_BYTES], "big")
-            known = {str(path): ident for path, ident in orjson.loads(saved[_LENGTH_BYTES:end]).items()}
-            return PalaceIndex.load(saved[end:]), known
+            known, index = without_head(saved)
+            return PalaceIndex.load(index), {str(path): ident for path, ident in known.items()}
         except (ValueError, KeyError, TypeError, IndexError, AttributeError):  # a cache: it is made anew
             pass
     return PalaceIndex(LANGUAGE), {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
@@ -28,6 +28,7 @@ from sense_memory.persona.edit import Standing, record_of, sum_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from sense_memory.blocks import Opened
     from sense_memory.envelope import Record
     from sense_memory.ledger import Basis, Ledger
     from sense_memory.models import PersonaMemory
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from sense_memory.reader import Reader
     from sense_memory.writer import Writer
 
+_NAMES_COUNT: Final = 3
 ROOTS: Final = (f"{address.PREFIX}{address.PERSONA}", f"{address.PREFIX}~")  # where persona memories may lie
 
 
@@ -121,10 +123,10 @@ class Palace:
     async def _open(self, heads: Sequence[tuple[str, int]], gone: set[str]) -> None:
         """Put what some heads (slot, seq) hold into the catalog; their slots are not gone."""
         forked = frozenset(self._ledger.edits.forked())
-        for opened, record in await self._reader.opened(heads):
-            if record.type is not RecordType.PERSONA:
+        for opened in await self._reader.opened(heads):
+            if opened.type is not RecordType.PERSONA:
                 continue
-            slot = address.d_tag(record.path)
+            slot = address.d_tag(opened.path)
             if slot in forked:
                 memory = (await self.standing(slot)).memory
                 if memory is not None:
@@ -132,11 +134,10 @@ class Palace:
                     self._put(slot, memory)
                 continue
             gone.discard(slot)
-            read = partial(_read, record.fields, opened.id, opened.created_at)
             if slot in self._accesses or slot in self._pending:
-                self._put(slot, self._accessed(slot, read()))
+                self._put(slot, self._accessed(slot, _read(opened)))
             else:
-                self._put_plain(slot, record, opened.id, read)
+                self._put_plain(slot, opened)
 
     def _look_at_accesses(self, version: tuple[int, int], changed: Iterable[str]) -> set[str]:
         """Read again what the ledger has of accesses; the slots at which something else is true now."""
@@ -165,14 +166,11 @@ class Palace:
         for follower in self._followers:
             follower.put(memory)
 
-    def _put_plain(
-        self, slot: str, record: Record, event_id: bytes, read: Callable[[], PersonaMemory]
-    ) -> None:
+    def _put_plain(self, slot: str, opened: Opened) -> None:
         """Put a memory that is what its event says; it is read when somebody asks for it."""
-        fields = record.fields
-        path = self.catalog.put_unread(fields["domain"], fields["facet"], fields["key"], read)
+        path = self.catalog.put_unread(*_names(opened), partial(_read, opened))
         self._paths[slot] = path
-        self.plain[path] = event_id
+        self.plain[path] = opened.id
         for follower in self._followers:
             follower.put(*self.catalog.all_of((path,)))
 
@@ -299,5 +297,15 @@ class Palace:
             self._pending.pop(standing.slot, None)
 
 
-def _read(fields: Mapping[str, Any], event_id: bytes, created_at: int) -> PersonaMemory:
-    return memory_of(fields, event_id.hex(), created_at)
+def _names(opened: Opened) -> tuple[str, str, str]:
+    """Domain, facet and key; from its path, where no name of another writer has a slash in it."""
+    names = opened.path.split("/")[1:]
+    if len(names) != _NAMES_COUNT:
+        fields = opened.record.fields
+        names = [fields["domain"], fields["facet"], fields["key"]]
+    domain, facet, key = names
+    return domain, facet, key
+
+
+def _read(opened: Opened) -> PersonaMemory:
+    return memory_of(opened.record.fields, opened.id.hex(), opened.created_at)

@@ -18,7 +18,7 @@ from sense_memory.search.calendar import DAY_SECONDS, Span
 from sense_memory.search.column import Column
 from sense_memory.search.embedding import Meaning, spoken, unnamed
 from sense_memory.search.fusion import MIN_SIMILAR, Levers, best
-from sense_memory.search.lexical import LexicalIndex, pack, unpack
+from sense_memory.search.lexical import LexicalIndex, packed, unpack
 from sense_memory.search.postings import Postings
 from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve
 from sense_memory.search.ranking import Ground, Question, SearchHit, rank
@@ -302,6 +302,10 @@ class MemoryIndex:
 
     def dump(self, *, vectors: bool = True) -> bytes:
         """Everything as bytes, or all but the vectors. They hold the words of memories: for encrypted places."""
+        return b"".join(self.pieces(vectors=vectors))
+
+    def pieces(self, *, vectors: bool = True) -> list[bytes | memoryview]:
+        """As `dump`, in pieces that are not copied: use them before anything is changed."""
         self._tidy()
         names, columns = self._shelf.dump()
         own: dict[str, NDArray[Any]] = {
@@ -315,11 +319,11 @@ class MemoryIndex:
         if self._meaning is not None and vectors:
             header["embedder"] = self._meaning.embedder.name
             groups.append(self._meaning.dump())
-        return pack(header, groups)
+        return packed(header, groups)
 
     @classmethod
     def load(
-        cls, dumped: bytes, levers: Levers | None = None, embedder: Embedder | None = None
+        cls, dumped: bytes | memoryview, levers: Levers | None = None, embedder: Embedder | None = None
     ) -> MemoryIndex:
         """What `dump` gave.
 

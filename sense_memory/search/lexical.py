@@ -168,25 +168,30 @@ class LexicalIndex:
 
 def pack(header: dict[str, Any], groups: Sequence[dict[str, NDArray[Any]]]) -> bytes:
     """A header of plain values, and named arrays, as bytes."""
+    return b"".join(packed(header, groups))
+
+
+def packed(header: dict[str, Any], groups: Sequence[dict[str, NDArray[Any]]]) -> list[bytes | memoryview]:
+    """As `pack`, in pieces; the arrays are not copied, so use them before anything is changed."""
     layout = [[(name, a.dtype.str, a.shape) for name, a in group.items()] for group in groups]
     head = _as_json({**header, "arrays": layout})
     head += b" " * (-(len(head) + _HEADER_BYTES) % 8)
-    bodies = []
+    pieces: list[bytes | memoryview] = [len(head).to_bytes(_HEADER_BYTES, "little"), head]
     for group in groups:
         for values in group.values():
-            body = np.ascontiguousarray(values).tobytes()
-            bodies += [body, bytes(-len(body) % 8)]
-    return b"".join([len(head).to_bytes(_HEADER_BYTES, "little"), head, *bodies])
+            body = np.ascontiguousarray(values)
+            pieces += [body.reshape(-1).view(np.uint8).data, bytes(-body.nbytes % 8)]
+    return pieces
 
 
-def unpack(packed: bytes) -> tuple[dict[str, Any], list[dict[str, NDArray[Any]]]]:
+def unpack(body: bytes | memoryview) -> tuple[dict[str, Any], list[dict[str, NDArray[Any]]]]:
     """What `pack` was given; the arrays are read-only views of the bytes.
 
     Raises:
         ValueError: these bytes were not packed here.
     """
-    at = _HEADER_BYTES + int.from_bytes(packed[:_HEADER_BYTES], "little")
-    header = _of_json(packed[_HEADER_BYTES:at])
+    at = _HEADER_BYTES + int.from_bytes(body[:_HEADER_BYTES], "little")
+    header = _of_json(body[_HEADER_BYTES:at])
     if not isinstance(header, dict) or "arrays" not in header:
         raise ValueError("these bytes are no index")
     groups: list[dict[str, NDArray[Any]]] = []
@@ -194,7 +199,7 @@ def unpack(packed: bytes) -> tuple[dict[str, Any], list[dict[str, NDArray[Any]]]
         group = {}
         for name, dtype, shape in layout:
             count = int(np.prod(shape, dtype=np.int64))
-            values = np.frombuffer(packed, np.dtype(dtype), count, at)
+            values = np.frombuffer(body, np.dtype(dtype), count, at)
             group[name] = values.reshape(shape)
             at += values.nbytes + -values.nbytes % 8
         groups.append(group)
@@ -208,8 +213,8 @@ def _as_json(header: dict[str, Any]) -> bytes:
         return json.dumps(header).encode()
 
 
-def _of_json(head: bytes) -> Any:
+def _of_json(head: bytes | memoryview) -> Any:
     try:
         return orjson.loads(head)
     except orjson.JSONDecodeError:
-        return json.loads(head)
+        return json.loads(bytes(head))
