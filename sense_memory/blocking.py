@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sense_memory.blocking_persona import BlockingPersona
-from sense_memory.errors import InvalidInput, StoreClosed
+from sense_memory.errors import InvalidInput, StoreClosed, StoreForked, warn_of_limit
 from sense_memory.limits import APPLY_BATCH_COUNT
 from sense_memory.store import MemoryStore, configured
 
@@ -86,6 +87,9 @@ class SyncMemoryStore(BlockingPersona):
 
     def __init__(self, signer: Any, relays: Iterable[str] = (), **options: Any) -> None:
         self._store = MemoryStore(signer, relays, **options)
+        self._limits: list[str] = []  # what there is to warn of, in the caller's thread
+        self._store._tell = self._limits.append  # noqa: SLF001 - its twin
+        self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -96,6 +100,11 @@ class SyncMemoryStore(BlockingPersona):
         return cls(signer, **options)
 
     def __enter__(self) -> Self:
+        if self._loop is not None:
+            raise InvalidInput(
+                "this store is open already; nothing was changed. Close it first, or open another."
+            )
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sense-memory", daemon=True)
         self._thread.start()
@@ -113,6 +122,9 @@ class SyncMemoryStore(BlockingPersona):
 
     def close(self) -> None:
         """As `MemoryStore.close`; a second call does nothing."""
+        if os.getpid() != self._process:
+            self._store._abandon()  # noqa: SLF001 - its twin
+            self._loop = self._thread = None
         if self._loop is not None:
             try:
                 self._wait(self._store.close())
@@ -299,6 +311,9 @@ class SyncMemoryStore(BlockingPersona):
         if self._loop is None:
             call.close()
             raise StoreClosed
+        if os.getpid() != self._process:
+            call.close()
+            raise StoreForked
         if threading.current_thread() is self._thread:
             call.close()
             raise InvalidInput("a callback of this store can not call the store: it would wait for itself")
@@ -308,6 +323,9 @@ class SyncMemoryStore(BlockingPersona):
         except KeyboardInterrupt:
             future.cancel()
             raise
+        finally:
+            while self._limits:
+                warn_of_limit(self._limits.pop(0))
 
     def _stop(self) -> None:
         loop, self._loop = self._loop, None

@@ -23,6 +23,7 @@
     ├── PlanLimitError                 the plan in force does not include it
     ├── LedgerError                    the local file
     │   ├── WrongKeyError              belongs to another key
+    │   ├── LedgerBusy                 another process writes to it for too long
     │   ├── LedgerCorrupt              is damaged
     │   ├── LedgerTooNew               was written by a newer sense-memory
     │   └── StorageFullError           the disk is full
@@ -31,6 +32,7 @@
     ├── EmbedderError                  texts could not be turned into vectors; words still find them
     ├── ChangesMissed                  a `watch` was read too slowly; says how to catch up
     └── StoreClosed                    the store was used outside `async with`
+        └── StoreForked                in a process that is a fork of the one that opened it
 
 No message carries a secret, a memory's text, or a relay's raw words.
 """
@@ -38,7 +40,14 @@ No message carries a secret, a memory's text, or a relay's raw words.
 from __future__ import annotations
 
 import copyreg
-from typing import Any
+import inspect
+import logging
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+
+_PACKAGE: Final = str(Path(__file__).parent)
 
 
 class SenseMemoryError(Exception):
@@ -270,6 +279,16 @@ class WrongKeyError(LedgerError):
         )
 
 
+class LedgerBusy(LedgerError):
+    """Another process writes to the ledger, for too long. Nothing was written."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__(
+            f"{path or 'the ledger in memory'} is held by another process; nothing was written. "
+            "Try again, or end that process."
+        )
+
+
 class LedgerCorrupt(LedgerError):
     """The ledger file is damaged. It was left where it is."""
 
@@ -335,8 +354,32 @@ class RelayLimitWarning(UserWarning):
     """A relay says (NIP-11) that it takes no event as long as one that is about to be signed. Nothing is lost."""
 
 
+def warn_of_limit(message: str) -> None:
+    """A `RelayLimitWarning` at the line that called this package; one that is made an error is logged instead.
+
+    What it is about is written by then, and whoever wrote it needs to know that.
+    """
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    try:
+        warnings.warn(message, RelayLimitWarning, stacklevel=level)
+    except RelayLimitWarning:
+        logging.getLogger("sense_memory").warning("%s", message)
+
+
 class StoreClosed(SenseMemoryError):
     """The store is not open."""
 
     def __init__(self) -> None:
         super().__init__("the store is not open; use it inside `async with MemoryStore(...) as store:`")
+
+
+class StoreForked(StoreClosed):
+    """The store was opened by the process that this one is a fork of; SQLite and sockets do not survive that."""
+
+    def __init__(self) -> None:
+        SenseMemoryError.__init__(
+            self,
+            "this store was opened before a fork; nothing was written. Open one in the process that uses it.",
+        )

@@ -169,7 +169,7 @@ class Filling:
         taken = {name: origin for name, origin in there.items() if index.fill({name: found[origin]})}
         await self._keep({origin: found[origin] for origin in taken.values()})
         with suppress(LedgerError):  # then sharing will look once more
-            self._sharing.took({origin: told[origin] for origin in taken.values()})
+            await self._sharing.took({origin: told[origin] for origin in taken.values()})
         return frozenset(taken)
 
     async def _make(

@@ -58,7 +58,9 @@ class Kept(ABC):
 
     async def saved(self) -> memoryview | None:
         """The index of the last time, to be asked for once; from now on this one is kept instead."""
-        self._era = self._ledger.snapshot.begin_era()  # first: what is forgotten from here on is noticed
+        self._era = await self._ledger.write(
+            self._ledger.snapshot.begin_era
+        )  # first: what is forgotten from here on is noticed
         found = await self._reader.saved_extra(self._name, self.made_of)
         self._reader.extras[self._name] = self
         return found

@@ -135,10 +135,15 @@ POLL_SECONDS = 2.0  # to notice what another process wrote to the shared ledger
 MAX_CHANGES_COUNT = 1_000  # changes that wait for one watch that is read slowly, before it ends
 DEBOUNCE_SECONDS = 0.1  # writes gather this long before the background pass starts
 HOLDINGS_SECONDS = 60.0  # to find out what one relay holds, however slowly it answers
+LINGER_SECONDS = 5.0  # that a store which closes waits for relays to take what is queued
+MAX_LINGER_SECONDS = 3_600  # and that it may be told to wait
 LOCK_SECONDS = 60.0  # to wait for another process that is publishing
 
 # ── Ledger ──────────────────────────────────────────────────────────────────────────────
 BUSY_SECONDS = 30.0  # to wait for another process's write transaction
+BUSY_FIRST_SECONDS = 0.002  # before the next try to write, at first; most transactions take less than that
+BUSY_PAUSE_SECONDS = 0.03  # and at most, doubled each time
+BUSY_BLOCKED_SECONDS = 0.25  # that a call which can not await stops an event loop for that, at most
 APPLY_BATCH_COUNT = 1_000  # events in one bulk transaction
 MAX_VARIABLES_COUNT = 500  # values in one statement; SQLite before 3.32 takes 999
 PAGE_BYTES = 16_384  # of a new ledger: 2.7 KB for a memory of 1 KB. With 4,096 it is 4.4, with 8,192 3.1, with 32,768 2.7

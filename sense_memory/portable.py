@@ -6,15 +6,19 @@ each bad one is reported by its number. A file is written beside its name and mo
 
 from __future__ import annotations
 
+import fcntl
 import os
-import tempfile
-from contextlib import nullcontext
+import re
+import secrets
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidEvent, InvalidInput
 from sense_memory.keyfile import sync_folder
+from sense_memory.ledger.files import remove_forsaken
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FRAME_BYTES
 from sense_memory.nostr.event import RawEvent, verify
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.event import Event
 
+_PART: Final = re.compile(r"\.export-[0-9a-f]{8}\.part")
 LEFT_OUT: Final = {  # what the reader calls an event that it leaves out, as a sentence
     "foreign": "an event of another program",
     "misfiled": "holds a memory of another address",
@@ -77,16 +82,17 @@ def write_export(
     if target.exists() and not target.is_file():
         raise InvalidInput(f"{target} is no plain file; it was not touched. Choose another name.")
     try:
-        # A name that nobody has: neither what a killed export left, nor what others put in the way, is written to.
-        descriptor, name = tempfile.mkstemp(prefix=".export-", suffix=".part", dir=target.parent)  # mode 0600
-        temporary = Path(name)
+        _sweep(target.parent)
+        descriptor, path = _begin(target.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 count = _write_lines(file, bodies, progress)
-                os.fsync(file.fileno())
-            temporary.replace(target)
+                os.fsync(descriptor)
+                path = path or _named(target.parent, partial(_link, descriptor))
+                path.replace(target)
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            if path is not None:
+                path.unlink(missing_ok=True)
             raise
         sync_folder(target.parent)
     except OSError as error:
@@ -94,6 +100,52 @@ def write_export(
             f"{target} could not be written ({error.strerror}); nothing was changed."
         ) from None
     return count
+
+
+def _begin(folder: Path) -> tuple[int, Path | None]:
+    """A file to write, mode 0600, locked: without a name where the system can do that, so that a kill leaves nothing."""
+    with suppress(OSError, AttributeError):
+        descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        if Path(_own(descriptor)).exists():
+            return _locked(descriptor), None
+        os.close(descriptor)
+    descriptors: list[int] = []
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    path = _named(folder, lambda path: descriptors.append(os.open(path, flags, 0o600)))
+    return _locked(descriptors[0]), path
+
+
+def _named(folder: Path, make: Callable[[Path], None]) -> Path:
+    """A name that nobody has: nothing is written to what a killed export left, or others put in the way."""
+    while True:
+        path = folder / f".export-{secrets.token_hex(4)}.part"
+        with suppress(FileExistsError):
+            make(path)
+            return path
+
+
+def _link(descriptor: int, path: Path) -> None:
+    os.link(
+        _own(descriptor), path, src_dir_fd=descriptor, follow_symlinks=True
+    )  # only with a folder it does follow
+
+
+def _own(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _locked(descriptor: int) -> int:
+    with suppress(OSError):  # a file system without locks: nobody can sweep there either
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what exports that were killed left behind."""
+    for path in folder.glob(".export-*.part"):
+        if _PART.fullmatch(path.name):
+            with suppress(OSError):  # its maker is alive, or it is none of ours
+                remove_forsaken(path)
 
 
 def _write_lines(file: BinaryIO, bodies: Iterable[bytes], progress: Callable[[int], None] | None) -> int:

@@ -211,7 +211,7 @@ class Reader:
             except BadPayload:
                 left_out[index] = "unreadable"
         counts.update(left_out.values())
-        fates = self._ledger.apply(filed, relay, self._clock())
+        fates = await self._ledger.write(self._ledger.apply, filed, relay, self._clock())
         for item, fate in zip(filed, fates, strict=True):
             counts[fate.value] += 1
             if fate is Fate.NEW:

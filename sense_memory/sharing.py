@@ -90,13 +90,13 @@ class Sharing:
         found = {origin: _rows(record.fields, dimension) async for origin, record in self.fitting(told)}
         return {origin: rows for origin, rows in found.items() if rows is not None}
 
-    def took(self, told: Mapping[Origin, int]) -> None:
+    async def took(self, told: Mapping[Origin, int]) -> None:
         """What these embeddings tell lies in the vault now.
 
         Raises:
             LedgerError: that can not be noted.
         """
-        self._vectors.tell({origin.slot: seq for origin, seq in told.items()})
+        await self._vectors.write(self._vectors.tell, {origin.slot: seq for origin, seq in told.items()})
 
     # ── To elsewhere ────────────────────────────────────────────────────────────────────
 
@@ -128,7 +128,7 @@ class Sharing:
             else:
                 records[origin] = record
         written = await self._write(records)
-        self.took(told | self.told(written))
+        await self.took(told | self.told(written))
         counts.update(shared=len(written), unshared=len(records) - len(written))
         return counts
 

@@ -137,7 +137,7 @@ class Snapshot:
             sealed = await self._signer.encrypt(text, self._signer.public_key)
         before = await self._opened()
         try:
-            with self._file.begin(sealed) as file:
+            with self._ledger.write_now(self._file.begin, sealed) as file:
                 new = NewContents(file, Seal(ChaCha20Poly1305(key), self._bound()))
                 for name, extra in extras.items():  # first: bringing one up to date may open more records
                     if (dumped := await extra.dump()) is not None:
@@ -147,7 +147,7 @@ class Snapshot:
                         await new.add_extra(name, made_of, pieces)
                 await new.add_rows(_rows(opened, before, self._file.heads()))
                 new.finish()
-                return self._file.finish(file, sealed)
+                return self._ledger.write_now(self._file.finish, file, sealed)
         finally:
             self._file.abandon()
 

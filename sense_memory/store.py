@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import math
+import os
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
@@ -24,13 +25,16 @@ from sense_memory.errors import (
     InvalidSetting,
     LedgerCorrupt,
     NotSynced,
-    RelayLimitWarning,
     StoreClosed,
+    StoreForked,
+    warn_of_limit,
 )
 from sense_memory.ledger import Ledger, Role
 from sense_memory.limits import (
     APPLY_BATCH_COUNT,
     ENTRY_AHEAD_SECONDS,
+    LINGER_SECONDS,
+    MAX_LINGER_SECONDS,
     MAX_RECENT_COUNT,
     SMALL_EVENT_BYTES,
 )
@@ -48,7 +52,7 @@ from sense_memory.writer import Writer
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
     from typing import BinaryIO
 
@@ -80,6 +84,9 @@ if TYPE_CHECKING:
     from sense_memory.watching import Watch, Watchers
 
 
+_T = TypeVar("_T")
+_log: Final = logging.getLogger("sense_memory.store")
+_ABANDONED: Final[list[object]] = []  # of the process that this one is a fork of: never closed here
 _MEMORIES = frozenset({RecordType.FLAT, RecordType.PERSONA, RecordType.TOMBSTONE})
 
 
@@ -105,11 +112,14 @@ class MemoryStore:
         embedder: finds by meaning besides words: an `Embedder`, what `open_embedder` takes ("static"), or a
             function that opens one when it is first needed. Texts are shown to it, and to no other.
         share_embeddings: what `embed` does where it is not told: whether it shares what the embedder made.
+        close_timeout: seconds for which closing waits at most until relays have taken what is queued; 0 does not
+            wait. A relay that can not be reached is not waited for, and nothing is without `background`. What is
+            still queued then is logged as a warning, and sent when a store of this ledger is open next.
         timeouts: of relay connections; see `relay.session.Timeouts`.
         clock: seconds since 1970.
 
     Raises:
-        InvalidSetting: no such plan.
+        InvalidSetting: no such plan, or no number of seconds.
         InvalidInput: no such embedder.
         InvalidRelayUrl: a relay that must not be dialled.
         BadKey: `signer` is neither.
@@ -128,6 +138,7 @@ class MemoryStore:
         plan: Plan | str | None = None,
         embedder: Embedder | str | Callable[[], Embedder | None] | None = None,
         share_embeddings: bool = False,
+        close_timeout: float = LINGER_SECONDS,
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -139,7 +150,11 @@ class MemoryStore:
         self._background, self._offline_first = background, offline_first
         self._snapshot, self._timeouts, self._clock = snapshot, timeouts, clock
         self._plan, self._open_embedder = _plan_of(plan), _opening(embedder)
-        self._shares_embeddings = share_embeddings
+        self._shares_embeddings, self._close_timeout = share_embeddings, _patience(close_timeout)
+        self._tell: Callable[[str], None] = warn_of_limit
+        self._waiting: set[asyncio.Future[Any]] = set()  # what waits for relays
+        self._is_opening = self._is_closing = False
+        self._process = os.getpid()
         self._ledger: Ledger | None = None
         self._pool: Pool | None = None
         self._watchers: Watchers | None = None
@@ -166,7 +181,22 @@ class MemoryStore:
         return cls(signer, **options)
 
     async def __aenter__(self) -> Self:
-        self._ledger = Ledger(self._ledger_path or _default_ledger(self.public_key), self.public_key)
+        if self._ledger is not None or self._is_opening:
+            raise InvalidInput(
+                "this store is open already; nothing was changed. Close it first, or open another."
+            )
+        self._is_opening = True
+        try:
+            await self._open()
+        finally:
+            self._is_opening = False
+        return self
+
+    async def _open(self) -> None:
+        self._process, self._is_closing = os.getpid(), False
+        self._embedder_turn = asyncio.Lock()
+        path = self._ledger_path or _default_ledger(self.public_key)
+        self._ledger = await Ledger.opened(path, self.public_key)
         snapshot = Snapshot(self._signer, self._ledger) if self._snapshot else None
         self._reader = Reader(self._signer, self._ledger, self._clock, snapshot)
         self._writer = Writer(
@@ -177,27 +207,69 @@ class MemoryStore:
         )
         try:
             if snapshot is None:
-                self._ledger.snapshot.discard()
-            self._ledger.release(self._clock())
-            self._ledger.outbox.ensure(self._urls)
+                await self._ledger.write_if_due(self._ledger.snapshot.discard)
+            await self._ledger.write_if_due(self._ledger.release, self._clock())
+            await self._ledger.write_if_due(self._ledger.outbox.ensure, self._urls)
             if self._urls and self._background:
                 self._relay_pool().start()
         except BaseException:
-            await self.close()
+            await self._end()
             raise
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        is_cut_short = kind is not None and not issubclass(kind, Exception)  # cancelled, or Ctrl-C
+        await self._close_within(0.0 if is_cut_short else self._close_timeout)
 
     async def close(self) -> None:
-        """Close connections and ledger. What relays have not got stays queued and is sent next time."""
+        """Close connections and ledger, after waiting for what is queued; see `close_timeout`.
+
+        What relays have not got stays queued and is sent next time. Calls that wait for relays end with
+        StoreClosed. A second call, while the first waits, closes at once.
+        """
+        await self._close_within(self._close_timeout)
+
+    async def _close_within(self, seconds: float) -> None:
+        if os.getpid() != self._process:
+            self._abandon()
+            return
+        is_first, self._is_closing = not self._is_closing, True
+        try:
+            if is_first and self._background and self._pool is not None:
+                await self._linger(self._pool, seconds)
+        finally:
+            await self._end()
+
+    async def _linger(self, pool: Pool, seconds: float) -> None:
+        """Wait until relays have taken what is queued, and say what they have not."""
+        if seconds > 0:
+            await pool.drain(seconds)
+        if self._ledger is None:
+            return
+        for url in self._urls:
+            if queued := self._ledger.outbox.counts(url).get("queued"):
+                _log.warning(
+                    "still queued for %s: %d events. They are kept in the ledger, and sent "
+                    "when a store of it is open next",
+                    url,
+                    queued,
+                )
+
+    def _abandon(self) -> None:
+        """In a fork: what belongs to the other process is neither used nor closed."""
+        if self._ledger is not None:
+            _ABANDONED.append((self._ledger, self._pool, self._watchers))
+        self._ledger = self._pool = self._watchers = None
+
+    async def _end(self) -> None:
         watchers, self._watchers = self._watchers, None
         pool, self._pool = self._pool, None
         ledger, self._ledger = self._ledger, None
+        waiting = [task for task in self._waiting if task.cancel()]
         try:
+            if waiting:
+                await asyncio.wait(waiting)
             if watchers is not None:
                 await watchers.close()
         finally:
@@ -213,7 +285,7 @@ class MemoryStore:
             if ledger is not None:
                 try:
                     if palace is not None:
-                        palace.close()
+                        await palace.close()
                     await self._reader.save()
                 finally:
                     ledger.close()
@@ -336,7 +408,7 @@ class MemoryStore:
             await self._writer.forget(path) for path in live or dict.fromkeys((address.flat_path(key), key))
         ]
         for path in dict.fromkeys((*heads, key)):
-            ledger.drafts.forget(address.d_tag(path))
+            await ledger.write_if_due(ledger.drafts.forget, address.d_tag(path))
         ledger.checkpoint()
         self._wake()
         return ids[0]
@@ -667,7 +739,7 @@ class MemoryStore:
             ident = await self._persona().publish_draft(record)
         else:
             (ident,) = await self._writer.write([await self._carry_over(ledger, record)], drafts=False)
-        ledger.drafts.discard(number)
+        await ledger.write(ledger.drafts.discard, number)
         self._wake()
         return ident
 
@@ -925,7 +997,7 @@ class MemoryStore:
         await self._settle()
         ledger = self._opened()
         if retry_refused:
-            ledger.outbox.retry(self._urls, self._clock())
+            await ledger.write(ledger.outbox.retry, self._urls, self._clock())
         edited = Edited(ledger, self._reader)
         report = await self._round(Plan(sweep=full))
         return replace(report, overruled=await edited.overruled())
@@ -959,7 +1031,8 @@ class MemoryStore:
         from sense_memory.relay.holdings import holdings
 
         timeouts = self._timeouts or Timeouts()
-        return await holdings(self._urls, self._opened(), self._signer, clock=self._clock, timeouts=timeouts)
+        asked = holdings(self._urls, self._opened(), self._signer, clock=self._clock, timeouts=timeouts)
+        return await self._while_open(asked)
 
     def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> Watch:
         """The changes made elsewhere, from now on: `async for change in store.watch(): …`.
@@ -1159,7 +1232,22 @@ class MemoryStore:
     def _opened(self) -> Ledger:
         if self._ledger is None:
             raise StoreClosed
+        if os.getpid() != self._process:
+            raise StoreForked
         return self._ledger
+
+    async def _while_open(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """What waits for relays: when the store closes meanwhile, it ends with StoreClosed."""
+        task = asyncio.ensure_future(work)
+        self._waiting.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._ledger is None and not _is_cancelled():
+                raise StoreClosed from None
+            raise
+        finally:
+            self._waiting.discard(task)
 
     def _persona(self) -> Persona:
         """The palace, made when a persona memory is first asked for: a flat memory does not pay for it."""
@@ -1213,11 +1301,15 @@ class MemoryStore:
         return await (await self._finding()).near(query)
 
     async def _embedding(self) -> Embedding | None:
-        """The embedder, opened when it is first needed; None where nobody chose one."""
-        if self._meaning is None and self._open_embedder is not None:
-            self._plan.check_embeddings()
-            embedder = await asyncio.to_thread(self._open_embedder)
-            if self._meaning is None and embedder is not None:
+        """The embedder, opened when it is first needed, once; None where nobody chose one."""
+        if self._meaning is not None or self._open_embedder is None:
+            return self._meaning
+        self._plan.check_embeddings()
+        async with self._embedder_turn:
+            if (
+                self._meaning is None
+                and (embedder := await asyncio.to_thread(self._open_embedder)) is not None
+            ):
                 from sense_memory.embedding import Embedding
                 from sense_memory.vault import Vault
 
@@ -1270,7 +1362,7 @@ class MemoryStore:
                 f"{url} takes {words} ({printable(what)}): it will refuse this. "
                 "It is kept here all the same, and goes to the other relays."
             )
-            warnings.warn(message, RelayLimitWarning, stacklevel=2)
+            self._tell(message)
 
     def _wake(self) -> None:
         if self._pool is not None:
@@ -1280,7 +1372,7 @@ class MemoryStore:
         from sense_memory.relay.report import SyncReport
 
         self._opened()
-        return await self._relay_pool().sync(plan) if self._urls else SyncReport()
+        return await self._while_open(self._relay_pool().sync(plan)) if self._urls else SyncReport()
 
     async def _ask_relays(self, what: str) -> bool:
         """Before saying "nothing": make sure that a relay was asked completely once, and let the others finish.
@@ -1291,7 +1383,7 @@ class MemoryStore:
         if all(outbox.state(url).completed_at is not None for url in self._urls):
             return False
         pool = self._relay_pool()
-        await pool.asked()
+        await self._while_open(pool.asked())
         if not any(outbox.state(url).completed_at is not None for url in self._urls):
             raise NotSynced(what, pool.problems)
         return True
@@ -1430,6 +1522,22 @@ def _pair(item: object) -> tuple[Any, Any]:
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise InvalidInput("each item must be a pair of key and value; nothing of its batch was written")
     return item[0], item[1]
+
+
+def _patience(seconds: object) -> float:
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or not 0 <= seconds <= MAX_LINGER_SECONDS
+    ):
+        raise InvalidSetting("close_timeout", "argument", f"a number of seconds, 0 to {MAX_LINGER_SECONDS:,}")
+    return float(seconds)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody asked the running task to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _moment(time: object) -> float:

@@ -42,7 +42,7 @@ class Writer:
         relays: whom to queue them for.
         clock: seconds since 1970.
         sleep: how to wait when a burst runs too far ahead.
-        look: is shown what was sealed, before it is signed.
+        look: is shown what was sealed, once it is durable.
     """
 
     def __init__(
@@ -76,21 +76,23 @@ class Writer:
             HeadMoved: something came in since an edit's basis was read; nothing of this call was written.
         """
         sealed = [await envelope.seal(self._signer, record) for record in records]
-        if self._look is not None:
-            for record, item in zip(records, sealed, strict=True):
-                self._look(record, item)
         filed: list[Filed] = []
         while True:
             try:
                 filed = await self._filed(records, sealed, filed, bases or {})
             except ClockSkewError as error:
                 kept = [(_slot(record), item.content) for record, item in zip(records, sealed, strict=True)]
-                numbers = self._ledger.drafts.keep(kept if drafts else (), self._clock())
+                numbers = await self._ledger.write(
+                    self._ledger.drafts.keep, kept if drafts else (), self._clock()
+                )
                 raise ClockSkewError(error.now, error.mark, numbers) from None
-            if self._ledger.append(filed, self._relays, self._clock(), bases=bases):
+            if await self._append(filed, bases=bases):
                 break
         for place, record in zip(filed, records, strict=True):
             self._reader.remember(place, record)
+        if self._look is not None:
+            for record, item in zip(records, sealed, strict=True):
+                self._look(record, item)
         return [place.event.id for place in filed]
 
     async def forget(self, path: str) -> str:
@@ -119,7 +121,7 @@ class Writer:
             unsigned = envelope.deletion(self._signer.public_key, tuple(tags), named, second)
             request = await self._signed(unsigned)
             items = [*graves, Filed(request, slot_of(request), Role.DELETION)]
-            if self._ledger.append(items, self._relays, self._clock(), bases=bases):
+            if await self._append(items, bases=bases):
                 for grave, record in zip(graves, records, strict=True):
                     self._reader.remember(grave, record)
                 return request.id
@@ -128,11 +130,16 @@ class Writer:
         """Remove a journal entry and ask for its deletion (NIP-09); returns the request's id. Its embedding follows."""
         second = await self._second(entry.created_at - 1)
         request = await self._signed(envelope.entry_deletion(entry, second))
-        self._ledger.append([Filed(request, slot_of(request), Role.DELETION)], self._relays, self._clock())
+        await self._append([Filed(request, slot_of(request), Role.DELETION)])
         self._reader.forget(request)
         if embeddings := self._embeddings([address.JOURNAL + entry.id]):
             await self.forget_all(embeddings)
         return request.id
+
+    async def _append(self, items: Sequence[Filed], *, bases: Mapping[str, Basis] | None = None) -> bool:
+        """As `Ledger.append`."""
+        now, ledger = self._clock(), self._ledger
+        return await ledger.write(ledger.append, items, self._relays, now, bases=bases)
 
     def _embeddings(self, paths: Iterable[str]) -> list[str]:
         """The paths of the embeddings that the ledger holds of some memories."""

@@ -165,6 +165,14 @@ SENTENCES = [
         ),
     ),
     (
+        errors.LedgerBusy("/home/a/a.db"),
+        "/home/a/a.db is held by another process; nothing was written. Try again, or end that process.",
+    ),
+    (
+        errors.StoreForked(),
+        "this store was opened before a fork; nothing was written. Open one in the process that uses it.",
+    ),
+    (
         errors.StoreClosed(),
         "the store is not open; use it inside `async with MemoryStore(...) as store:`",
     ),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import io
 import json
 import os
-import tempfile
 import tracemalloc
 
 import pytest
@@ -413,31 +413,57 @@ async def test_nothing_is_written_through_what_others_put_in_the_way(store, tmp_
     """Not even where they guessed the name: another one is taken, and theirs stays what it was."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    names = iter(["guessed", "free"])
-    monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: names)
-    (tmp_path / ".export-guessed.part").symlink_to(victim)
+    names = iter(["0123abcd", "4567abcd"])
+    monkeypatch.setattr(module.secrets, "token_hex", lambda _: next(names))
+    (tmp_path / ".export-0123abcd.part").symlink_to(victim)
     async with store() as one:
         await one.remember("k", "v")
         assert one.export(tmp_path / "all.jsonl") == 1
 
-    assert list(names) == []
+    assert next(names, None) is None
     assert victim.read_text() == "precious"
-    assert (tmp_path / ".export-guessed.part").is_symlink()
+    assert (tmp_path / ".export-0123abcd.part").is_symlink()
     assert not (tmp_path / "all.jsonl").is_symlink()
     assert len((tmp_path / "all.jsonl").read_bytes().splitlines()) == 1
 
 
-async def test_what_a_killed_export_left_is_in_nobodys_way_and_stays(store, tmp_path):
-    """Also where the process has the number of the one that was killed."""
-    left = [tmp_path / f".all.jsonl.{os.getpid()}.part", tmp_path / ".export-abcdefgh.part"]
-    for path in left:
-        path.write_text("half a line")
+async def test_what_a_killed_export_left_is_removed_by_the_next_and_nothing_else(store, tmp_path):
+    (tmp_path / ".export-0123abcd.part").write_text("half a line")
+    alive = tmp_path / ".export-4567abcd.part"
+    others = [tmp_path / ".export-mine.part", tmp_path / f".all.jsonl.{os.getpid()}.part"]
+    for path in others:
+        path.write_text("precious")
+    async with store() as one:
+        await one.remember("k", "v")
+        with alive.open("wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            assert one.export(tmp_path / "all.jsonl") == 1
+
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "all.jsonl",
+        *(path.name for path in (alive, *others)),
+    }
+
+
+async def test_an_export_has_no_name_until_it_is_whole(store, tmp_path):
+    """So a kill leaves nothing behind, where the system can do that."""
+    seen = []
+    async with store() as one:
+        await one.remember("k", "v")
+        one.export(tmp_path / "all.jsonl", progress=lambda _: seen.append(list(tmp_path.iterdir())))
+
+    assert seen == ([[]] if hasattr(os, "O_TMPFILE") else seen)
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="this system knows no files without a name")
+async def test_where_files_need_a_name_an_export_has_one_of_its_own(store, tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "O_TMPFILE")
     async with store() as one:
         await one.remember("k", "v")
         assert one.export(tmp_path / "all.jsonl") == 1
 
-    assert {path.name for path in tmp_path.iterdir()} == {"all.jsonl", *(path.name for path in left)}
-    assert {path.read_text() for path in left} == {"half a line"}
+    assert [path.name for path in tmp_path.iterdir()] == ["all.jsonl"]
+    assert (tmp_path / "all.jsonl").stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_name_as_long_as_names_get_is_written_like_any_other(store, tmp_path):

@@ -3,40 +3,58 @@
 Several processes share the file. Writes are short `BEGIN IMMEDIATE` transactions; automatic checkpoints
 are off and only the holder of the lock file runs them, because SQLite before 3.51.3 can corrupt a WAL
 that two connections reset at once.
+
+An event loop never waits in here for another process: `write` tries to begin, and sleeps between tries as a task
+does. What is done in a transaction never waits, so no other task sees it half done, and cancelling a task that
+waits leaves nothing behind. A call that can not await blocks for `patience` at most.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import itertools
 import os
 import sqlite3
 import stat
+import time
 from contextlib import closing, contextmanager, suppress
 from glob import escape as glob_escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from sense_memory.errors import (
+    LedgerBusy,
     LedgerCorrupt,
     LedgerError,
     LedgerTooNew,
+    SenseMemoryError,
     StorageFullError,
+    StoreClosed,
     WrongKeyError,
 )
 from sense_memory.ledger.files import private_place, sweep, unfinished
 from sense_memory.ledger.pages import enlarge, is_worth_enlarging
 from sense_memory.ledger.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from sense_memory.limits import BUSY_SECONDS, MAX_VARIABLES_COUNT, MAX_WAL_BYTES, PAGE_BYTES
+from sense_memory.limits import (
+    BUSY_FIRST_SECONDS,
+    BUSY_PAUSE_SECONDS,
+    BUSY_SECONDS,
+    MAX_VARIABLES_COUNT,
+    MAX_WAL_BYTES,
+    PAGE_BYTES,
+)
 from sense_memory.nostr.event import is_hex64
 from sense_memory.nostr.keys import npub
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 MEMORY: Final = ":memory:"
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 def library_version() -> tuple[int, int, int]:
@@ -50,8 +68,10 @@ class Database:
     Args:
         path: the file, or ":memory:".
         owner: the public key whose ledger this is, 64 hex digits.
+        patience: seconds that a call blocks at most while another process writes; may be changed.
 
     Raises:
+        LedgerBusy: another process writes for longer than that.
         WrongKeyError: the file belongs to another key.
         LedgerCorrupt: not a ledger, empty where it should not be, or damaged.
         LedgerTooNew: written by a newer version.
@@ -59,14 +79,16 @@ class Database:
         LedgerError: the file can not be opened or created.
     """
 
-    def __init__(self, path: str | Path, owner: str) -> None:
+    def __init__(self, path: str | Path, owner: str, patience: float = BUSY_SECONDS) -> None:
         self.path: Path | None = None if str(path) == MEMORY else Path(path)
+        self.patience = patience
         self._lock_file: int | None = None
         self._lock_depth = 0
         try:
             if self.path is not None:
                 _prepare_file(self.path)
             self._connection = _connected(path)
+            self._place = _place(self.path)
         except (OSError, sqlite3.Error) as error:
             raise _translated(error, self.path) from error
         try:
@@ -77,7 +99,8 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; a checkpoint is tried first so that the WAL does not outlive us."""
-        self.checkpoint()
+        with suppress(StoreClosed):
+            self.checkpoint()
         self._connection.close()
         if self._lock_file is not None:
             os.close(self._lock_file)
@@ -85,17 +108,13 @@ class Database:
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Every row of a query."""
-        try:
-            return self._connection.execute(sql, _bound(sql, values)).fetchall()
-        except sqlite3.Error as error:
-            raise _translated(error, self.path) from error
+        return self._tried(lambda: self._connection.execute(sql, _bound(sql, values)).fetchall())
 
     def row(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row of a query, or None."""
-        try:
-            found: tuple[Any, ...] | None = self._connection.execute(sql, _bound(sql, values)).fetchone()
-        except sqlite3.Error as error:
-            raise _translated(error, self.path) from error
+        found: tuple[Any, ...] | None = self._tried(
+            lambda: self._connection.execute(sql, _bound(sql, values)).fetchone()
+        )
         return found
 
     def rows_in(self, sql: str, values: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
@@ -106,10 +125,7 @@ class Database:
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """One statement; call it inside `transaction()` when it writes."""
-        try:
-            return self._connection.execute(sql, _bound(sql, values))
-        except sqlite3.Error as error:
-            raise _translated(error, self.path) from error
+        return self._tried(lambda: self._connection.execute(sql, _bound(sql, values)))
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """One statement for each row of values, inside `transaction()`; a third of the cost of as many calls."""
@@ -118,10 +134,89 @@ class Database:
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
+    async def write(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
+        """Make a change in one transaction: whole or, where it raises, not at all. Other tasks go on meanwhile.
+
+        Args:
+            change: what uses this ledger, in as many transactions as it likes: all of them are this one.
+            *values: what it is called with.
+            **options: the same, by name.
+
+        Raises:
+            LedgerBusy: another process writes for longer than `limits.BUSY_SECONDS`.
+        """
+        now = asyncio.get_running_loop().time
+        deadline, pause = now() + BUSY_SECONDS, BUSY_FIRST_SECONDS
+        while not self._begin():
+            if now() > deadline:
+                raise LedgerBusy(self.path)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, BUSY_PAUSE_SECONDS)
+        with self._begun():
+            return change(*values, **options)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A write transaction: committed at the end, rolled back on any error. Never held over an await."""
-        self.execute("BEGIN IMMEDIATE")
+        """A write transaction: committed at the end, rolled back on any error. Never held over an await.
+
+        Inside another it is a part of that, which is undone alone where whoever began the other goes on.
+        """
+        if self._connection.in_transaction:
+            with self._part():
+                yield
+            return
+        if not self._begin():
+            self._wait_to_begin()
+        with self._begun():
+            yield
+
+    @contextmanager
+    def impatient(self) -> Iterator[None]:
+        """In here nothing waits for another process that writes: LedgerBusy is raised at once."""
+        patience, self.patience = self.patience, 0.0
+        try:
+            yield
+        finally:
+            self.patience = patience
+
+    def _begin(self) -> bool:
+        """Begin to write, if nobody else does."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            if _is_busy(error):
+                return False
+            raise _translated(error, self.path) from error
+        if self._place != _place(self.path):
+            self._connection.execute("ROLLBACK")
+            raise LedgerError(
+                f"{self.path} was deleted or replaced while it was open; nothing was written. "
+                "Close the store and open it again, or put the file back."
+            )
+        return True
+
+    def _wait_to_begin(self) -> None:
+        deadline = time.monotonic() + self.patience
+        while not self._begin():
+            if time.monotonic() > deadline:
+                raise LedgerBusy(self.path)
+            time.sleep(BUSY_FIRST_SECONDS)
+
+    @contextmanager
+    def _part(self) -> Iterator[None]:
+        self.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:  # a full disk ends all of it
+                self.execute("ROLLBACK TO part")
+                self.execute("RELEASE part")
+            raise
+        self.execute("RELEASE part")
+
+    @contextmanager
+    def _begun(self) -> Iterator[None]:
+        """What was begun, to its end."""
         try:
             yield
             self.execute("COMMIT")
@@ -131,6 +226,19 @@ class Database:
             raise
         if self._wal_bytes() > MAX_WAL_BYTES:
             self.checkpoint()
+
+    def _tried(self, attempt: Callable[[], _T]) -> _T:
+        """A statement; another connection that recovers or closes the file is waited for, which is rare and short."""
+        deadline = 0.0
+        while True:
+            try:
+                return attempt()
+            except sqlite3.Error as error:
+                now = time.monotonic()
+                deadline = deadline or now + self.patience
+                if not _is_busy(error) or now > deadline:
+                    raise _translated(error, self.path) from error
+            time.sleep(BUSY_FIRST_SECONDS)
 
     @property
     def in_transaction(self) -> bool:
@@ -246,8 +354,9 @@ class Database:
 
     def _migrate(self, owner: str) -> None:
         """Bring the schema up to date; another process may have done it while we waited."""
-        if self._version() and self.path is not None:
-            self._back_up(self.path, self._version())
+        version = self._version()
+        if 0 < version < VERSION and self.path is not None:
+            self._back_up(self.path, version)
         with self.transaction():
             for script in MIGRATIONS[self._version() :]:
                 for statement in script.split(";"):
@@ -275,7 +384,8 @@ class Database:
 
 
 def _connected(path: str | Path) -> sqlite3.Connection:
-    return sqlite3.connect(str(path), timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256)
+    """A connection that never waits in SQLite: what there is to wait for is waited for here."""
+    return sqlite3.connect(str(path), timeout=0, isolation_level=None, cached_statements=256)
 
 
 def open_damaged(path: Path) -> sqlite3.Connection:
@@ -312,9 +422,24 @@ def _bound(sql: str, values: tuple[Any, ...]) -> tuple[Any, ...] | dict[str, Any
     return {str(number): value for number, value in enumerate(values, 1)} if "?1" in sql else values
 
 
-def _translated(error: sqlite3.Error | OSError, path: Path | None) -> LedgerError:
+def _place(path: Path | None) -> tuple[int, int] | None:
+    """Which file lies at a path: None for the ledger in memory, or where there is none any more."""
+    try:
+        status = None if path is None else os.stat(path)  # noqa: PTH116 - on each write
+    except OSError:
+        return None
+    return None if status is None else (status.st_dev, status.st_ino)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def _translated(error: sqlite3.Error | OSError, path: Path | None) -> SenseMemoryError:
     """An error of SQLite or of the operating system as ours."""
     where = path or "the ledger in memory"
+    if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+        return StoreClosed()
     if isinstance(error, OSError):
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         code = sqlite3.SQLITE_FULL if full else sqlite3.SQLITE_CANTOPEN
@@ -334,10 +459,7 @@ def _translated(error: sqlite3.Error | OSError, path: Path | None) -> LedgerErro
                 "or run `sense-memory doctor --rescue`, which also saves what can still be read."
             )
         case sqlite3.SQLITE_BUSY:
-            return LedgerError(
-                f"{where} is held by another process for more than {BUSY_SECONDS:.0f} s; nothing was "
-                "written. Try again, or end that process."
-            )
+            return LedgerBusy(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return LedgerError(
                 f"{where} can not be opened for writing ({error}); nothing was written. It has to be a file "

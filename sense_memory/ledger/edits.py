@@ -89,7 +89,9 @@ class Edits:
 
     @property
     def device(self) -> str:
-        """The name of this ledger among its owner's devices: 8 hex digits, drawn once."""
+        """The name of this ledger among its owner's devices: 8 hex digits, drawn once, which may write."""
+        if not self._device:
+            (self._device,) = self._db.row("SELECT value FROM meta WHERE name = ?", _DEVICE) or ("",)
         if not self._device:
             with self._db.transaction():
                 self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _DEVICE, secrets.token_hex(4))

@@ -76,7 +76,7 @@ def sweep(path: Path) -> None:
             if path.exists() and other.samefile(path):
                 other.unlink(missing_ok=True)
             else:
-                _remove_forsaken(other)
+                remove_forsaken(other)
 
 
 def _begin(path: Path) -> tuple[int, Path]:
@@ -89,7 +89,12 @@ def _begin(path: Path) -> tuple[int, Path]:
         os.close(descriptor)  # somebody swept it before it was locked
 
 
-def _remove_forsaken(other: Path) -> None:
+def remove_forsaken(other: Path) -> None:
+    """Remove an unfinished file, unless its maker is alive and holds a lock on it.
+
+    Raises:
+        OSError: it can not be opened, or not be removed.
+    """
     descriptor = os.open(other, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         with suppress(OSError):  # its maker is alive

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from sense_memory.errors import LedgerError, StorageFullError
+from sense_memory.errors import LedgerBusy, LedgerError, StorageFullError
 from sense_memory.ledger import audit, handover, versions
 from sense_memory.ledger.arrivals import Arrivals
 from sense_memory.ledger.database import Database
@@ -21,6 +21,9 @@ from sense_memory.ledger.stamps import Stamps
 from sense_memory.ledger.vectors import Vectors
 from sense_memory.ledger.versions import Fate, Filed, Role, Stored
 from sense_memory.limits import (
+    BUSY_BLOCKED_SECONDS,
+    BUSY_PAUSE_SECONDS,
+    BUSY_SECONDS,
     LOCK_SECONDS,
     MAX_EVENTS_PER_SECOND_COUNT,
     MAX_FUTURE_SECONDS,
@@ -31,11 +34,13 @@ from sense_memory.nostr.event import Event, is_hex64
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sense_memory.ledger.edits import Basis
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _ROLES = {int(role): role for role in Role}
 _READ_COUNT = 500  # events held at a time when many are read
 _HEADS = (
@@ -57,6 +62,7 @@ class Ledger:
     Args:
         path: the file, or ":memory:".
         owner: the public key, 64 hex digits.
+        patience: seconds that a call blocks at most while another process writes; what `write` is given never does.
 
     Attributes:
         outbox: what each relay was given.
@@ -68,8 +74,8 @@ class Ledger:
         edits, vectors: what edits start from; the vectors of memories, sealed.
     """
 
-    def __init__(self, path: str | Path, owner: str) -> None:
-        self._db = Database(path, owner)
+    def __init__(self, path: str | Path, owner: str, patience: float = BUSY_SECONDS) -> None:
+        self._db = Database(path, owner, patience)
         self.outbox = Outbox(self._db)
         self.inventory = Inventory(self._db)
         try:
@@ -83,6 +89,22 @@ class Ledger:
         self._erasure = Erasure(self._db)
         self._full: set[int] = set()  # a write after a burst looks at every second of it
 
+    @classmethod
+    async def opened(cls, path: str | Path, owner: str) -> Ledger:
+        """As the constructor, without blocking the event loop while another process writes, then and later."""
+        now = asyncio.get_running_loop().time
+        deadline = now() + BUSY_SECONDS
+        while True:
+            try:
+                ledger = cls(path, owner, 0.0)
+            except LedgerBusy:
+                if now() > deadline:
+                    raise
+            else:
+                ledger._db.patience = BUSY_BLOCKED_SECONDS
+                return ledger
+            await asyncio.sleep(BUSY_PAUSE_SECONDS)
+
     def close(self) -> None:
         """Checkpoint and close."""
         self._db.close()
@@ -93,6 +115,26 @@ class Ledger:
         return self._db.path
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────
+
+    def write_now(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
+        """Make a change, or raise LedgerBusy at once where another process writes."""
+        with self._db.impatient():
+            return change(*values, **options)
+
+    async def write_if_due(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
+        """As `write`, for a change that looks first whether there is anything to do, and may be made twice."""
+        with suppress(LedgerBusy):
+            return self.write_now(change, *values, **options)
+        return await self.write(change, *values, **options)
+
+    async def write(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
+        """Make a change, such as `append` or what the outbox does, as one transaction; see `Database.write`.
+
+        The event loop goes on while another process writes. Raises LedgerBusy where that takes too long.
+        """
+        done = await self._db.write(change, *values, **options)
+        self._settled()
+        return done
 
     def stamps(self, now: float) -> Stamps:
         """The version clock as of now; `append` checks again what was taken from it."""
@@ -197,8 +239,14 @@ class Ledger:
         """A transaction, after which what it forgot is gone from the files beside the ledger too."""
         with self._db.transaction():
             yield
-        self.snapshot.sweep()
-        self._erasure.finish()
+        if not self._db.in_transaction:
+            self._settled()
+
+    def _settled(self) -> None:
+        """After a change. What fails of it is owed, and no failure of the change, which is durable."""
+        with suppress(LedgerError):
+            self.snapshot.sweep()
+            self._erasure.finish()
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────
 
@@ -354,7 +402,8 @@ class Ledger:
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the file and truncate it, unless another process publishes."""
         self._db.checkpoint()
-        self._erasure.finish()
+        with suppress(LedgerError):  # it stays owed
+            self._erasure.finish()
 
     def _used(self, second: int) -> int:
         """How many events a second holds for relays; one that was full once is not counted again."""

@@ -53,10 +53,14 @@ class Vectors:
 
     Args:
         db: the open ledger file.
+
+    Attributes:
+        write: makes a change, such as `keep`, without blocking the event loop; see `Database.write`.
     """
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.write = db.write
         db.execute(_FORGET)
 
     @property

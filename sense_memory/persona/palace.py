@@ -198,15 +198,14 @@ class Palace:
         self._pending[slot] = sum_of(self._pending.get(slot), (now, 1))
         memory = revived(memory, now)
         self._put(slot, memory)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(ACCESS_SECONDS, self.save_quietly)
+        self._save_later()
         return memory
 
     def accessed(self) -> list[str]:
         """The slots of memories with accesses that no relay knows."""
         return sorted(self._ledger.edits.accesses().keys() | self._pending.keys())
 
-    def save_accesses(self) -> None:
+    async def save_accesses(self) -> None:
         """Note in the ledger what was accessed.
 
         Raises:
@@ -216,15 +215,36 @@ class Palace:
             self._timer.cancel()
             self._timer = None
         if self._pending:
-            self._ledger.edits.touch_all([(slot, *access) for slot, access in self._pending.items()])
-            for slot, access in self._pending.items():
-                self._accesses[slot] = sum_of(self._accesses.get(slot), access)
-            self._pending.clear()
+            await self._ledger.write(self._note)
+            self._noted()
 
-    def save_quietly(self) -> None:
-        """As `save_accesses`; where that fails, they are noted with the next access, or on close."""
+    def _save_now(self) -> None:
+        """As `save_accesses`, at once; where that fails, another time."""
+        self._timer = None
+        try:
+            self._ledger.write_now(self._note)
+        except LedgerError:
+            self._save_later()
+        else:
+            self._noted()
+
+    def _save_later(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(ACCESS_SECONDS, self._save_now)
+
+    def _note(self) -> None:
+        self._ledger.edits.touch_all([(slot, *access) for slot, access in self._pending.items()])
+
+    def _noted(self) -> None:
+        """The ledger has them by now; nothing waits between this and that."""
+        for slot, access in self._pending.items():
+            self._accesses[slot] = sum_of(self._accesses.get(slot), access)
+        self._pending.clear()
+
+    async def close(self) -> None:
+        """Note what was accessed, as far as that can be done."""
         with suppress(LedgerError):
-            self.save_accesses()
+            await self.save_accesses()
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────
 
@@ -267,7 +287,7 @@ class Palace:
             HeadMoved: something came in since they were read; nothing was written, read again.
             TooLargeError, InvalidInput, ClockSkewError, LedgerError: as `Writer.write`.
         """
-        now, device = self._clock(), self._ledger.edits.device
+        now, device = self._clock(), await self._ledger.write_if_due(lambda: self._ledger.edits.device)
         records = [record_of(edit, device, now) for edit in edits]
         bases = {edit.standing.slot: edit.basis for edit in edits}
         losers = [loser for edit in edits if edit.standing.joined for loser in edit.standing.joined.losers]

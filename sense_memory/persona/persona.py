@@ -159,7 +159,7 @@ class Persona:
         live = [path for path, head in heads.items() if head is not None and head.role is Role.MEMORY]
         ids = [await self._writer.forget(path) for path in live or paths[:1]]
         for path in paths:
-            self._ledger.drafts.forget(address.d_tag(path))
+            await self._ledger.write_if_due(self._ledger.drafts.forget, address.d_tag(path))
         self._ledger.checkpoint()
         return ids[0]
 
@@ -223,11 +223,11 @@ class Persona:
             written += await until_done(attempt)
         return written
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Note in the ledger what was accessed; wait for no embedder any more."""
         if self._nearness is not None:
             self._nearness.close()
-        self.palace.save_quietly()
+        await self.palace.close()
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────
 

@@ -58,7 +58,7 @@ async def _settle(ledger: Ledger, palace: Palace, slot: str) -> bool:
         memory = _due(standing)
         if memory is None:
             if standing.known:
-                ledger.edits.drop(slot, standing.known)
+                await ledger.write(ledger.edits.drop, slot, standing.known)
             return False
         with suppress(HeadMoved):
             await palace.write([Edit(standing, memory, settles=True)])

@@ -85,10 +85,10 @@ class Link:
             begun, pace = now(), self._dialler.pace
             self.failure = None
             try:
-                if not plan.pull and not self._is_behind(plan):
+                if not plan.pull and not await self._is_behind(plan):
                     return RelayReport(self.url, asked=False) if brief else self._sync.standing()
                 report = await self._attempt(plan)
-                while (rest := self._rest(plan, report)) and pace.may_hurry(now()):
+                while (rest := await self._rest(plan, report)) and pace.may_hurry(now()):
                     plan, report = rest, report.continued_by(await self._attempt(rest))
             except SenseMemoryError as error:  # the ledger's: it can not be asked for more
                 await self._hang_up()
@@ -118,14 +118,14 @@ class Link:
         except RelayError as error:
             return replace(self._sync.standing(), problem=error.problem, asked=plan.pull)
 
-    def _rest(self, plan: Plan, report: RelayReport) -> Plan | None:
+    async def _rest(self, plan: Plan, report: RelayReport) -> Plan | None:
         """What is left to do of a plan after the relay hung up; None where trying again at once is of no use."""
         if not self._sync.was_cut_off:
             return None
         if self._sync.came_further and plan.pull and not report.pulled.complete:
             return plan
         achieved = self._sync.came_further or plan.pull
-        return replace(plan, pull=False) if achieved and self._is_behind(plan) else None
+        return replace(plan, pull=False) if achieved and await self._is_behind(plan) else None
 
     @property
     def has_answered(self) -> bool:
@@ -147,11 +147,11 @@ class Link:
         """The relay's last words, escaped."""
         return tuple(self._connection.notices) if self._connection is not None else ()
 
-    def _is_behind(self, plan: Plan) -> bool:
+    async def _is_behind(self, plan: Plan) -> bool:
         """Whether something may be sent to this relay: it is queued, or came in and was never given to it."""
         if self._sync.is_held_back(plan):
             return False
-        self._ledger.outbox.backfill(self.url, self._clock())
+        await self._ledger.write_if_due(self._ledger.outbox.backfill, self.url, self._clock())
         due = self._ledger.outbox.next_due([self.url])
         return due is not None and due <= self._clock() + AHEAD_SECONDS
 
@@ -180,6 +180,15 @@ class Link:
                 await _until(self.wake, POLL_SECONDS)
             while seconds := self._rest_seconds:
                 await _until(self._revived, seconds)
+
+    async def drain(self, *, offline_first: bool) -> None:
+        """Send what is queued, now; a relay that is known to fail is not tried."""
+        if self.report is not None and self.report.problem and not self._is_connected():
+            return
+        is_fresh = self._ledger.outbox.state(self.url).completed_at is None
+        plan = Plan(pull=is_fresh and not offline_first, offline_first=offline_first)
+        if await self._is_behind(replace(plan, offline_first=True)):
+            await self.run(plan, brief=True)
 
     @property
     def _rest_seconds(self) -> float:

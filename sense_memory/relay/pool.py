@@ -77,7 +77,7 @@ class Pool:
             LedgerError: the ledger could not be used; every relay's round has ended by then.
         """
         plan = replace(plan, offline_first=plan.offline_first or self._offline_first)
-        self._ledger.release(self._clock())
+        await self._ledger.write_if_due(self._ledger.release, self._clock())
         reports = await asyncio.gather(*(link.run(plan) for link in self._links))
         self._raise_our_own()
         followed = await asyncio.gather(
@@ -156,6 +156,12 @@ class Pool:
         silent = max(self._began, heard_at) + FIRST_SILENCE_SECONDS
         end = min(silent, self._began + FIRST_ANSWER_SECONDS)
         return end - asyncio.get_running_loop().time() if new else 0.0
+
+    async def drain(self, seconds: float) -> None:
+        """Send what is queued, as far as relays take it within so many seconds; none is waited for that failed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(link.drain(offline_first=self._offline_first) for link in self._links))
 
     async def close(self) -> None:
         """End the background and the connections. What is queued stays queued in the ledger."""

@@ -153,10 +153,13 @@ class Puller:
         fetch = fetching(connection)
         pulled = await self._reconciler.pull(connection, fetch, take, since=since, insists=insists)
         if pulled is not None:
-            self._move_cursor(course.begun_at, pulled.newest, swept=since is None)
-            if since is None:
-                self._remark_on(pulled.missing)
+            await self._ledger.write(self._compared, course, pulled, swept=since is None)
         return pulled
+
+    def _compared(self, course: Unfinished, pulled: Pulled, *, swept: bool) -> None:
+        self._move_cursor(course.begun_at, pulled.newest, swept=swept)
+        if swept:
+            self._remark_on(pulled.missing)
 
     async def _walk(
         self, connection: RelayConnection, course: Unfinished, take: Take, *, insists: bool = False
@@ -177,12 +180,13 @@ class Puller:
             patient = strikes > 1
         total = sum(found.values(), Pulled(newest=course.newest))
         if LATE in total.reasons:
-            notes.note(self._url, Remark.LATE, self._clock())
+            await self._ledger.write(notes.note, self._url, Remark.LATE, self._clock())
         if total.complete:
-            notes.drop(self._url, Remark.LATE)
-            return replace(total, missing=self._completed(course, total.newest, insists=insists))
+            await self._ledger.write_if_due(notes.drop, self._url, Remark.LATE)
+            missing = await self._ledger.write(self._completed, course, total.newest, insists=insists)
+            return replace(total, missing=missing)
         left = {kind: positions[kind] for kind, walk in found.items() if not walk.complete}
-        self._leave_off(course, total, left, connection)
+        await self._ledger.write(self._leave_off, course, total, left, connection)
         return total
 
     async def _walks(

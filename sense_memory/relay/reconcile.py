@@ -119,8 +119,15 @@ class Reconciler:
         if since is None or found.have or holds:
             settled_at = self._clock()
             every = settled_at - now if insists else HEAL_SECONDS
-            missing = self._ledger.inventory.settle(
-                self._url, version, found.have, holds, settled_at, is_whole=since is None, every=every
+            missing = await self._ledger.write(
+                self._ledger.inventory.settle,
+                self._url,
+                version,
+                found.have,
+                holds,
+                settled_at,
+                is_whole=since is None,
+                every=every,
             )
         latest = items.latest(frozenset(found.have), until=horizon)
         # What it lacks of the newest may be on its way there: only of all it is said that the relay lost some.

@@ -26,7 +26,7 @@ from sense_memory.relay.report import RelayReport
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.outbox import Parcel
@@ -177,12 +177,12 @@ class RelaySync:
 
     async def _push(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
         outbox = self._ledger.outbox
-        outbox.backfill(self._url, self._clock())
+        await self._ledger.write_if_due(outbox.backfill, self._url, self._clock())
         newer: list[str] = []
         waiting: dict[str, tuple[int, str]] = {}  # seq and slot of what is on its way, by id
         verdicts: dict[int, Verdict] = {}
         parcels = self._due(connection, waiting, verdicts)
-        async for ident, verdict in connection.publish((parcel.id, parcel.body) for parcel in parcels):
+        async for ident, verdict in connection.publish((parcel.id, parcel.body) async for parcel in parcels):
             if verdict.outcome is Outcome.RETRY and verdict.reason == (connection.problem or ""):
                 continue  # cut off on the way: no word of the relay's, so it stays due
             seq, slot = waiting.pop(ident)
@@ -191,17 +191,19 @@ class RelaySync:
             if verdict.outcome is Outcome.SUPERSEDED:
                 newer.append(slot)
             if len(verdicts) >= PUBLISH_WINDOW_COUNT:
-                outbox.record(self._url, verdicts, self._clock())
+                await self._ledger.write(outbox.record, self._url, verdicts, self._clock())
                 verdicts.clear()
-        outbox.record(self._url, verdicts, self._clock())
+        await self._ledger.write(outbox.record, self._url, verdicts, self._clock())
         await self._pull_newer(connection, newer, served)
 
-    def _due(
+    async def _due(
         self, connection: RelayConnection, waiting: dict[str, tuple[int, str]], verdicts: dict[int, Verdict]
-    ) -> Iterator[Parcel]:
+    ) -> AsyncIterator[Parcel]:
         """What is due, read as there is room for it: each is noted as waiting, or judged at once."""
-        last = 0
-        while parcels := self._ledger.outbox.due(self._url, self._now(), SEND_BATCH_COUNT, after=last):
+        last, due = 0, self._ledger.outbox.due
+        while parcels := await self._ledger.write_if_due(
+            due, self._url, self._now(), SEND_BATCH_COUNT, after=last
+        ):
             for parcel in parcels:
                 if is_too_large(parcel.body, connection.information):
                     verdicts[parcel.seq] = _TOO_LARGE

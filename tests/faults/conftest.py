@@ -204,7 +204,7 @@ class Stage:
         urls = [relay if isinstance(relay, str) else relay.url for relay in relays]
         path = ledger if ledger == ":memory:" else self.folder / ledger
         signer = options.pop("signer", self.signer)
-        options = {"background": False, "clock": self.clock, **options}
+        options = {"background": False, "close_timeout": 0, "clock": self.clock, **options}
         return MemoryStore(signer, urls, ledger=path, **options)
 
     async def sync(self, store, *, full=False):

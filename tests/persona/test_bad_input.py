@@ -18,7 +18,7 @@ NESTED = "[" * 20_000 + "]" * 20_000
 async def state_of(store):
     """Everything that is held: events, drafts, what waits for relays, and accesses."""
     await store._persona().palace.refresh()
-    store._persona().palace.save_accesses()
+    await store._persona().palace.save_accesses()
     ledger = store._ledger
     return (
         sorted(ledger.bodies()),

@@ -252,7 +252,7 @@ async def test_settling_leaves_the_accesses_that_nobody_else_knows(devices, cloc
         await one.persona_connect("lisa", await _bob(one))
         for _ in range(2):
             await one.persona_recall(*FACT, "lisa")
-        one._persona().palace.save_accesses()
+        await one._persona().palace.save_accesses()
         clock.advance(10)
         await other.persona_remember(*FACT, "lisa", "sculptor")
         await other.sync()

@@ -125,7 +125,7 @@ async def test_accesses_are_in_the_ledger_when_another_process_looks(open_store)
         await store.persona_remember(*LISA, "artist")
         assert (await one(other)).access_count == 0
         await store.persona_recall(*LISA)
-        store._persona().palace.save_accesses()
+        await store._persona().palace.save_accesses()
 
         assert (await one(other)).access_count == 1
 
