@@ -18,6 +18,7 @@ from sense_memory.relay.alarm import Alarm
 from sense_memory.relay.auth import auth_event
 from sense_memory.relay.batch import Batch, each
 from sense_memory.relay.conduct import Lost, Timeouts
+from sense_memory.relay.log import log_fault
 from sense_memory.relay.negentropy import FRAME_BYTES, Initiator
 from sense_memory.relay.session import Session
 
@@ -279,8 +280,6 @@ class RelayConnection:
         except Lost as lost:
             self._broken = lost.misbehaving
             self._end(lost.problem)
-        finally:
-            self._end("connection lost")  # a fault in here must not leave anybody waiting
 
     async def _reply(self) -> None:
         """Write what the session wants sent by itself; the reader never waits for the relay to read."""
@@ -330,7 +329,10 @@ class RelayConnection:
     # ── Time and ends ───────────────────────────────────────────────────────────────────
 
     def _ring(self) -> None:
-        self._act(self._session.tick(self._clock()))
+        try:
+            self._act(self._session.tick(self._clock()))
+        except Exception as error:  # nobody waits for a timer: whoever waits for its relay has to be told
+            self._end(log_fault(self.url, error))
 
     def _end(self, problem: str) -> None:
         """The connection is of no use any more: settle everything that waits, and hang up."""
@@ -350,4 +352,10 @@ class RelayConnection:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._end(log_fault(self.url, error))

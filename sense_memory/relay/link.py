@@ -17,11 +17,13 @@ from sense_memory.limits import (
     BACKGROUND_SECONDS,
     INCOMPLETE_SECONDS,
     POLL_SECONDS,
+    RECONNECT_FIRST_SECONDS,
     VAIN_EVENT_SECONDS,
     VAIN_MAX_SECONDS,
 )
 from sense_memory.relay.dialling import Dialler
 from sense_memory.relay.listening import Listener
+from sense_memory.relay.log import RelayLog, log_fault
 from sense_memory.relay.report import RelayReport
 from sense_memory.relay.sync import Plan, RelaySync
 
@@ -69,6 +71,7 @@ class Link:
         self._dialler = Dialler(url, signer, clock=clock, timeouts=timeouts)
         self._sync = RelaySync(url, ledger, signer.public_key, intake, stock=stock, clock=clock)
         self._connection: RelayConnection | None = None
+        self._log = RelayLog(url)
         self._turn = asyncio.Lock()
         self._fruitless = 0  # connections in a row that ended when no more than a subscription was through
         self.listener = Listener(url, ledger, signer.public_key, intake, wake=self.wake.set)
@@ -94,6 +97,11 @@ class Link:
                 await self._hang_up()
                 self.failure = error
                 report = RelayReport(self.url, problem=str(error), asked=plan.pull)
+            except Exception as error:  # a fault of ours: the other relays go on, and this one is tried again
+                problem = log_fault(self.url, error)
+                await self._hang_up()
+                self._sync.came_further = False
+                report = RelayReport(self.url, problem=problem, asked=plan.pull)
             if not report.problem:
                 self._revived.set()
             pace.ended(now(), failed=bool(report.problem) and not self._sync.came_further)
@@ -156,6 +164,17 @@ class Link:
         return due is not None and due <= self._clock() + AHEAD_SECONDS
 
     async def follow(self, offline_first: bool) -> None:
+        """Stay in step for good, whatever happens on the way; see `_follow`."""
+        while True:
+            try:
+                await self._follow(offline_first)
+            except Exception as error:  # what `run` does not see
+                log_fault(self.url, error)
+                self.first_round.set()
+                self._dialler.pace.ended(asyncio.get_running_loop().time(), failed=True)
+                await asyncio.sleep(max(self._rest_seconds, RECONNECT_FIRST_SECONDS))
+
+    async def _follow(self, offline_first: bool) -> None:
         """Stay in step for good: pull every half minute, send when woken, rest while the relay fails or flaps.
 
         The first pull compares everything, and so does the first that a subscription protects: what came while
@@ -168,6 +187,7 @@ class Link:
             compare = compare or self.listener.is_off
             plan = Plan(pull=pulls, compare=compare, offline_first=offline_first)
             report = await self.run(plan, brief=True)
+            self._log.ended(report, self._rest_seconds)
             # A pull that is cut off again and again would leave what was written here for ever.
             sends = pulls and self._sync.was_cut_off and report.waiting > 0 and not report.held_back
             if pulls and not report.problem:
@@ -211,8 +231,11 @@ class Link:
 
     async def _connected(self) -> RelayConnection:
         if self._connection is None or not self._connection.is_open:
+            if self._connection is not None:
+                self._log.lost(self._connection.problem or "")
             await self._hang_up()
             self._connection = await self._dialler.dialled()
+            self._log.connected()
         return self._connection
 
 

@@ -24,6 +24,7 @@ from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_M
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome
 from sense_memory.relay.live import OpenLive
+from sense_memory.relay.log import log_fault
 
 
 if TYPE_CHECKING:
@@ -173,6 +174,8 @@ class Listener:
             problem, outcome = await self._hear(connection, agreed)
         except SenseMemoryError as error:  # the ledger's: the next pull says so as well
             problem, outcome = str(error), Outcome.RETRY
+        except Exception as error:  # a fault of ours: the next pull brings what was not filed
+            problem, outcome = log_fault(self._url, error), Outcome.RETRY
         finally:
             if self._task is asyncio.current_task():
                 self._task = None

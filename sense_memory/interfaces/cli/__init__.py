@@ -64,6 +64,7 @@ def main() -> None:
 def _run(*, is_interruptible: bool) -> Any:
     """Run the command; returns its exit code."""
     import gc
+    import logging
 
     import typer
 
@@ -75,6 +76,9 @@ def _run(*, is_interruptible: bool) -> Any:
         return 0
     command = typer.main.get_command(app)
     gc.set_threshold(_OBJECTS)
+    logging.getLogger("sense_memory.relay").setLevel(
+        logging.ERROR
+    )  # commands say the rest in their own words
     try:
         if is_interruptible:
             signal.signal(signal.SIGINT, signal.default_int_handler)
