@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from sense_memory.blocking_persona import BlockingPersona
+from sense_memory.blocking_persona import BlockingPersona, collected
 from sense_memory.errors import InvalidInput, StoreClosed, StoreForked, warn_of_limit
 from sense_memory.limits import APPLY_BATCH_COUNT
 from sense_memory.store import MemoryStore, configured
@@ -182,6 +182,10 @@ class SyncMemoryStore(BlockingPersona):
     def forget(self, key: str) -> str:
         """As `MemoryStore.forget`."""
         return self._wait(self._store.forget(key))
+
+    def forget_many(self, keys: Iterable[str], *, progress: Callable[[int], None] | None = None) -> list[str]:
+        """As `MemoryStore.forget_many`; `progress` is called in the store's thread."""
+        return self._wait(self._store.forget_many(collected(keys), progress=progress))
 
     def refresh(self, key: str) -> str | None:
         """As `MemoryStore.refresh`."""

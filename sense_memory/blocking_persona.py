@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sense_memory.errors import StoreClosed
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _T = TypeVar("_T")
+_Item = TypeVar("_Item")
 
 
 class Introspections:
@@ -91,6 +93,12 @@ class BlockingPersona(ABC):
         """As `MemoryStore.persona_forget`."""
         return self._wait(self._store.persona_forget(domain, facet, key))
 
+    def persona_forget_many(
+        self, paths: Iterable[str], *, progress: Callable[[int], None] | None = None
+    ) -> list[str]:
+        """As `MemoryStore.persona_forget_many`; `progress` is called in the store's thread."""
+        return self._wait(self._store.persona_forget_many(collected(paths), progress=progress))
+
     def persona_connect(self, key1: str, key2: str) -> None:
         """As `MemoryStore.persona_connect`."""
         self._wait(self._store.persona_connect(key1, key2))
@@ -146,3 +154,8 @@ class BlockingPersona(ABC):
     def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
         """As `MemoryStore.persona_prune`."""
         return self._wait(self._store.persona_prune(dry_run=dry_run, without=without))
+
+
+def collected(given: Iterable[_Item]) -> Iterable[_Item]:
+    """What an iterator gives, taken in the caller's thread; a list or a dict stays what it is."""
+    return list(given) if isinstance(given, Iterator) else given

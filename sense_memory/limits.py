@@ -30,7 +30,13 @@ ACCESS_SECONDS = 5.0  # until an access that was noted in memory is noted in the
 MAX_THEMES_COUNT = 64  # of one memory
 MAX_LINKS_COUNT = 256  # connections of one memory; each is a path, and all have to fit one event
 MAX_BATCH_COUNT = 200  # memories that one write changes, where many are to be changed
-MAX_DELETED_COUNT = 50  # memories that one deletion request names: with embeddings some 40 KB of tags at most
+MAX_DELETED_COUNT = (
+    32  # memories that one deletion request names, each with three tags; some relays take 100 tags
+)
+MAX_NAMED_COUNT = 400  # versions that one deletion request names by their ids: 30 KB of tags
+OLD_CLOCK_SECONDS = (
+    30 * 86_400
+)  # behind what is known by now: a clock that starts anew, not one that was set wrong
 MAX_FOUND_COUNT = 1_000  # memories that one search returns
 MAX_SUSPICIONS_COUNT = 500  # doubtful contradictions that are kept for the next introspection
 MAX_CANDIDATES_COUNT = 10  # paths that an error lists when a bare key is not unique

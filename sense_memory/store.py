@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from sense_memory import envelope
+from sense_memory import envelope, removal
 from sense_memory.envelope import RecordType
 from sense_memory.errors import (
     InvalidAddress,
@@ -45,6 +45,7 @@ from sense_memory.nostr.signer import as_signer
 from sense_memory.nostr.verdict import printable
 from sense_memory.reader import Reader
 from sense_memory.relay.url import is_local, relay_url
+from sense_memory.removal import Named
 from sense_memory.snapshot import Snapshot
 from sense_memory.status import RelayStatus, Status
 from sense_memory.timeline import RESTORED, before, version
@@ -401,17 +402,26 @@ class MemoryStore:
         Returns:
             The id of the deletion request.
         """
-        ledger = self._opened()
-        heads = {path: ledger.head(address.d_tag(path)) for path in address.lookup_paths(key)}
-        live = [path for path, head in heads.items() if head is not None and head.role is Role.MEMORY]
-        ids = [
-            await self._writer.forget(path) for path in live or dict.fromkeys((address.flat_path(key), key))
-        ]
-        for path in dict.fromkeys((*heads, key)):
-            await ledger.write_if_due(ledger.drafts.forget, address.d_tag(path))
-        ledger.checkpoint()
-        self._wake()
-        return ids[0]
+        (ident,) = await self._forget([Named.flat(key)])
+        return ident
+
+    async def forget_many(
+        self, keys: Iterable[str], *, progress: Callable[[int], None] | None = None
+    ) -> list[str]:
+        """Forget many memories, as `forget` does: in batches of 32 with one request, each batch whole or not at all.
+
+        Args:
+            keys: any iterable of keys.
+            progress: called with the number forgotten so far.
+
+        Returns:
+            For each key the id of the deletion request that names it.
+
+        Raises:
+            InvalidAddress: one is no key at all; nothing was forgotten.
+            LedgerError: the ledger could not be written; earlier batches stay forgotten.
+        """
+        return await self._forget([Named.flat(key) for key in _several(keys, "keys")], progress)
 
     async def refresh(self, key: str) -> str | None:
         """Sign a memory anew, with the same text and the same time inside, for relays that call it too old.
@@ -528,9 +538,15 @@ class MemoryStore:
         Returns:
             The id of the deletion request.
         """
-        ident = await self._persona().forget(domain, facet, key)
-        self._wake()
+        (ident,) = await self._forget([Named.persona(domain, facet, key)])
         return ident
+
+    async def persona_forget_many(
+        self, paths: Iterable[str], *, progress: Callable[[int], None] | None = None
+    ) -> list[str]:
+        """Forget many persona memories, each named by its path `domain/facet/key`. As `forget_many`."""
+        names = [Named.persona(*_parts(path)) for path in _several(paths, "paths")]
+        return await self._forget(names, progress)
 
     async def persona_connect(self, key1: str, key2: str) -> None:
         """Link two memories both ways and reinforce them: each connection adds a tenth to their relevance.
@@ -1388,6 +1404,13 @@ class MemoryStore:
             raise NotSynced(what, pool.problems)
         return True
 
+    async def _forget(
+        self, names: Sequence[Named], progress: Callable[[int], None] | None = None
+    ) -> list[str]:
+        ids = await removal.forget(self._opened(), self._writer, names, progress)
+        self._wake()
+        return ids
+
     def _find(self, paths: Sequence[str]) -> Stored | None:
         ledger = self._opened()
         found = [stored for path in paths if (stored := ledger.head(address.d_tag(path)))]
@@ -1515,6 +1538,13 @@ def _parts(path: str) -> tuple[str, str, str]:
     if len(parts) != 3:
         raise InvalidAddress("a memory is named by its key, or by domain/facet/key")
     return parts[0], parts[1], parts[2]
+
+
+def _several(names: Iterable[str], what: str) -> list[str]:
+    """Names, of which a single text is none: iterating over it gives letters."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidInput(f"{what} must be several, such as a list of them; nothing was changed")
+    return list(names)
 
 
 def _pair(item: object) -> tuple[Any, Any]:

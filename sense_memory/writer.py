@@ -17,6 +17,7 @@ from sense_memory.ledger import Filed, Role
 from sense_memory.ledger.handover import is_simple
 from sense_memory.ledger.stamps import BurstWait
 from sense_memory.ledger.versions import slot_of
+from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_NAMED_COUNT, OLD_CLOCK_SECONDS
 from sense_memory.nostr import address
 from sense_memory.nostr.event import Unsigned
 from sense_memory.reader import ROLES
@@ -102,38 +103,77 @@ class Writer:
         """
         return await self.forget_all([path])
 
-    async def forget_all(self, paths: Sequence[str], bases: Mapping[str, Basis] | None = None) -> str:
+    async def forget_all(
+        self, paths: Sequence[str], bases: Mapping[str, Basis] | None = None, *, insists: bool = False
+    ) -> str:
         """As `forget`, for some addresses with one request; their embeddings go with them.
+
+        Args:
+            paths: what to forget.
+            bases: by slot, what the decision is based on.
+            insists: also where this clock is far behind. No tombstone can be dated then, so the request names
+                what is there by its ids, which need no order in time: it stays forgotten here, and on every
+                device and relay that is told.
 
         Raises:
             HeadMoved: one is not what the decision was based on; nothing was written.
+            ClockSkewError: this clock is far behind one of them; nothing was written.
         """
         paths = [*paths, *self._embeddings(paths)]
-        records = [envelope.tombstone(path) for path in paths]
+        bare = self._undatable(paths) if insists else {}
+        records = [envelope.tombstone(path) for path in paths if path not in bare]
         sealed = [await envelope.seal(self._signer, record) for record in records]
-        tags = [address.d_tag(path) for path in paths]
         graves: list[Filed] = []
         while True:
-            before = [head for tag in tags if (head := self._ledger.head(tag)) is not None]
             graves = await self._filed(records, sealed, graves, bases or {})
-            named = (*(grave.event.id for grave in graves), *(head.id.hex() for head in before))
-            second = max(grave.event.created_at for grave in graves)
-            unsigned = envelope.deletion(self._signer.public_key, tuple(tags), named, second)
-            request = await self._signed(unsigned)
-            items = [*graves, Filed(request, slot_of(request), Role.DELETION)]
-            if await self._append(items, bases=bases):
-                for grave, record in zip(graves, records, strict=True):
-                    self._reader.remember(grave, record)
-                return request.id
+            request = await self._request(paths, graves, bare)
+            if await self._append([*graves, request], bases=bases):
+                break
+        self._reader.forget(request.event)
+        for grave, record in zip(graves, records, strict=True):
+            self._reader.remember(grave, record)
+        return request.event.id
+
+    async def _request(self, paths: Sequence[str], graves: Sequence[Filed], bare: Mapping[str, int]) -> Filed:
+        """The NIP-09 request for some addresses, their tombstones and heads, and the versions at those without one."""
+        seconds = [grave.event.created_at for grave in graves]
+        second = max([*seconds, *(self._second_by_id(mark) for mark in bare.values())])
+        ids = [grave.event.id for grave in graves]
+        ids += [head.id.hex() for grave in graves if (head := self._ledger.head(grave.slot)) is not None]
+        for path in bare:
+            ids += self._ledger.ids_after(address.d_tag(path), second, MAX_NAMED_COUNT // len(bare))
+        tags = dict.fromkeys(tag for path in paths for tag in address.d_tags(path))
+        unsigned = envelope.deletion(self._signer.public_key, tuple(tags), tuple(dict.fromkeys(ids)), second)
+        request = await self._signed(unsigned)
+        return Filed(request, slot_of(request), Role.DELETION)
+
+    def _undatable(self, paths: Sequence[str]) -> dict[str, int]:
+        """The marks of those paths at which nothing can be dated, because this clock is far behind."""
+        latest = int(self._clock()) + MAX_FUTURE_SECONDS
+        marks = self._ledger.marks(address.d_tag(path) for path in paths)
+        found = {path: marks.get(address.d_tag(path), 0) for path in paths}
+        return {path: mark for path, mark in found.items() if mark > latest}
+
+    def _second_by_id(self, mark: int) -> int:
+        """The second of a request that names events by their ids, of which the newest is dated `mark`.
+
+        That is now, which nobody refuses, but where this clock seems to have started anew: relays take nothing
+        that is years old, and do take what is dated like the event that they hold.
+        """
+        now = int(self._clock())
+        return mark if mark - now > OLD_CLOCK_SECONDS else max(now, 0)
 
     async def forget_entry(self, entry: Event) -> str:
         """Remove a journal entry and ask for its deletion (NIP-09); returns the request's id. Its embedding follows."""
-        second = await self._second(entry.created_at - 1)
+        try:
+            second = await self._second(entry.created_at - 1)
+        except ClockSkewError:  # it is named by its id, which needs no order in time
+            second = self._second_by_id(entry.created_at)
         request = await self._signed(envelope.entry_deletion(entry, second))
         await self._append([Filed(request, slot_of(request), Role.DELETION)])
         self._reader.forget(request)
         if embeddings := self._embeddings([address.JOURNAL + entry.id]):
-            await self.forget_all(embeddings)
+            await self.forget_all(embeddings, insists=True)
         return request.id
 
     async def _append(self, items: Sequence[Filed], *, bases: Mapping[str, Basis] | None = None) -> bool:

@@ -42,6 +42,7 @@ TIERS = (
         "timeline",
         "watching",
         "portable",
+        "removal",
         "keyfile",
         "status",
         "relay",

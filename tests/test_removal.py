@@ -1,4 +1,4 @@
-"""What is removed one by one: entries of the journal, and relays that are used no more."""
+"""What is removed: memories, many at once or with a wrong clock, entries of the journal, and relays."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 from contextlib import asynccontextmanager
 
 import pytest
+from websockets.asyncio.client import connect
 
 from sense_memory import EmbeddedRelay, InvalidInput, InvalidRelayUrl, LocalSigner, MemoryStore, NotSynced
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
@@ -54,6 +55,197 @@ async def contents(store):
 
 def events(store):
     return [json.loads(body) for body in store._ledger.bodies()]
+
+
+# ── Many memories ───────────────────────────────────────────────────────────────────────
+
+
+class Moody:
+    """A signer that fails from a certain signature on."""
+
+    def __init__(self, inner, good):
+        self._inner, self._good = inner, good
+        self.public_key, self.encrypt, self.decrypt = inner.public_key, inner.encrypt, inner.decrypt
+
+    async def sign(self, unsigned):
+        self._good -= 1
+        if self._good < 0:
+            raise OSError("gone")
+        return await self._inner.sign(unsigned)
+
+
+async def test_many_memories_are_forgotten_with_few_requests(store, relay, clock):
+    async with relay() as served, store(served.url) as one, store(served.url) as two:
+        await one.remember_many((f"key {number}", "v") for number in range(100))
+        for number in range(40):
+            await one.persona_remember("d", "f", f"key {number}", "v")
+        await one.sync()
+        await two.sync()
+        clock.advance(5)
+        told = []
+        ids = await one.forget_many((f"key {number}" for number in range(99)), progress=told.append)
+        paths = await one.persona_forget_many([f"d/f/key {number}" for number in range(40)])
+        await one.sync()
+        await two.sync()
+
+        assert (len(ids), len(set(ids)), told) == (99, 4, [32, 64, 96, 99])
+        assert (len(paths), len(set(paths))) == (40, 2)
+        for device in (one, two):
+            assert [memory.key for memory in await device.recall_all()] == ["key 99"]
+            assert await device.persona_recall(include_forgotten=True) == []
+        kinds = [event["kind"] for event in await held(served.url)]
+        assert sorted(kinds) == [KIND_DELETION] * 6 + [KIND_APP_DATA]
+
+
+async def test_of_many_each_batch_is_forgotten_whole_or_not_at_all(store, signer):
+    async with store(by=Moody(signer, 50 + 32 + 1 + 10)) as here:
+        await here.remember_many((f"key {number}", "v") for number in range(50))
+        with pytest.raises(OSError, match="gone"):
+            await here.forget_many(f"key {number}" for number in range(50))
+
+        assert len(await here.recall_all()) == 50 - 32
+        assert here.integrity() == []
+
+
+@pytest.mark.parametrize("names", ["key", None, ["key", ""], ["key", "a/b"], ["key", "un\x00known"]])
+async def test_of_many_one_that_is_no_name_keeps_all_of_them(store, names):
+    async with store() as here:
+        await here.remember("key", "v")
+        with pytest.raises(InvalidInput):
+            await here.forget_many(names)
+        with pytest.raises(InvalidInput):
+            await here.persona_forget_many(names)
+        assert await here.recall("key") is not None
+        assert await here.forget_many([]) == await here.persona_forget_many([]) == []
+
+
+async def test_a_long_key_of_the_published_package_is_deleted_at_both_its_addresses(
+    store, signer, relay, clock
+):
+    """It spells long paths out, we hash them: without both, its text would stay readable there."""
+    key = "k" * 200
+    inside = json.dumps({"type": "sense-memory:kv", "key": key, "value": "old", "ts": 1}).encode()
+    content = await signer.encrypt(inside, signer.public_key)
+    theirs = await signer.sign(
+        Unsigned(int(clock()), KIND_APP_DATA, (("d", f"sense-memory/{key}"),), content)
+    )
+    async with relay() as served, store(served.url) as here:
+        await publish(served.url, theirs)
+        await here.sync()
+        assert (await here.recall(key)).value == "old"
+        clock.advance(1)
+        await here.remember(key, "new")
+        await here.sync()
+        assert len(await held(served.url)) == 2
+        clock.advance(1)
+        ident = await here.forget(key)
+        await here.sync()
+
+        assert [event["id"] for event in await held(served.url)] == [ident]
+        async with store(served.url) as fresh:
+            await fresh.sync()
+            assert await fresh.recall(key) is None
+
+
+# ── A wrong clock ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("behind", [3_600, 86_400, 1_799_999_000], ids=["an hour", "a day", "since 1970"])
+async def test_forgetting_needs_no_right_clock(store, relay, behind):
+    """Gone here at once, on relays and on devices whose clock is right; and it does not come back from any."""
+    here_clock, there_clock = Moving(1_800_000_000.0), Moving(1_800_000_000.0)
+    async with (
+        relay() as served,
+        store(served.url, clock=here_clock) as here,
+        store(served.url, clock=there_clock) as there,
+    ):
+        await here.remember("key", "first")
+        await here.sync()
+        here_clock.now += 10
+        await here.remember("key", "secret")
+        await here.persona_remember("d", "f", "key", "secret")
+        entry = await here.journal("secret")
+        await here.sync()
+        there_clock.now += 60
+        await there.sync()
+        here_clock.now -= behind
+        await here.forget("key")
+        await here.persona_forget("d", "f", "key")
+        await here.forget_entry(entry)
+
+        for _ in range(2):
+            await here.sync(full=True)
+            await there.sync(full=True)
+        async with store(served.url, clock=there_clock) as fresh:
+            await fresh.sync()
+            for device in (here, there, fresh):
+                assert await device.recall_all() == []
+                assert await device.persona_recall(include_forgotten=True) == []
+                assert await contents(device) == []
+        assert {event["kind"] for event in await held(served.url)} == {KIND_DELETION}
+        there_clock.now += 60
+        await there.remember("key", "again")
+        await there.sync()
+        await here.sync()
+        assert (await there.recall("key")).value == "again"
+
+
+async def test_what_was_dated_ahead_by_a_wrong_clock_is_forgotten_with_the_right_one(store, relay):
+    """The other device, whose clock was right, has an older text only: that goes too, and what it says later counts."""
+    here_clock, there_clock = Moving(1_800_000_000.0), Moving(1_800_000_000.0)
+    async with (
+        relay() as served,
+        store(served.url, clock=here_clock) as here,
+        store(served.url, clock=there_clock) as there,
+    ):
+        await there.remember("key", "older")
+        await there.sync()
+        await here.sync()
+        here_clock.now += 86_400
+        await here.remember("key", "dated ahead")
+        here_clock.now -= 86_340
+        await here.forget("key")
+        await here.sync()
+        there_clock.now += 60
+        await there.sync()
+        assert await here.recall("key") is None
+        assert await there.recall("key") is None
+        there_clock.now += 2
+        await there.remember("key", "said later")
+        await there.sync()
+        there_clock.now += 100_000
+        await there.sync(full=True)
+        assert (await there.recall("key")).value == "said later"
+
+
+class Moving:
+    """A clock of one device."""
+
+    def __init__(self, now):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+async def publish(url, *events):
+    async with connect(url, compression=None) as socket:
+        for event in events:
+            await socket.send(f'["EVENT",{event.body().decode()}]')
+            while (frame := json.loads(await socket.recv()))[0] != "OK":
+                pass
+            assert frame[2] is True
+
+
+async def held(url):
+    """What a relay serves."""
+    async with connect(url, compression=None) as socket:
+        await socket.send('["REQ","all",{}]')
+        found = []
+        while (frame := json.loads(await socket.recv()))[0] != "EOSE":
+            if frame[0] == "EVENT":
+                found.append(frame[2])
+        return found
 
 
 # ── Journal entries ─────────────────────────────────────────────────────────────────────

@@ -68,8 +68,8 @@ class Drafts:
         with self._db.transaction():
             return self._db.execute("DELETE FROM drafts WHERE draft = ?", number).rowcount > 0
 
-    def forget(self, slot: str) -> None:
-        """Remove whatever waits for an address that is forgotten."""
-        if self._db.row("SELECT 1 FROM drafts WHERE slot = ?", slot):
+    def forget_all(self, slots: Iterable[str]) -> None:
+        """Remove whatever waits for addresses that are forgotten."""
+        if found := [slot for (slot,) in self._db.rows_in("SELECT slot FROM drafts WHERE slot IN ", slots)]:
             with self._db.transaction():
-                self._db.execute("DELETE FROM drafts WHERE slot = ?", slot)
+                self._db.execute_many("DELETE FROM drafts WHERE slot = ?", [(slot,) for slot in found])

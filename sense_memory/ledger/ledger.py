@@ -193,6 +193,7 @@ class Ledger:
                 self._check_open(item, based)
             elif second < marks.get(item.slot, -1) or self._is_full(item, used):
                 raise _SecondTaken
+            now = max(now, second)  # a deletion by ids may be dated ahead of a clock that is far behind
             fate, seq = versions.apply(self._db, item, now, knows=item.slot in based, replaces=replaces)
             self.edits.done(item.slot, based)
             if fate is not Fate.NEW or seq is None:
@@ -311,6 +312,18 @@ class Ledger:
                 slot,
             )
         ]
+
+    def ids_after(self, slot: str, second: int, limit: int) -> list[str]:
+        """The ids (hex) of the newest versions of a slot that are dated after a second, as relays may hold them."""
+        rows = self._db.rows(
+            f"SELECT id FROM events WHERE slot = ? AND created_at > ? AND NOT {_IS_REPLACED} AND role <> ? "
+            "ORDER BY created_at DESC, id LIMIT ?",
+            slot,
+            second,
+            int(Role.TOMBSTONE),
+            limit,
+        )
+        return [ident.hex() for (ident,) in rows]
 
     def histories(self, prefix: str) -> Iterator[list[Stored]]:
         """The versions of every slot directly under a prefix (no further `/`), each newest first."""

@@ -81,6 +81,11 @@ def d_tag(path: str) -> str:
     return f"{PREFIX}~{hashlib.sha256(path.encode()).hexdigest()[:32]}"
 
 
+def d_tags(path: str) -> tuple[str, ...]:
+    """Every d-tag at which something may lie at a path: as we write it, and as 0.3.1 spells a long one out."""
+    return tuple(dict.fromkeys((d_tag(path), PREFIX + path)))
+
+
 def lookup_paths(key: str) -> tuple[str, ...]:
     """The paths under which a flat memory may lie, in order: as we write it, and as it was given.
 

@@ -152,17 +152,6 @@ class Persona:
 
         return ranked(await self.palace.refresh()) or ranked(await self.desk.catalog(ranked))
 
-    async def forget(self, domain: str, facet: str, key: str) -> str:
-        """Forget a memory everywhere; returns the id of the deletion request."""
-        paths = address.persona_lookup_paths(domain, facet, key)
-        heads = {path: self._ledger.head(address.d_tag(path)) for path in paths}
-        live = [path for path, head in heads.items() if head is not None and head.role is Role.MEMORY]
-        ids = [await self._writer.forget(path) for path in live or paths[:1]]
-        for path in paths:
-            await self._ledger.write_if_due(self._ledger.drafts.forget, address.d_tag(path))
-        self._ledger.checkpoint()
-        return ids[0]
-
     # ── The past ────────────────────────────────────────────────────────────────────────
 
     async def publish_draft(self, record: Record) -> str:
