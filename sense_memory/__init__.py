@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     )
     from sense_memory.nostr.signer import LocalSigner, Signer
     from sense_memory.palace.hits import PersonaHit
+    from sense_memory.palace.lifecycle import current_relevance
     from sense_memory.palace.plan import Plan
     from sense_memory.persona.reviews import Pruned
     from sense_memory.portable import BadLine, ImportReport
@@ -120,6 +121,7 @@ _HOMES = {
     "SyncReport": "relay.report",
     "Timeouts": "relay.session",
     "Version": "timeline",
+    "current_relevance": "palace.lifecycle",
     "open_embedder": "search.embedders",
 }
 
@@ -195,6 +197,7 @@ __all__ = [
     "Version",
     "WrongKeyError",
     "__version__",
+    "current_relevance",
     "open_embedder",
 ]
 

@@ -144,6 +144,8 @@ class PersonaMemory(_Frozen):
         conflict_of: the path whose concurrent edit lost and is kept here.
         seen: a version vector: device id to that device's count of edits that this version knows.
         event_id: the event that holds it, 64 hex digits; empty before it is written.
+        current_relevance: what `relevance` had become when the store recalled, listed or found it, 0 or more;
+            None where nobody asked. `current_relevance(memory, now)` says it for any time.
     """
 
     domain: str
@@ -172,6 +174,7 @@ class PersonaMemory(_Frozen):
     conflict_of: str | None = None
     seen: Mapping[str, Count] = Field(default_factory=dict, repr=False)
     event_id: str = ""
+    current_relevance: float | None = None
 
     @model_validator(mode="before")
     @classmethod

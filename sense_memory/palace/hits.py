@@ -59,4 +59,5 @@ class PersonaHit(PersonaMemory):
     def of(cls, memory: PersonaMemory, score: float, why: Why) -> PersonaHit:
         """A memory with its score and reasons; nothing is validated again."""
         fields = {name: getattr(memory, name) for name in type(memory).model_fields}
+        fields["current_relevance"] = why.relevance
         return cls.model_construct(**fields, score=score, why=why)

@@ -58,6 +58,11 @@ def current_state(memory: PersonaMemory, now: float) -> State:
     return state_at(current_relevance(memory, now))
 
 
+def shown(memory: PersonaMemory, now: float) -> PersonaMemory:
+    """A memory with what its relevance is at a time, for whoever reads it."""
+    return memory.changed(current_relevance=current_relevance(memory, now))
+
+
 def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
     """A memory that was recalled by its exact key: relevance 1.0 again, one access more, or so many."""
     return memory.changed(

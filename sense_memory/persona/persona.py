@@ -14,6 +14,7 @@ from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
+from sense_memory.palace.lifecycle import shown
 from sense_memory.palace.plan import Holdings
 from sense_memory.palace.version import memory_of
 from sense_memory.persona import given
@@ -116,7 +117,7 @@ class Persona:
         )
         for path in paths:
             if path in catalog:
-                return self.palace.touch(path)
+                return shown(self.palace.touch(path), self._clock())
         for path in tags:
             stored = self._ledger.head(address.d_tag(path))
             if stored is not None and stored.role is Role.MEMORY:
@@ -138,9 +139,10 @@ class Persona:
         catalog = await self.desk.catalog(paths, "this memory is")
         wanted = set(paths(catalog))
         if len(wanted) == 1:
-            return [self.palace.touch(wanted.pop())]
-        everything = catalog.ranked(self._clock(), domain, facet, include_forgotten=True) if wanted else ()
-        return [memory for memory in everything if memory.path in wanted]
+            return [shown(self.palace.touch(wanted.pop()), self._clock())]
+        now = self._clock()
+        everything = catalog.ranked(now, domain, facet, include_forgotten=True) if wanted else ()
+        return [shown(memory, now) for memory in everything if memory.path in wanted]
 
     async def listing(
         self, domain: str | None, facet: str | None, *, include_forgotten: bool
@@ -148,7 +150,9 @@ class Persona:
         """Memories of a domain or a facet, or all; the most relevant first."""
 
         def ranked(catalog: Catalog) -> list[PersonaMemory]:
-            return catalog.ranked(self._clock(), domain, facet, include_forgotten=include_forgotten)
+            now = self._clock()
+            found = catalog.ranked(now, domain, facet, include_forgotten=include_forgotten)
+            return [shown(memory, now) for memory in found]
 
         return ranked(await self.palace.refresh()) or ranked(await self.desk.catalog(ranked))
 

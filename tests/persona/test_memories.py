@@ -17,6 +17,7 @@ from sense_memory import (
     State,
     SyncMemoryStore,
     TooLargeError,
+    current_relevance,
 )
 
 
@@ -671,3 +672,26 @@ def test_the_blocking_store_knows_persona_memories(signer, clock):
         assert "lisa" in store.persona_compress()
         store.persona_contradict("lisa", "bob")
         assert store.undo("people/facts/lisa").superseded_by is None
+
+
+async def test_what_is_recalled_listed_or_found_carries_the_relevance_of_now(open_store, clock):
+    async with open_store() as store:
+        await store.persona_remember("people", "facts", "old", "a plumber", halflife_days=10)
+        clock.advance(10 * 86_400)
+        await store.persona_remember("people", "facts", "new", "a painter", connections=["old"])
+
+        listed = {memory.key: memory for memory in await store.persona_recall("people")}
+        assert {key: memory.current_relevance for key, memory in listed.items()} == {"old": 0.55, "new": 1.1}
+        assert {key: memory.relevance for key, memory in listed.items()} == {"old": 1.0, "new": 1.0}
+        assert all(
+            current_relevance(memory, clock()) == memory.current_relevance for memory in listed.values()
+        )
+        (hit,) = await store.persona_search("plumber")
+        assert hit.current_relevance == hit.why.relevance == pytest.approx(0.55)
+        (recalled,) = await store.persona_recall("people", "facts", "old")
+        assert recalled.current_relevance == 1.1
+        assert "current_relevance" not in (await store._reader.needed(await head_of(store, recalled))).fields
+
+
+async def head_of(store, memory):
+    return store._ledger.head(f"sense-memory/persona/{memory.path}")
