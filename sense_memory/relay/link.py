@@ -90,9 +90,10 @@ class Link:
             try:
                 if not plan.pull and not await self._is_behind(plan):
                     return RelayReport(self.url, asked=False) if brief else self._sync.standing()
-                report = await self._attempt(plan)
+                as_of = self._clock()
+                report = await self._attempt(plan, as_of)
                 while (rest := await self._rest(plan, report)) and pace.may_hurry(now()):
-                    plan, report = rest, report.continued_by(await self._attempt(rest))
+                    plan, report = rest, report.continued_by(await self._attempt(rest, as_of))
             except SenseMemoryError as error:  # the ledger's: it can not be asked for more
                 await self._hang_up()
                 self.failure = error
@@ -110,14 +111,14 @@ class Link:
             self.listener.failed(report.problem)
             return self.report
 
-    async def _attempt(self, plan: Plan) -> RelayReport:
-        """One run over one connection."""
+    async def _attempt(self, plan: Plan, as_of: float) -> RelayReport:
+        """One run over one connection; what came to the relay until a moment has to be shown."""
         self._sync.was_cut_off = self._sync.came_further = False
         try:
             connection = await self._connected()
             may_listen = plan.pull and self._fruitless < _FRUITLESS_COUNT
             listens = may_listen and await self.listener.begin(connection)
-            report = await self._sync.run(connection, plan)
+            report = await self._sync.run(connection, plan, as_of)
             if not self._sync.was_cut_off:
                 self._fruitless = 0
             elif listens and not (self._sync.came_further or self.listener.has_heard):

@@ -108,7 +108,9 @@ class Puller:
         self._late: tuple[RelayConnection | None, int] = None, 0
         self._strikes = 0
 
-    async def pull(self, connection: RelayConnection, take: Take, *, compare: bool, sweep: bool) -> Pulled:
+    async def pull(
+        self, connection: RelayConnection, take: Take, *, compare: bool, sweep: bool, as_of: float
+    ) -> Pulled:
         """Compare, or walk, or go on with a walk that was cut off; where a walk finds a crowd, compare after all.
 
         Args:
@@ -117,6 +119,7 @@ class Puller:
             compare: prefer a comparison of everything (NIP-77) to a walk over what is new.
             sweep: walk over everything, where there is no comparison; somebody asks for it himself, so what the
                 relay lost is sent again even if it was sent a moment ago.
+            as_of: what came to the relay until then has to be shown, in seconds since 1970.
         """
         self.came_further, self.repeated = False, 0
         course = self._course(sweep=sweep)
@@ -135,8 +138,8 @@ class Puller:
         self.repeated = total.received if course.since is not None else 0
         if total.reasons and {CROWDED, GAP}.issuperset(total.reasons):
             return await self._compare(connection, course, take, insists=sweep) or total
-        if total.complete and self._clock() - course.begun_at > BACKGROUND_SECONDS:
-            # It went on after a while: what came meanwhile lies above the place.
+        if total.complete and as_of - course.begun_at > BACKGROUND_SECONDS:
+            # It goes on with what another run began: what came meanwhile lies above the place.
             total += await self._walk(connection, self._course(sweep=False), take)
         return total
 

@@ -98,15 +98,23 @@ class RelaySync:
         self._awaited = 0.0  # the second that was last waited for
         self._reported: tuple[RelayConnection | None, Counter[str]] = None, Counter()
 
-    async def run(self, connection: RelayConnection, plan: Plan) -> RelayReport:
-        """Pull and push once; a connection that fails on the way becomes the report's `problem`."""
+    async def run(self, connection: RelayConnection, plan: Plan, as_of: float) -> RelayReport:
+        """Pull and push once; a connection that fails on the way becomes the report's `problem`.
+
+        Args:
+            connection: an open connection to the relay.
+            plan: what to do.
+            as_of: what came to the relay until then has to be shown, in seconds since 1970.
+        """
         self.came_further, self.in_vain = False, 0
         served: Counter[str] = Counter()
         sent: Counter[str] = Counter()
         pulled = Pulled()
         if plan.pull:
             take = self._taking(served)
-            pulled = await self._puller.pull(connection, take, compare=plan.compare, sweep=plan.sweep)
+            pulled = await self._puller.pull(
+                connection, take, compare=plan.compare, sweep=plan.sweep, as_of=as_of
+            )
             self.came_further = self._puller.came_further or pulled.complete
             self.in_vain = max(0, self._puller.repeated - served["new"])
         held_back = self.is_held_back(plan)

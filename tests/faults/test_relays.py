@@ -13,10 +13,13 @@ import pytest
 from websockets.asyncio.server import serve
 
 from relays.faults import (
+    HANGUP,
     ClosedOnly,
     Drip,
     EarlyEose,
     ExclusiveUntil,
+    Fault,
+    FaultyRelay,
     Flood,
     Information,
     Inject,
@@ -360,3 +363,38 @@ async def test_r20_until_is_exclusive(stage):
         async with stage.store(liar) as store:
             assert (await stage.sync(store, full=True)).in_step
             assert len(await store.recall_all()) == 60
+
+
+class LongRoad(Fault):
+    """A minute passes with the twentieth event of a client's first answer; then it hangs up, if it is to."""
+
+    def __init__(self, clock, *, hangs_up) -> None:
+        super().__init__()
+        self.clock, self.hangs_up = clock, hangs_up
+
+    def from_relay(self, frame, talk):
+        yield frame
+        if frame[0] == "EVENT" and talk.number == 1 and sum(talk.answered.values()) == 20:
+            self.clock.advance(60)
+            if self.hangs_up:
+                yield HANGUP
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+async def test_a_restore_that_takes_a_minute_fetches_nothing_twice(stage, hangs_up):
+    """What is dated within the last two hours lies in the overlap; it is asked for again with the next pull."""
+    record = Record()
+    async with stage.relay() as behind:
+        async with stage.store(behind) as store:
+            await store.remember_many((f"k{number}", stage.plaintext) for number in range(100))
+            await store.sync()
+        async with (
+            FaultyRelay(behind.url, record, LongRoad(stage.clock, hangs_up=hangs_up)) as relay,
+            stage.store(relay) as store,
+        ):
+            assert (await stage.sync(store)).complete
+            assert len(await store.recall_all()) == 100
+            shown = {event[2]["id"] for event in record.heard("EVENT")}
+            # Each walk shows its oldest second twice; here all are of one second.
+            assert len(record.heard("EVENT")) <= 200 + 20 * hangs_up
+            assert len(shown) == 100
