@@ -10,7 +10,8 @@ import typer
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
 from sense_memory.interfaces.cli.json_output import draft_data, name_data
-from sense_memory.interfaces.cli.memories import KeyArgument, no_memory
+from sense_memory.interfaces.cli.memories import KeyArgument  # noqa: TC001 - typer reads the annotations
+from sense_memory.interfaces.cli.not_found import no_flat_memory
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import age, as_json, safe
@@ -114,7 +115,7 @@ def refresh(
     async def work(store: MemoryStore) -> Written:
         ident = await store.refresh(key)
         if ident is None:
-            raise no_memory(key, store.status())
+            raise await no_flat_memory(store, key, "refresh")
         return await writing.send(store, [ident], wait)
 
     written = invocation.run(work)

@@ -268,6 +268,12 @@ def no_relays() -> Stop:
     )
 
 
+def unknown(what: str) -> Stop:
+    """Something is not here, and that means nothing before a relay has shown everything; `what` has its verb."""
+    problem = f"{what} not in the local ledger, and no relay ever showed everything; it may exist there."
+    return Stop(ExitCode.ERROR, "NotSynced", f"{problem} Run `sense-memory sync`, then try again.")
+
+
 def too_few(wanted: int, acks: int, what: str) -> str:
     """The sentence when fewer relays acknowledged than were asked for."""
     return f"{quantity(acks, 'relay')} acknowledged {what}, {wanted} were asked for; it is kept here"

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import sys
 import time
-from difflib import get_close_matches
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sense_memory.errors import NotSynced
 from sense_memory.interfaces.cli import reading, writing
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of, say
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, of, say
 from sense_memory.interfaces.cli.json_output import memory_data, name_data
+from sense_memory.interfaces.cli.not_found import ask_relays, in_palace, no_flat_memory, refuse_path
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, safe, some
-from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
+from sense_memory.interfaces.cli.text import as_json, iso, one_line, quantity, safe
+from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, AnywayOption, WaitOption
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from sense_memory.embedding import Gaps
     from sense_memory.models import Memory
     from sense_memory.status import Status
     from sense_memory.store import MemoryStore
-
-_MAX_NEAR = 3  # names that are suggested
-_ALIKE = 0.75  # how alike they have to be, 0 to 1: a slip of the finger, not another word
 
 KeyArgument = Annotated[
     str,
@@ -157,9 +153,10 @@ def recall(context: typer.Context, key: KeyArgument, _json: JsonOption = False) 
     invocation = of(context)
 
     async def work(store: MemoryStore) -> Memory:
+        await refuse_path(store, key, "palace recall")
         memory = await store.recall(key)
         if memory is None:
-            raise no_memory(key, store.status(), await _keys(store))
+            raise await no_flat_memory(store, key, "palace recall")
         return memory
 
     show_memory(invocation, invocation.run(work))
@@ -173,7 +170,7 @@ def recall(context: typer.Context, key: KeyArgument, _json: JsonOption = False) 
         "sense-memory forget user_timezone --wait 0",
         codes={
             3: "forgotten here, but fewer relays than --require-acks took the deletion",
-            4: "nothing is kept under that key; the deletion was requested all the same",
+            4: "nothing is kept under that key, here or on any relay; nothing was written",
         },
     ),
 )
@@ -181,28 +178,39 @@ def forget(
     context: typer.Context,
     *,
     key: KeyArgument,
+    anyway: AnywayOption = False,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
     """Purge a memory here, for good, and ask every relay to delete it.
 
-    The deletion is sent even where nothing is kept under that key here, because it may exist on relays. Nobody
-    can promise that every copy is gone.
+    Where nothing is kept under that key here, relays are asked for it first. If all of them answer and none has it,
+    nothing is written; if one cannot be asked, or with --anyway, the deletion is requested all the same. Nobody can
+    promise that every copy is gone.
     """
     writing.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[writing.Written, Stop | None]:
-        try:
-            was_here = await store.recall(key) is not None
-        except NotSynced:
-            was_here = False
-        missing = None if was_here else no_memory(key, store.status(), await _keys(store))
-        return await writing.send(store, [await store.forget(key)], wait), missing
+    async def work(store: MemoryStore) -> tuple[writing.Written, str | None]:
+        unsure = None if await _is_here(store, key) else ""
+        if unsure is not None and not anyway:
+            unsure = await ask_relays(store, wait)
+            if await _is_here(store, key):
+                unsure = None
+            elif not unsure or await in_palace(store, key, "palace forget"):
+                raise await no_flat_memory(store, key, "palace forget")
+        return await writing.send(store, [await store.forget(key)], wait), unsure
 
-    written, missing = invocation.run(work, creates=True)
-    writing.end_forgetting(invocation, written, name_data(key), missing, require_acks)
+    written, unsure = invocation.run(work, creates=True)
+    writing.end_forgetting(invocation, written, name_data(key), unsure, require_acks)
+
+
+async def _is_here(store: MemoryStore, key: str) -> bool:
+    """Whether the ledger has something to forget under a key: a memory, or a draft of one. No relay is asked."""
+    await refuse_path(store, key, "palace forget")
+    there = await store.recall_many([key])
+    return bool(there) or any(draft.key == key for draft in await store.drafts())
 
 
 @app.command(
@@ -215,24 +223,24 @@ def forget(
     ),
 )
 def list_memories(context: typer.Context, _json: JsonOption = False) -> None:
-    """List all memories with their ages and values.
+    """List all memories under plain keys with their ages and values.
 
-    On a terminal a value is cut to the width. In a pipe there is one line each: key, time and whole value, with
+    How many the palace holds besides is said on stderr; `palace list` shows them. On a terminal a value is cut to the width. In a pipe there is one line each: key, time and whole value, with
     tabs between them.
     """
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> list[Memory]:
+    async def work(store: MemoryStore) -> tuple[list[Memory], int]:
         found = await store.recall_all()
-        warn_if_incomplete(store.status())
-        return found
+        status = store.status()
+        warn_if_incomplete(status)
+        return found, status.counts["heads"] - status.counts["entries"] - len(found)
 
-    memories = invocation.run(work)
-    show_memories(
-        invocation,
-        memories,
-        none="There are no memories under plain keys; `sense-memory palace` shows the others.",
-    )
+    memories, others = invocation.run(work)
+    show_memories(invocation, memories, none="There are no memories under plain keys.")
+    if others > 0 and not invocation.as_json:
+        count = quantity(others, "memory", "memories")
+        typer.echo(f"{count} in the palace: sense-memory palace list", err=True)
 
 
 # ── Shown by other commands too ─────────────────────────────────────────────────────────
@@ -282,44 +290,3 @@ def warn_of_gaps(gaps: Gaps) -> None:
             f"{count} searched by words only, not embedded yet; run `sense-memory embed`",
             err=True,
         )
-
-
-def no_memory(key: str, status: Status, names: Collection[str] = ()) -> Stop:
-    """There is nothing under a key, as far as this ledger can know; where it can not know, that is an error.
-
-    Args:
-        key: as it was typed.
-        status: of the store.
-        names: of all memories, of which one may have been meant.
-    """
-    if not status.is_complete:
-        return unknown(f"{key!r} is")
-    near = get_close_matches(key, names, _MAX_NEAR, _ALIKE)
-    meant = f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""
-    return Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} ({_asked(status)}){meant}")
-
-
-async def _keys(store: MemoryStore) -> list[str]:
-    """The keys of all flat memories."""
-    try:
-        return [memory.key for memory in await store.recall_all()]
-    except NotSynced:
-        return []
-
-
-def unknown(what: str) -> Stop:
-    """Something is not here, and that means nothing before a relay has shown everything; `what` has its verb."""
-    problem = f"{what} not in the local ledger, and no relay ever showed everything; it may exist there."
-    return Stop(ExitCode.ERROR, "NotSynced", f"{problem} Run `sense-memory sync`, then try again.")
-
-
-def _asked(status: Status) -> str:
-    """How far a "no" can be trusted."""
-    times = [relay.last_complete for relay in status.relays if relay.last_complete is not None]
-    if not status.relays:
-        return "no relays are configured"
-    if not times:
-        return "no relay ever showed everything"
-    unknown = len(status.relays) - len(times)
-    never = f"; {quantity(unknown, 'relay')} never showed everything" if unknown else ""
-    return f"{quantity(len(times), 'relay')} last asked {age(max(times), time.time())}{never}"

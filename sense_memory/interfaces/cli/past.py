@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.interfaces.cli import writing
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of, unknown
 from sense_memory.interfaces.cli.json_output import memory_data, palace_data, version_data
 from sense_memory.interfaces.cli.memories import (
-    no_memory,
     show_memories,
     show_memory,
-    unknown,
     warn_if_incomplete,
 )
+from sense_memory.interfaces.cli.not_found import in_palace, no_flat_memory
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import age, as_json, local_time, quantity, safe
+from sense_memory.interfaces.cli.text import age, as_json, local_time, quantity, quoted, safe
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
 
 
@@ -74,12 +73,13 @@ def history(
     """
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[list[Version], Status]:
-        return await store.history(key), store.status()
+    async def work(store: MemoryStore) -> list[Version]:
+        found = await store.history(key)
+        if not found:
+            raise await no_flat_memory(store, key, "history")
+        return found
 
-    versions, status = invocation.run(work)
-    if not versions:
-        raise no_memory(key, status)
+    versions = invocation.run(work)
     if invocation.as_json:
         typer.echo(as_json([version_data(key, version) for version in versions[:limit]]))
         return
@@ -122,9 +122,9 @@ def as_of(
     invocation = of(context)
     now = time.time()
     then = moment(when, now)
-    shown = f"{local_time(then)} ({age(then, now)})"
+    shown = _shown(then, now)
     if key is not None:
-        _show_value(invocation, key, then, shown)
+        _show_value(invocation, key, f"as-of {quoted(when)}", then)
         return
 
     async def work(store: MemoryStore) -> list[Memory]:
@@ -141,15 +141,24 @@ def as_of(
         typer.echo(f"{count} as of {shown}", err=True)
 
 
-def _show_value(invocation: Invocation, key: str, then: float, shown: str) -> None:
+def _shown(then: float, now: float) -> str:
+    return f"{local_time(then)} ({age(then, now)})"
+
+
+def _show_value(invocation: Invocation, key: str, command: str, then: float) -> None:
+    """The value under a key at a time; `command` shows one of the palace."""
     from sense_memory.models import Memory
     from sense_memory.timeline import at
 
     async def work(store: MemoryStore) -> tuple[list[Version], Status]:
-        return await store.history(key), store.status()
+        found = await store.history(key)
+        elsewhere = None if found else await in_palace(store, key, command)
+        if elsewhere is not None:
+            raise elsewhere
+        return found, store.status()
 
     versions, status = invocation.run(work)
-    version = at(versions, then)
+    version, shown = at(versions, then), _shown(then, time.time())
     if version is None and not status.is_complete:
         raise unknown(f"what {key!r} was at {shown} is")
     if version is None or version.value is None:
@@ -189,7 +198,7 @@ def undo(
     async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory, writing.Written]:
         memory = await store.undo(key)
         if memory is None and not await store.history(key):
-            raise no_memory(key, store.status())
+            raise await no_flat_memory(store, key, "undo")
         if memory is None:
             raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no older value under {key!r} to go back to here")
         return memory, await writing.send(store, [memory.event_id], wait)

@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from sense_memory import __version__
 from sense_memory.errors import InvalidInput, SenseMemoryError
+from sense_memory.interfaces.cli.hints import no_command
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, Stop, of, say
 from sense_memory.interfaces.cli.pages import page, usage
 from sense_memory.interfaces.cli.text import as_json
@@ -92,6 +93,12 @@ class Command(Page, TyperCommand):
 
 class Group(Page, TyperGroup):
     """A group of commands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is meant; of a name that is none, which one may be."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(no_command(args[0], ctx.command_path, self.list_commands(ctx)))
+        return super().resolve_command(ctx, args)
 
 
 class Program(typer.Typer):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.cli.text import one_line
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
 
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 MAX_MANY_BYTES: Final = (
     100_000_000  # of a file of memories: it is checked as a whole before anything is written
 )
+_MAX_PATH_CHARS: Final = 400  # that an error repeats; a path of the palace has fewer
 _MANY: Final = ("one `remember --many`", "Split it into several files.")
 
 
@@ -68,8 +70,9 @@ def question(words: Sequence[str]) -> str:
 def pairs(source: Path) -> list[tuple[str, str]]:
     """Keys and values of a file, or of stdin for "-".
 
-    Understood are JSON lines `{"key": …, "value": …}`, an array of such objects (as `list --json` prints),
-    and one object `{KEY: VALUE, …}`.
+    Understood are JSON lines `{"key": …, "value": …}`, an array of such objects (as `list --json` prints), one such
+    object, and one object `{KEY: VALUE, …}`. What has a `path` that is not its key is no flat memory, and is refused:
+    only its text would be left of it.
 
     Raises:
         InvalidInput: something else, or more than 100 MB; says where.
@@ -156,6 +159,8 @@ def _entries(text: str) -> Iterator[tuple[str, Any, Any]]:
         whole = None
     if isinstance(whole, dict) and whole.keys().isdisjoint({"key", "value"}):
         yield from ((f"entry {number}", key, value) for number, (key, value) in enumerate(whole.items(), 1))
+    elif isinstance(whole, dict):
+        yield "entry 1", *_pair("entry 1", whole)
     elif isinstance(whole, list):
         yield from (
             (f"entry {number}", *_pair(f"entry {number}", item)) for number, item in enumerate(whole, 1)
@@ -179,6 +184,12 @@ def _pair_of_line(place: str, line: str) -> tuple[Any, Any]:
 def _pair(place: str, found: Any) -> tuple[Any, Any]:
     if not isinstance(found, dict) or not {"key", "value"} <= found.keys():
         raise InvalidInput(f'{place} is not an object with "key" and "value"; nothing was written')
+    path = found.get("path", found["key"])
+    if path != found["key"]:
+        raise InvalidInput(
+            f"{place}, {one_line(str(path), _MAX_PATH_CHARS)}, is not under a plain key; nothing was written. Memories "
+            "of the palace and the journal travel whole with `export` and `import`"
+        )
     return found["key"], found["value"]
 
 

@@ -78,6 +78,13 @@ def one_line(text: str, limit: int | None = None) -> str:
     return safe(cut.replace("\r\n", "\n").replace("\n", "↵ ").replace("\t", " "))
 
 
+def quoted(text: str) -> str:
+    """A text as a word of a command line to copy."""
+    import shlex
+
+    return shlex.quote(one_line(text))
+
+
 def fold(text: str, width: int, indent: int = 2) -> str:
     """A text whose lines fit a width; what is continued is indented, and a path is broken after a `/`."""
     lines = (_Folder(width, subsequent_indent=" " * indent).fill(line) for line in text.split("\n"))

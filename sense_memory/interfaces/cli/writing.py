@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import LedgerError
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, Stop, say, too_few
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, too_few
 from sense_memory.interfaces.cli.json_output import copy_data, relay_data
-from sense_memory.interfaces.cli.text import as_json, quantity
+from sense_memory.interfaces.cli.text import as_json, one_line, quantity
 
 
 if TYPE_CHECKING:
@@ -33,6 +33,15 @@ WaitOption = Annotated[
         min=0,
         metavar="SECONDS",
         help="How long relays may take, in seconds; 0 leaves them for later. A write never fails because of it.",
+    ),
+]
+AnywayOption = Annotated[
+    bool,
+    typer.Option(
+        "--anyway",
+        help="Request the deletion whether or not anybody knows of such a memory.",
+        show_default=False,
+        metavar="",
     ),
 ]
 AcksOption = Annotated[
@@ -140,28 +149,24 @@ def end_forgetting(
     invocation: Invocation,
     written: Written,
     named: dict[str, Any],
-    missing: Stop | None,
+    unsure: str | None,
     require_acks: int,
 ) -> None:
-    """Say that a memory is forgotten; or why it may have been misspelt, which is its exit code too.
+    """Say that a memory is forgotten; or that nobody knows of it, and why its deletion is requested nevertheless.
 
     Args:
         invocation: of the command.
         written: the deletion request.
         named: the memory, for JSON.
-        missing: that nothing was kept under that name, or None. Where no relay has shown everything, that may be
-            so because this machine is new, and is no error.
+        unsure: None where it was here; else why relays could not be asked for it, or nothing where they need not be.
         require_acks: how many relays have to acknowledge it.
     """
-    result = {**named, "deletion_id": written.ids[0], "was_here": missing is None}
+    result = {**named, "deletion_id": written.ids[0], "was_here": unsure is None}
     done = "forgotten here, deletion requested"
-    if missing is not None:
-        done = "nothing was kept here under that name; its deletion is requested all the same"
+    if unsure is not None:
+        why = f" ({one_line(unsure)})" if unsure else ""
+        done = f"nothing was kept here under that name; its deletion is requested all the same{why}"
     end(invocation, written, done, result, require_acks)
-    if missing is not None and missing.code is ExitCode.NOT_FOUND:
-        if not invocation.as_json:
-            say("error", missing.message)
-        raise typer.Exit(missing.code)
 
 
 def sentence(copies: Sequence[Copies]) -> str:

@@ -329,14 +329,6 @@ def test_a_forgotten_memory_is_not_found_and_its_text_has_left_the_ledger(agent,
     db.close()
 
 
-def test_an_unknown_key_can_be_forgotten_because_it_may_exist_on_relays(agent):
-    found = agent.json("forget", "never", code=4)
-
-    assert set(found) == {"path", "key", "deletion_id", "was_here", "acks", "outdated", "relays"}
-    assert not found["was_here"]
-    assert len(found["deletion_id"]) == 64
-
-
 # ── journal, recent ─────────────────────────────────────────────────────────────────────
 
 
@@ -543,5 +535,5 @@ def test_who_interrupts_many_is_told_how_many_are_kept(agent, home, tmp_path):
 def test_a_single_misspelt_object_is_not_taken_for_two_memories(agent):
     told = agent("remember", "--many", "-", stdin='{"key": "a", "vaule": "1"}\n', code=2).stderr
 
-    assert 'line 1 is not an object with "key" and "value"; nothing was written' in told
+    assert 'entry 1 is not an object with "key" and "value"; nothing was written' in told
     assert agent.json("status")["counts"]["heads"] == 0

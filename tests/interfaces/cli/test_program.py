@@ -110,7 +110,7 @@ def test_an_error_of_the_tree_is_one_sentence_on_stderr_or_json_on_stdout(cli):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["recal", "k"], "No such command 'recal'. Did you mean"),
+        (["recal", "k"], "no command 'recal'; did you mean: sense-memory recall"),
         (["remember"], "give a KEY"),
         (["recall"], "Missing argument"),
         (["list", "--nope"], "No such option"),

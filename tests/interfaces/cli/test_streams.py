@@ -15,7 +15,7 @@ from sense_memory.limits import MAX_PLAINTEXT_BYTES
 
 STDIN, STDOUT, STDERR = range(3)
 CLOSED, UNREAD, FULL = "closed", "unread", "/dev/full"
-NO_MEMORIES = "There are no memories under plain keys; `sense-memory palace` shows the others.\n"
+NO_MEMORIES = "There are no memories under plain keys.\n"
 NO_SPACE = b"error: stdout could not be written: No space left on device\n"
 
 

@@ -184,23 +184,6 @@ def test_a_list_that_may_lack_what_relays_hold_says_so(agent, dead_relay):
     assert not agent("list").stderr  # without relays there is nothing to wait for
 
 
-def test_forgetting_what_was_never_here_does_not_look_like_success(agent, dead_relay):
-    agent("remember", "typo", "v")
-    agent("remember", "other", "v")
-
-    result = agent("forget", "tpyo", code=4)
-
-    assert "nothing was kept here under that name; its deletion is requested all the same" in result.stdout
-    assert result.stderr == "error: no memory under 'tpyo' (no relays are configured). Did you mean typo?\n"
-    found = agent.json("forget", "unlike", code=4)
-    assert (found["was_here"], len(found["deletion_id"])) == (False, 64)
-    assert agent("forget", "unlike", code=4).stderr == (
-        "error: no memory under 'unlike' (no relays are configured)\n"
-    )
-    # It may be on a relay that was never asked, and then there is nothing wrong with the name.
-    assert agent("--relay", dead_relay, "forget", "elsewhere", "--wait", "0").stderr == ""
-
-
 def test_a_name_that_is_not_there_brings_those_that_are_like_it(agent):
     agent("remember", "user_timezone", "v")
     agent("palace", "remember", "people/facts/lisa", "artist")

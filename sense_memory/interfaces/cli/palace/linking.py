@@ -9,8 +9,8 @@ import typer
 from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import JsonOption, of
 from sense_memory.interfaces.cli.palace.group import LINKS, command
-from sense_memory.interfaces.cli.palace.naming import events_of, quoted
-from sense_memory.interfaces.cli.text import one_line
+from sense_memory.interfaces.cli.palace.naming import events_of
+from sense_memory.interfaces.cli.text import one_line, quoted
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.interfaces.cli.invocation import JsonOption, named, of
+from sense_memory.interfaces.cli.invocation import JsonOption, named, of, unknown
 from sense_memory.interfaces.cli.json_output import palace_data
-from sense_memory.interfaces.cli.memories import unknown, warn_if_incomplete
+from sense_memory.interfaces.cli.memories import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import (
     INSIGHTS,
     NONE,

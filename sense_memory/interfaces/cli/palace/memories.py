@@ -12,10 +12,10 @@ from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import JsonOption, of
 from sense_memory.interfaces.cli.json_output import name_data, palace_data
 from sense_memory.interfaces.cli.memories import (
-    no_memory,
     warn_if_incomplete,
     warn_of_gaps,
 )
+from sense_memory.interfaces.cli.not_found import ask_relays, no_memory
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, NONE, command, look, print_lines
 from sense_memory.interfaces.cli.palace.naming import (
     NameArgument,
@@ -30,11 +30,10 @@ from sense_memory.interfaces.cli.palace.naming import (
 from sense_memory.interfaces.cli.palace.shapes import excerpt
 from sense_memory.interfaces.cli.reading import question
 from sense_memory.interfaces.cli.text import as_json, one_line, safe
-from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
+from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, AnywayOption, WaitOption
 
 
 if TYPE_CHECKING:
-    from sense_memory.interfaces.cli.invocation import Stop
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.hits import PersonaHit
     from sense_memory.store import MemoryStore
@@ -188,39 +187,41 @@ def search(
     "sense-memory palace forget people/facts/lisa",
     codes={
         3: "forgotten here, but fewer relays than --require-acks took the deletion",
-        4: "nothing is kept under that path, and its deletion was requested all the same; or there is no such KEY",
+        4: "nothing is kept under that name, here or on any relay; nothing was written",
     },
 )
 def forget(
     context: typer.Context,
     *,
     path: NameArgument,
+    anyway: AnywayOption = False,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
     """Purge a memory here, for good, and ask every relay to delete it.
 
-    Nothing brings it back, unlike what has only faded. Links to it are ignored from then on. The deletion is sent even
-    where nothing is kept under that path here, because it may exist on relays.
+    Nothing brings it back, unlike what has only faded. Links to it are ignored from then on. Where nothing is kept
+    under that name here, relays are asked for it first. If all of them answer and none has it, nothing is written; if
+    one cannot be asked, or with --anyway, the deletion of a DOMAIN/FACET/KEY is requested all the same.
     """
     writing.refuse_contradiction(context, wait, require_acks)
     if "/" in path:
         parts(path)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[writing.Written, str, Stop | None]:
-        there = await everything(store)
-        memory = find(there, path)
-        missing = None if memory else no_memory(path, store.status(), names(path, there))
-        if memory is not None:
-            place = memory.domain, memory.facet, memory.key
-        elif missing is not None and "/" not in path:
-            raise missing  # nobody knows of what to request the deletion
-        else:
-            place = parts(path)
+    async def work(store: MemoryStore) -> tuple[writing.Written, str, str | None]:
+        memory, unsure = find(await everything(store), path), ""
+        if memory is None and not anyway:
+            unsure = await ask_relays(store, wait)
+            memory = find(await everything(store), path)
+        if memory is None and (
+            "/" not in path or not (unsure or anyway)
+        ):  # of a bare KEY nobody knows the path
+            raise no_memory(path, store.status(), names(path, await everything(store)))
+        place = parts(path if memory is None else memory.path)
         ident = await store.persona_forget(*place)
-        return await writing.send(store, [ident], wait), "/".join(place), missing
+        return await writing.send(store, [ident], wait), "/".join(place), unsure if memory is None else None
 
-    written, whole, missing = invocation.run(work, creates=True)
-    writing.end_forgetting(invocation, written, name_data(whole), missing, require_acks)
+    written, whole, unsure = invocation.run(work, creates=True)
+    writing.end_forgetting(invocation, written, name_data(whole), unsure, require_acks)

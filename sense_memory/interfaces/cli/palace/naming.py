@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sense_memory.errors import InvalidAddress, InvalidInput, NotSynced
-from sense_memory.interfaces.cli.invocation import ExitCode, Stop
-from sense_memory.interfaces.cli.memories import unknown
+from sense_memory.interfaces.cli.invocation import ExitCode, Stop, unknown
 from sense_memory.interfaces.cli.text import one_line, some
 
 
@@ -129,15 +128,11 @@ def no_facet(facet: str, domain: str, known: Sequence[str]) -> Stop:
     )
 
 
-def quoted(path: str) -> str:
-    """A path as a word of a command line to copy."""
-    import shlex
-
-    return shlex.quote(one_line(path))
-
-
 async def everything(store: MemoryStore) -> list[PersonaMemory]:
     """All memories that are here, whatever their state."""
+    counts = store.status().counts
+    if counts["heads"] == counts["entries"]:
+        return []  # and no relay need be asked
     try:
         return await store.persona_recall(include_forgotten=True)
     except NotSynced:

@@ -12,9 +12,9 @@ from sense_memory.interfaces.cli import writing
 from sense_memory.interfaces.cli.invocation import JsonOption, named, of, say
 from sense_memory.interfaces.cli.json_output import name_data
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, command
-from sense_memory.interfaces.cli.palace.naming import PathArgument, find, parts, quoted
+from sense_memory.interfaces.cli.palace.naming import PathArgument, find, parts
 from sense_memory.interfaces.cli.reading import text_or_stdin
-from sense_memory.interfaces.cli.text import one_line
+from sense_memory.interfaces.cli.text import one_line, quoted
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.interfaces.cli.palace.naming import quoted
 from sense_memory.interfaces.cli.palace.shapes import counted
-from sense_memory.interfaces.cli.text import age, iso, local_time, one_line, quantity
+from sense_memory.interfaces.cli.text import age, iso, local_time, one_line, quantity, quoted
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import typer
 from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli.invocation import JsonOption, of
 from sense_memory.interfaces.cli.json_output import copy_data, palace_data, relay_data, version_data
-from sense_memory.interfaces.cli.memories import no_memory
+from sense_memory.interfaces.cli.not_found import no_memory
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, command
 from sense_memory.interfaces.cli.palace.naming import NameArgument, find, names
 from sense_memory.interfaces.cli.text import as_json, iso

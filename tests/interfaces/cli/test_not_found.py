@@ -1,0 +1,224 @@
+"""Names and commands that are not there: what is said, where it leads, and that nothing is destroyed by a slip."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+
+from sense_memory.interfaces.cli import app
+from sense_memory.interfaces.cli.hints import no_command
+
+
+# ── forget of a name that is nowhere ────────────────────────────────────────────────────
+
+
+def events(agent, *options):
+    return agent.json(*options, "status")["counts"]["events"]
+
+
+@pytest.mark.parametrize(
+    ("command", "there", "typed"),
+    [
+        (["forget"], ["remember", "typo"], "tpyo"),
+        (["palace", "forget"], ["palace", "remember", "people/facts/lisa"], "people/facts/lsia"),
+    ],
+    ids=["flat", "palace"],
+)
+def test_forgetting_a_name_that_is_nowhere_asks_relays_and_writes_nothing(
+    agent, relay, command, there, typed
+):
+    at = ("--relay", relay)
+    agent(*at, *there, "v")
+    before = events(agent)
+    agent(*at, "--ledger", "other.db", "remember", "elsewhere", "x")
+
+    result = agent(*at, *command, typed, code=4)
+
+    assert result.stdout == ""
+    assert result.stderr == (
+        f"error: no memory under '{typed}' (1 relay last asked just now). Did you mean {there[-1]}?\n"
+    )
+    assert events(agent) == before + 1  # what the other device wrote: the relay was really asked
+    assert agent.json(*at, *command, typed, code=4)["error"]["type"] == "NotFound"
+
+
+@pytest.mark.parametrize("palace", [[], ["palace"]], ids=["flat", "palace"])
+def test_what_only_a_relay_has_is_found_there_and_forgotten(agent, relay, palace):
+    name = "a/b/c" if palace else "k"
+    agent("--relay", relay, "--ledger", "other.db", *palace, "remember", name, "v")
+    agent("--relay", relay, "sync")
+    agent("--relay", relay, "--ledger", "other.db", *palace, "remember", f"{name}2", "v")
+
+    found = agent.json("--relay", relay, *palace, "forget", f"{name}2")
+
+    assert (found["was_here"], found["acks"], found["path"]) == (True, 1, f"{name}2")
+    assert agent.json("--relay", relay, "--ledger", "third.db", "sync")["in_step"]
+    agent("--ledger", "third.db", *palace, "recall", f"{name}2", code=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--anyway"], ""),
+        ([], " ({relay}: refused the connection)"),
+        (["--wait", "0"], " (no relay was asked)"),
+    ],
+    ids=["anyway", "a relay is down", "nobody is asked"],
+)
+@pytest.mark.parametrize(
+    "command", [["forget", "gone"], ["palace", "forget", "a/b/gone"]], ids=["flat", "palace"]
+)
+def test_what_may_be_on_a_relay_that_was_not_asked_is_deleted_there_and_that_is_said(
+    agent, dead_relay, command, options, why
+):
+    at = ("--relay", dead_relay)
+    told = agent(*at, *command, *options).stdout
+    found = agent.json(*at, *command, *options)
+
+    assert told.startswith(
+        "nothing was kept here under that name; its deletion is requested all the same"
+        f"{why.format(relay=dead_relay)} · no relay has it yet ("
+    )
+    assert (found["was_here"], len(found["deletion_id"])) == (False, 64)
+
+
+def test_a_relay_that_does_not_answer_holds_a_forgetting_up_for_the_wait_and_no_longer(agent, silent_relay):
+    told = agent("--relay", silent_relay, "forget", "gone", "--wait", "0.2").stdout
+    assert " its deletion is requested all the same (" in told
+
+
+# ── Names that only the palace has ──────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("typed", ["lisa", "people/facts/lisa"])
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        (["recall"], "palace recall"),
+        (["forget"], "palace forget"),
+        (["forget", "--anyway"], "palace forget"),
+    ],
+    ids=["recall", "forget", "forget anyway"],
+)
+def test_a_name_that_only_the_palace_has_brings_the_command_that_goes_there(agent, typed, command, meant):
+    agent("palace", "remember", "people/facts/lisa", "artist")
+    if (typed, command[-1]) == ("lisa", "--anyway"):
+        return  # meant as it stands: the plain key
+    before = events(agent)
+
+    result = agent(*command, typed, code=4)
+
+    assert result.stdout == ""
+    assert result.stderr == (
+        f"error: no memory under the plain key '{typed}'; that is a memory of the palace: "
+        f"sense-memory {meant} people/facts/lisa\n"
+    )
+    assert events(agent) == before
+
+
+def test_the_past_of_a_name_that_only_the_palace_has_leads_there_too(agent):
+    agent("palace", "remember", "people/facts/lisa", "artist")
+    agent("palace", "remember", "people/beliefs/lisa", "kind")
+    agent("palace", "remember", "people/facts/it's", "quoted")
+
+    for command in (["history"], ["undo"], ["refresh"], ["as-of", "0 s"]):
+        said = agent(*command, "it's", code=4).stderr
+        words = " ".join(["sense-memory", command[0], *(f"'{word}'" for word in command[1:])])
+        assert said.endswith(f"""that is a memory of the palace: {words} 'people/facts/it'"'"'s'\n""")
+    assert agent("history", "lisa", code=4).stderr.endswith(
+        "the palace has memories of that name: sense-memory history people/beliefs/lisa or "
+        "sense-memory history people/facts/lisa\n"
+    )
+    assert "artist" in agent("history", "people/facts/lisa").stdout
+
+
+def test_a_list_says_how_many_the_palace_holds(agent):
+    assert agent("list").stderr == "There are no memories under plain keys.\n"
+    agent("remember", "k", "v")
+    agent("journal", "hello")
+    assert agent("list").stderr == ""
+    agent("palace", "remember", "people/facts/lisa", "artist")
+    agent("palace", "remember", "people/facts/bob", "baker")
+
+    assert agent("list").stderr == "2 memories in the palace: sense-memory palace list\n"
+    assert [memory["key"] for memory in agent.json("list")] == ["k"]
+
+
+@pytest.mark.parametrize(
+    "command", [["palace", "list"], ["palace", "recall", "lisa"], ["recent"], ["search", "artist"]]
+)
+def test_what_is_no_flat_memory_is_refused_and_not_flattened(agent, command):
+    agent("palace", "remember", "people/facts/lisa", "artist")
+    agent("journal", "an artist called")
+    before = events(agent)
+    printed = json.dumps(agent.json(*command))
+
+    said = agent("remember", "--many", "-", stdin=printed, code=2).stderr
+
+    assert said.startswith("error: entry 1, ")
+    assert said.endswith(
+        "is not under a plain key; nothing was written. Memories of the palace and the journal travel whole with "
+        "`export` and `import`\n"
+    )
+    assert events(agent) - before <= (command[1:2] == ["recall"])
+
+
+def test_what_list_and_recall_print_is_taken_back(agent):
+    agent("remember", "k", "v")
+    for command in (["list"], ["recall", "k"]):
+        printed = agent("--json", *command).stdout
+        found = agent.json("--ledger", f"{command[0]}.db", "remember", "--many", "-", stdin=printed)
+        assert found["count"] == 1
+        assert agent("--ledger", f"{command[0]}.db", "recall", "k").stdout == "v"
+
+
+# ── Commands that there are not ─────────────────────────────────────────────────────────
+
+
+ROOT = typer.main.get_command(app)
+GROUPS = {"": ROOT, " palace": ROOT.commands["palace"], " relays": ROOT.commands["relays"]}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("get", "recall"),
+        ("set", "remember"),
+        ("add", "remember"),
+        ("rm", "forget --help"),
+        ("delete", "forget --help"),
+        ("del", "forget --help"),
+        ("ls", "list"),
+        ("find", "search"),
+        ("recal", "recall"),
+        ("palace add", "palace remember"),
+        ("palace rm", "palace forget --help"),
+        ("relays ls", "relays list"),
+        ("relays rm", "relays remove --help"),
+    ],
+)
+def test_the_word_of_another_program_leads_to_our_command(cli, typed, meant):
+    told = cli(*typed.split(), "x", code=2).stderr.splitlines()[0]
+    assert told.startswith(f"error: no command '{typed.split()[-1]}'; ")
+    assert told.endswith(f": sense-memory {meant}")
+
+
+def test_no_slip_of_the_finger_leads_to_a_command_that_destroys_something():
+    """Every word that one slip makes of a command: a letter left out, doubled, replaced, or swapped with the next."""
+    for group, command in GROUPS.items():
+        names = list(command.commands)
+        for name in names:
+            slips = {
+                name[:at] + put + name[at + cut :]
+                for at in range(len(name))
+                for put in ("", "x")
+                for cut in (0, 1)
+            }
+            slips |= {
+                name[:at] + name[at + 1 : at + 2] + name[at] + name[at + 2 :] for at in range(len(name))
+            }
+            for typed in slips - set(names):
+                told = no_command(typed, f"sense-memory{group}", names)
+                assert not any(word in told.partition(";")[2] for word in ("forget", "prune", "remove")), told
