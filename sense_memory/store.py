@@ -1021,15 +1021,17 @@ class MemoryStore:
     async def flush(self) -> SyncReport:
         """Send what is queued, without pulling (but for relays that were never pulled completely).
 
-        Persona memories that were recalled are written anew with their accesses first.
+        Persona memories that were recalled are written anew with their accesses first; those of which no event
+        can hold that are named (`unfit`), and everything else goes on.
         """
         from sense_memory.relay.sync import Plan
 
-        ledger = self._opened()
+        ledger, unfit = self._opened(), list[str]()
         if self._palace is not None or ledger.edits.accesses():
-            await self._persona().publish_accesses()
+            unfit = await self._persona().publish_accesses()
         fresh = [url for url in self._urls if ledger.outbox.state(url).completed_at is None]
-        return await self._round(Plan(pull=bool(fresh) and not self._offline_first))
+        report = await self._round(Plan(pull=bool(fresh) and not self._offline_first))
+        return replace(report, unfit=tuple(unfit))
 
     async def holdings(self) -> list[Holding]:
         """What each relay holds, compared with the ledger; nothing is fetched, sent or changed.

@@ -58,9 +58,18 @@ class Batch:
         self._memories[path] = memory
         self._changed[path] = self._changed.get(path, False) or says
 
-    async def write(self, *, drafts: bool = False) -> list[str]:
-        """Write what was changed, in the order in which it was; errors and result as `Palace.write`."""
-        return await self._palace.write(list(self._edits()), drafts=drafts)
+    async def write(
+        self, *, drafts: bool = False, spare: Callable[[str], bool] = lambda _: False
+    ) -> dict[str, str]:
+        """Write what was changed, in the order in which it was; returns the event ids by path. Errors as `Palace.write`.
+
+        Args:
+            drafts: as `Palace.write`.
+            spare: which paths are left out where a memory does not fit an event; their ids are empty.
+        """
+        edits = list(self._edits())
+        ids = await self._palace.write(edits, drafts=drafts, spare=lambda edit: spare(edit.memory.path))
+        return {edit.memory.path: ident for edit, ident in zip(edits, ids, strict=True)}
 
     def only(self, path: str) -> Batch:
         """Of this batch what concerns one memory."""

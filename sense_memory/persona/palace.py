@@ -280,23 +280,35 @@ class Palace:
             self._pending.get(slot, (0.0, 0)),
         )
 
-    async def write(self, edits: Sequence[Edit], *, drafts: bool = False) -> list[str]:
+    async def write(
+        self, edits: Sequence[Edit], *, drafts: bool = False, spare: Callable[[Edit], bool] = lambda _: False
+    ) -> list[str]:
         """Write edits, all or none; returns their event ids. What lost against them is kept as siblings.
+
+        Args:
+            edits: what to write.
+            drafts: keep what the clock forbids to write as drafts.
+            spare: which edits are left out where they do not fit an event; their ids are empty. By default none.
 
         Raises:
             HeadMoved: something came in since they were read; nothing was written, read again.
             TooLargeError, InvalidInput, ClockSkewError, LedgerError: as `Writer.write`.
         """
         now, device = self._clock(), await self._ledger.write_if_due(lambda: self._ledger.edits.device)
-        records = [record_of(edit, device, now) for edit in edits]
+        made = [(edit, record_of(edit, device, now)) for edit in edits]
+        left_out = {
+            index for index, (edit, record) in enumerate(made) if spare(edit) and not envelope.fits(record)
+        }
+        edits = [edit for index, (edit, _) in enumerate(made) if index not in left_out]
+        records = [record for index, (_, record) in enumerate(made) if index not in left_out]
         bases = {edit.standing.slot: edit.basis for edit in edits}
         losers = [loser for edit in edits if edit.standing.joined for loser in edit.standing.joined.losers]
         records += self._siblings(losers, bases)
-        ids = await self._writer.write(records, drafts=drafts, bases=bases)
+        ids = iter(await self._writer.write(records, drafts=drafts, bases=bases))
         for edit in edits:
             if not edit.settles:
                 self._forget_pending(edit.standing)
-        return ids[: len(edits)]
+        return ["" if index in left_out else next(ids) for index in range(len(made))]
 
     def _siblings(self, losers: Iterable[Version], bases: Mapping[str, Basis]) -> list[Record]:
         """The memories that keep values which lost, where no device has written them yet."""

@@ -6,14 +6,16 @@ begins again with what that one has left. Errors are those that the store's meth
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import ClockSkewError
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
+from sense_memory.nostr.verdict import printable
 from sense_memory.palace.lifecycle import shown
 from sense_memory.palace.plan import Holdings
 from sense_memory.palace.version import memory_of
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from sense_memory.persona.nearness import Nearness, Opening
     from sense_memory.reader import Reader
     from sense_memory.writer import Writer
+
+
+_log: Final = logging.getLogger("sense_memory.persona")
 
 
 class Persona:
@@ -197,24 +202,27 @@ class Persona:
         """Write what versions make together that did not know of each other; returns how many memories."""
         return await settle(self._ledger, self.palace)
 
-    async def publish_accesses(self) -> int:
-        """Write the memories that were recalled, with their accesses; returns how many."""
+    async def publish_accesses(self) -> list[str]:
+        """Write the memories that were recalled, with their accesses; returns the paths of those that do not fit.
+
+        A text near the size limit leaves no room for what an access adds: its accesses stay on this machine.
+        """
         if not self.palace.accessed():
-            return 0
+            return []
         await self.palace.refresh()
-        written = 0
+        unfit: list[str] = []
         slots = self.palace.accessed()
         for start in range(0, len(slots), MAX_BATCH_COUNT):
             part = slots[start : start + MAX_BATCH_COUNT]
 
-            async def attempt(part: Sequence[str] = part) -> int:
+            async def attempt(part: Sequence[str] = part) -> list[str]:
                 standings = [await self.palace.standing(slot) for slot in part]
                 edits = [Edit(standing, standing.memory) for standing in standings if standing.memory]
-                await self.palace.write(edits)
-                return len(edits)
+                ids = await self.palace.write(edits, spare=lambda _: True)
+                return [edit.memory.path for edit, ident in zip(edits, ids, strict=True) if not ident]
 
-            written += await until_done(attempt)
-        return written
+            unfit += await until_done(attempt)
+        return unfit
 
     async def close(self) -> None:
         """Note in the ledger what was accessed; wait for no embedder any more."""
@@ -295,11 +303,20 @@ class Persona:
         return self._nearness
 
     async def _write_first(self, batch: Batch, path: str, *, drafts: bool) -> str:
-        """Write a batch; where the clock forbids that, the text alone, and if need be as a draft."""
+        """Write a batch; where the clock forbids that, the text alone, and if need be as a draft.
+
+        What it changes of other memories is left out where it does not fit: a full memory keeps no other from
+        being written.
+        """
         if len(batch) > 1:
             with suppress(ClockSkewError):
-                return (await batch.write())[0]
-        return (await batch.only(path).write(drafts=drafts))[0]
+                ids = await batch.write(spare=lambda other: other != path)
+                if unfit := [other for other, ident in ids.items() if not ident]:
+                    _log.warning(
+                        "no room for a link to %s in %s", printable(path), printable(", ".join(unfit))
+                    )
+                return ids[path]
+        return (await batch.only(path).write(drafts=drafts))[path]
 
     def suspicions(self) -> list[Verdict]:
         """Contradictions that were suspected since this store was opened."""

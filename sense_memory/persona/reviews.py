@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sense_memory.reader import Reader
     from sense_memory.writer import Writer
 
+_FULL: Final = "its text leaves no room in an event for its new state; shorten it, or forget it"
 LOGS: Final = f"{address.PREFIX}introspection/"
 
 
@@ -203,6 +204,7 @@ class Reviews:
 
     async def _rewrite(self, steps: Sequence[PruneStep]) -> dict[str, str]:
         """Write the states of some memories as they are now; returns what was refused, and why."""
+        unfit: dict[str, str] = {}
 
         async def attempt() -> None:
             batch = Batch(self._persona.palace)
@@ -210,9 +212,11 @@ class Reviews:
                 memory = await batch.get(step.path)
                 for now in plan([memory] if memory else [], self._clock()).rewrites:
                     batch.put(now.applied())
-            await batch.write()
+            ids = await batch.write(spare=lambda _: True)
+            unfit.update({path: _FULL for path, ident in ids.items() if not ident})
 
-        return await self._tried(attempt, steps, self._rewrite)
+        refused = await self._tried(attempt, steps, self._rewrite)
+        return unfit | refused
 
     async def _delete(self, steps: Sequence[PruneStep]) -> dict[str, str]:
         """Delete memories that are due, if they still are; returns what was refused, and why."""

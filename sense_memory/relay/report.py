@@ -85,10 +85,13 @@ class SyncReport:
         relays: every configured relay's part, in their order.
         overruled: names of memories that were edited here and, unknown to each other, on another device, whose
             text counts now; ours is in their history.
+        unfit: paths of memories whose text leaves no room in an event for the accesses that should travel: those
+            stay on this machine.
     """
 
     relays: tuple[RelayReport, ...] = ()
     overruled: tuple[str, ...] = ()
+    unfit: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
