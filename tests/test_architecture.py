@@ -260,6 +260,45 @@ def test_the_protocol_has_no_io_and_no_clock():
     assert found == set()
 
 
+def test_the_session_of_a_relay_has_no_io():
+    """Frames, time and what is known go in, actions come out: see `relay.session`."""
+    begun, pure = ["sense_memory.relay.session"], set()
+    while begun:
+        module = begun.pop()
+        file = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+        if module not in pure and file.exists():
+            pure.add(module)
+            begun += imports_of(file, at_run_time=True)
+    outside = {"asyncio", "socket", "sqlite3", "websockets", "time", "threading", "subprocess"}
+    assert {"sense_memory.relay.live", "sense_memory.relay.page", "sense_memory.relay.actions"} <= pure
+    assert not {module for module in pure if module.startswith("sense_memory.ledger")}
+    for module in pure:
+        assert not outside & imports_of(
+            ROOT.joinpath(*module.split(".")).with_suffix(".py"), at_run_time=True
+        )
+
+
+def test_nobody_hands_the_session_of_a_relay_anything_that_could_do_io():
+    """Of all that is annotated there, only the maker of subscription ids can be called."""
+    callables = set()
+    for name in (
+        "session",
+        "inquiry",
+        "page",
+        "live",
+        "comparison",
+        "counting",
+        "flights",
+        "auth",
+        "actions",
+    ):
+        for node in ast.walk(ast.parse((PACKAGE / "relay" / f"{name}.py").read_text(encoding="utf-8"))):
+            annotation = getattr(node, "annotation", None)
+            if annotation is not None and "Callable" in ast.unparse(annotation):
+                callables.add(node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
+    assert callables == {"new_id"}
+
+
 def test_time_is_a_parameter_below_the_store():
     """The clock is read where a user's call or a relay's connection begins, and handed down from there."""
     clocks = importers_of("time", "datetime") - {
@@ -280,7 +319,7 @@ def test_the_command_line_is_the_only_part_that_talks_to_a_terminal():
 # ── Shape ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_module_that_outgrows_350_lines_is_two_modules():
+def test_a_module_that_outgrows_600_lines_is_two_modules():
     """`store.py`, all signatures and docstrings, may be longer."""
     lengths = {name_of(file): len(file.read_text(encoding="utf-8").splitlines()) for file in modules()}
 

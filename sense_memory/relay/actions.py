@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.verdict import Verdict
@@ -48,10 +48,18 @@ class CountDone:
 
 
 @dataclass(frozen=True, slots=True)
+class LookUp:
+    """Find out which of these events, by what claims to be their ids, are stored here; then call `looked_up`."""
+
+    subscription: str
+    ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Heard:
     """A live subscription brought these events; with none, the relay says that from now on it tells."""
 
-    heard: Callable[[Sequence[Event]], None]
+    subscription: str
     events: Sequence[Event]
 
 
@@ -77,4 +85,4 @@ class Hangup:
     reason: str
 
 
-Action: TypeAlias = Send | PageDone | CompareDone | CountDone | Heard | Judged | SignAuth | Hangup
+Action: TypeAlias = Send | PageDone | CompareDone | CountDone | LookUp | Heard | Judged | SignAuth | Hangup

@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from sense_memory import limits
 from sense_memory.errors import RelayError
-from sense_memory.relay.actions import CompareDone, CountDone, Hangup, Heard, Judged, PageDone, Send, SignAuth
+from sense_memory.relay.actions import (
+    CompareDone,
+    CountDone,
+    Hangup,
+    Heard,
+    Judged,
+    LookUp,
+    PageDone,
+    Send,
+    SignAuth,
+)
 from sense_memory.relay.alarm import Alarm
 from sense_memory.relay.auth import auth_event
 from sense_memory.relay.batch import Batch, each
@@ -24,7 +34,7 @@ from sense_memory.relay.session import Session
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
     from types import TracebackType
 
     from sense_memory.nostr.event import Event, Unsigned
@@ -40,6 +50,10 @@ if TYPE_CHECKING:
     from sense_memory.relay.nip11 import RelayInformation
     from sense_memory.relay.page import Page
     from sense_memory.relay.websocket import RelaySocket
+
+    _Listener: TypeAlias = (
+        "tuple[Callable[[Sequence[Event]], None], Callable[[Sequence[str]], Collection[str]]]"
+    )
 
 
 class RelayConnection:
@@ -78,6 +92,7 @@ class RelayConnection:
         self.heard_at = float("-inf")
         self._replies: asyncio.Queue[str] = asyncio.Queue()  # what the session itself wants sent
         self._answers: dict[str, asyncio.Future[Any]] = {}  # a Page, a Comparison or a Counted each
+        self._listeners: dict[str, _Listener] = {}
         self._batches: dict[str, Batch] = {}  # by the id of an event in flight
         self._publishing: set[Batch] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -199,11 +214,44 @@ class RelayConnection:
         found: Counted = await self._answer(*self._session.count(filters, self._clock(), doubtful=doubtful))
         return found
 
-    async def listen(self, live: OpenLive) -> Page:
-        """Subscribe for good; returns why that ended, as an incomplete page. Raises RelayError as `fetch`."""
+    async def listen(
+        self,
+        live: OpenLive,
+        heard: Callable[[Sequence[Event]], None],
+        held: Callable[[Sequence[str]], Collection[str]],
+    ) -> Page:
+        """Subscribe for good; raises RelayError as `fetch`, and what `held` raises.
+
+        Args:
+            live: the subscription.
+            heard: called with the events that came; without any, when the relay says that from now on it tells.
+            held: those of some ids that are stored here.
+
+        Returns:
+            Why that ended, as an incomplete page.
+        """
         self._check_open()
-        ended: Page = await self._answer(*self._session.listen(live))
+        subscription, actions = self._session.listen(live)
+        self._listeners[subscription] = heard, held
+        try:
+            ended: Page = await self._answer(subscription, actions)
+        finally:
+            del self._listeners[subscription]
         return ended
+
+    async def _look_up(self, subscription: str, ids: Sequence[str]) -> None:
+        """Tell the session which events are stored here; by now more may have come that it can ask for at once."""
+        if subscription not in self._listeners:
+            return
+        _, held = self._listeners[subscription]
+        try:
+            known = held(ids)
+        except Exception as error:  # `listen` raises it
+            answer = self._answers.get(subscription)
+            if answer is not None and not answer.done():
+                answer.set_exception(error)
+        else:
+            self._act(self._session.looked_up(subscription, known))
 
     async def _answer(self, subscription: str, actions: Iterable[Action]) -> Any:
         """What comes of a question that the session has opened."""
@@ -305,8 +353,10 @@ class RelayConnection:
                     answer = self._answers.pop(ident, None)
                     if answer is not None and not answer.done():
                         answer.set_result(found)
-                case Heard(heard, events):
-                    heard(events)
+                case Heard(ident, events) if ident in self._listeners:
+                    self._listeners[ident][0](events)
+                case LookUp(ident, ids):
+                    self._spawn(self._look_up(ident, ids))
                 case Judged(event_id, verdict):
                     batch = self._batches.pop(event_id, None)
                     if batch is not None:

@@ -200,11 +200,11 @@ class Listener:
         live = OpenLive(
             filters=self._wanted(),
             author=self._author,
-            is_known=self._ledger.arrivals.holds,
-            heard=heard,
             opened_at=asyncio.get_running_loop().time(),
         )
-        hearing: asyncio.Task[Page] = asyncio.create_task(connection.listen(live))
+        hearing: asyncio.Task[Page] = asyncio.create_task(
+            connection.listen(live, heard, self._ledger.arrivals.held)
+        )
         hearing.add_done_callback(lambda _: inbox.close())
         try:
             while events := await inbox.take():

@@ -1,7 +1,7 @@
 """The client side of one relay connection as a state machine: frames and time in, actions out.
 
-It decides everything and does nothing: no socket, no task, no clock. The driver (`connection`) feeds it
-what the relay sent and what time it is, and carries out the actions it returns. A relay may send
+It decides everything and does nothing: no socket, no task, no clock, no ledger. The driver (`connection`) feeds it
+what the relay sent, what time it is and which events are known, and carries out the actions it returns. A relay may send
 anything at any time: nothing raises, whatever is wrong is counted, and everything kept is bounded.
 """
 
@@ -29,15 +29,15 @@ from sense_memory.relay.conduct import Counts, Timeouts
 from sense_memory.relay.counting import OpenCount
 from sense_memory.relay.flights import Flights
 from sense_memory.relay.inquiry import Inquiries, random_id, unauthenticated
+from sense_memory.relay.live import OpenLive
 from sense_memory.relay.page import Fate, OpenPage, Page
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
-    from sense_memory.relay.live import OpenLive
     from sense_memory.relay.negentropy import Initiator
 
 __all__ = [
@@ -128,6 +128,16 @@ class Session:
         """Open a live subscription. Its id, and the actions; a `PageDone` with that id will end it."""
         return self._inquiries.ask(live)
 
+    def looked_up(self, subscription: str, known: Collection[str]) -> list[Action]:
+        """The answer to a `LookUp`: those of its ids that are stored here."""
+        live = self._inquiries.find(subscription)
+        if not isinstance(live, OpenLive):
+            return []
+        for fate in live.admit(known):
+            if ended := self._tally(subscription, fate):
+                return ended
+        return live.news(subscription)
+
     def abandon(self, subscription: str) -> list[Action]:
         """Nobody wants that answer any more: close it; nothing follows."""
         return self._inquiries.drop(subscription)
@@ -207,7 +217,11 @@ class Session:
         page = self._inquiries.find(subscription)
         if not isinstance(page, OpenPage):
             return self._late_event(subscription)
-        match page.take(value, size, now):
+        return self._tally(subscription, page.take(value, size, now)) or page.news(subscription)
+
+    def _tally(self, subscription: str, fate: Fate) -> list[Action]:
+        """Count an event that is of no use; the end of its subscription, or of everything, where it is one too many."""
+        match fate:
             case Fate.DUPLICATE:
                 self.counts.duplicates += 1
             case Fate.OVER_DELIVERED:
@@ -218,7 +232,7 @@ class Session:
                 self.counts.invalid += 1
                 if self.counts.invalid >= self._invalid_budget:
                     return self._hang_up("hung up: it sends invalid events")
-        return page.news(subscription)
+        return []
 
     def _eose(self, subscription: str, now: float) -> list[Action]:
         page = self._inquiries.find(subscription)

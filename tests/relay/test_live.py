@@ -10,7 +10,7 @@ from sense_memory import limits
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome
-from sense_memory.relay.actions import Hangup, Heard, PageDone, Send, SignAuth
+from sense_memory.relay.actions import Hangup, Heard, LookUp, PageDone, Send, SignAuth
 from sense_memory.relay.auth import auth_event
 from sense_memory.relay.live import OpenLive
 from sense_memory.relay.session import Session, Timeouts
@@ -25,10 +25,9 @@ class Talk:
         self.live = OpenLive(
             filters=(Filter(authors=(signer.public_key,), kinds=(KIND_APP_DATA,), limit=1),),
             author=signer.public_key,
-            is_known=set(known).__contains__,
-            heard=lambda events: self.heard.append([event.id for event in events]),
             opened_at=self.now,
         )
+        self.known = frozenset(known)
         _, (self.opening,) = self.session.listen(self.live)
 
     def hear(self, *frame):
@@ -40,10 +39,17 @@ class Talk:
         return self._done(self.session.tick(self.now))
 
     def _done(self, actions):
+        """Note what is heard, and answer what is looked up at once."""
+        done = []
         for action in actions:
-            if isinstance(action, Heard):
-                action.heard(action.events)
-        return [action for action in actions if not isinstance(action, Heard)]
+            match action:
+                case Heard("sub", events):
+                    self.heard.append([event.id for event in events])
+                case LookUp("sub", ids):
+                    done += self._done(self.session.looked_up("sub", self.known.intersection(ids)))
+                case _:
+                    done.append(action)
+        return done
 
 
 @pytest.fixture
@@ -136,6 +142,35 @@ def test_what_is_known_is_dropped_unread(signer, make_event):
 
     assert talk.heard == [[]]
     assert (talk.session.counts.invalid, talk.session.counts.duplicates) == (0, 0)
+
+
+def test_one_question_at_a_time_is_asked_about_all_that_came_since_the_last(begun, make_event):
+    """So what is known costs one look at the ledger for many events, and the session none."""
+    first, second, third = make_event(1), make_event(2), make_event(3)
+
+    def hear(value):
+        return begun.session.received(json.dumps(["EVENT", "sub", value]), begun.now)
+
+    assert hear(first.as_json()) == [LookUp("sub", (first.id,))]
+    assert [hear(value) for value in (second.as_json(), third.as_json(), {"id": 7}, "junk")] == [[]] * 4
+    heard, asked = begun.session.looked_up("sub", set())
+    assert (heard, asked) == (Heard("sub", (first,)), LookUp("sub", (second.id, third.id)))
+    assert begun.session.looked_up("sub", {second.id}) == [Heard("sub", (third,))]
+    assert begun.session.counts.invalid == 2
+    assert begun.session.looked_up("sub", {second.id}) == []
+
+
+def test_more_than_may_wait_for_an_answer_ends_it(begun, make_event, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_LIVE_WAITING_COUNT", 3)
+
+    def hear(number):
+        frame = ["EVENT", "sub", make_event(number).as_json()]
+        return begun.session.received(json.dumps(frame), begun.now)
+
+    assert [len(hear(number)) for number in range(4)] == [1, 0, 0, 0]
+
+    assert the_end(hear(4)) == ("more than was asked for", Outcome.RETRY)
+    assert begun.session.looked_up("sub", set()) == []
 
 
 def test_a_flood_of_nothing_new_ends_it_without_a_hangup(signer, make_event, monkeypatch):
