@@ -7,20 +7,21 @@ waits. Docstrings and errors are those of `MemoryStore`.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sense_memory.blocking_persona import BlockingPersona, collected
 from sense_memory.errors import InvalidInput, StoreClosed, StoreForked, warn_of_limit
-from sense_memory.limits import APPLY_BATCH_COUNT
 from sense_memory.store import MemoryStore, configured
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
+    from concurrent.futures import Future
     from pathlib import Path
     from types import TracebackType
     from typing import BinaryIO
@@ -154,18 +155,14 @@ class SyncMemoryStore(BlockingPersona):
         return self._wait(self._store.remember(key, value))
 
     def remember_many(
-        self, pairs: Iterable[tuple[str, str]], *, progress: Callable[[int], None] | None = None
+        self,
+        pairs: Mapping[str, str] | Iterable[tuple[str, str]],
+        *,
+        progress: Callable[[int], None] | None = None,
     ) -> list[str]:
         """As `MemoryStore.remember_many`; `pairs` and `progress` run in the caller's thread."""
-        if self._loop is None:
-            raise StoreClosed
-        ids: list[str] = []
-        rest = iter(pairs)
-        while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
-            ids += self._wait(self._store.remember_many(batch))
-            if progress is not None:
-                progress(len(ids))
-        return ids
+        given = pairs if isinstance(pairs, Mapping) else collected(pairs)
+        return self._counted(lambda told: self._store.remember_many(given, progress=told), progress)
 
     def recall(self, key: str) -> Memory | None:
         """As `MemoryStore.recall`."""
@@ -184,8 +181,9 @@ class SyncMemoryStore(BlockingPersona):
         return self._wait(self._store.forget(key))
 
     def forget_many(self, keys: Iterable[str], *, progress: Callable[[int], None] | None = None) -> list[str]:
-        """As `MemoryStore.forget_many`; `progress` is called in the store's thread."""
-        return self._wait(self._store.forget_many(collected(keys), progress=progress))
+        """As `MemoryStore.forget_many`; `keys` and `progress` run in the caller's thread."""
+        given = collected(keys)
+        return self._counted(lambda told: self._store.forget_many(given, progress=told), progress)
 
     def refresh(self, key: str) -> str | None:
         """As `MemoryStore.refresh`."""
@@ -311,7 +309,25 @@ class SyncMemoryStore(BlockingPersona):
         """A call that does not wait, made in the store's own thread."""
         return function(*values, **options)
 
-    def _wait(self, call: Coroutine[Any, Any, _T]) -> _T:
+    def _counted(
+        self,
+        call: Callable[[Callable[[int], None]], Coroutine[Any, Any, _T]],
+        progress: Callable[[int], None] | None,
+    ) -> _T:
+        """As `_wait`, for a call that is given a callback: what it is told, `progress` is told in the caller's thread."""
+        counts: SimpleQueue[int | None] = SimpleQueue()
+
+        def meanwhile(future: Future[Any]) -> None:
+            future.add_done_callback(lambda _: counts.put(None))
+            while (count := counts.get()) is not None:
+                if progress is not None:
+                    progress(count)
+
+        return self._wait(call(counts.put), meanwhile)
+
+    def _wait(
+        self, call: Coroutine[Any, Any, _T], meanwhile: Callable[[Future[Any]], None] | None = None
+    ) -> _T:
         if self._loop is None:
             call.close()
             raise StoreClosed
@@ -323,8 +339,10 @@ class SyncMemoryStore(BlockingPersona):
             raise InvalidInput("a callback of this store can not call the store: it would wait for itself")
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
+            if meanwhile is not None:
+                meanwhile(future)
             return future.result()
-        except KeyboardInterrupt:
+        except BaseException:  # Ctrl-C, or what a callback raised
             future.cancel()
             raise
         finally:

@@ -59,6 +59,13 @@ class BlockingPersona(ABC):
     @abstractmethod
     def _wait(self, call: Coroutine[Any, Any, _T]) -> _T: ...
 
+    @abstractmethod
+    def _counted(
+        self,
+        call: Callable[[Callable[[int], None]], Coroutine[Any, Any, _T]],
+        progress: Callable[[int], None] | None,
+    ) -> _T: ...
+
     def persona_remember(  # noqa: PLR0917 - the spec's signature
         self,
         domain: str,
@@ -96,8 +103,9 @@ class BlockingPersona(ABC):
     def persona_forget_many(
         self, paths: Iterable[str], *, progress: Callable[[int], None] | None = None
     ) -> list[str]:
-        """As `MemoryStore.persona_forget_many`; `progress` is called in the store's thread."""
-        return self._wait(self._store.persona_forget_many(collected(paths), progress=progress))
+        """As `MemoryStore.persona_forget_many`; `paths` and `progress` run in the caller's thread."""
+        given = collected(paths)
+        return self._counted(lambda told: self._store.persona_forget_many(given, progress=told), progress)
 
     def persona_connect(self, key1: str, key2: str) -> None:
         """As `MemoryStore.persona_connect`."""
@@ -157,5 +165,5 @@ class BlockingPersona(ABC):
 
 
 def collected(given: Iterable[_Item]) -> Iterable[_Item]:
-    """What an iterator gives, taken in the caller's thread; a list or a dict stays what it is."""
+    """What an iterator gives, taken in the caller's thread; anything else stays what it is."""
     return list(given) if isinstance(given, Iterator) else given

@@ -162,7 +162,12 @@ async def seal(signer: Signer, record: Record) -> Sealed:
 
 def fits(record: Record) -> bool:
     """Whether a record is small enough for `seal`."""
-    return len(_plaintext(record)) <= MAX_PLAINTEXT_BYTES
+    return plaintext_bytes(record) <= MAX_PLAINTEXT_BYTES
+
+
+def plaintext_bytes(record: Record) -> int:
+    """How long a record is before it is sealed. Raises InvalidInput where the text holds lone surrogates."""
+    return len(_plaintext(record))
 
 
 def _plaintext(record: Record) -> bytes:

@@ -9,7 +9,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from sense_memory import envelope, removal
+from sense_memory.bulk import Bulk
 from sense_memory.envelope import RecordType
 from sense_memory.errors import (
     InvalidAddress,
@@ -53,7 +54,7 @@ from sense_memory.writer import Writer
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
     from typing import BinaryIO
 
@@ -322,35 +323,51 @@ class MemoryStore:
             ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
             LedgerError: the ledger could not be written.
         """
-        (ident,) = await self.remember_many([(key, value)])
+        record = await self._carry_over(self._opened(), envelope.flat(key, value, self._clock()))
+        await self._check_plan([record])
+        (ident,) = await self._writer.write([record])
+        self._wake()
         return ident
 
     async def remember_many(
-        self, pairs: Iterable[tuple[str, str]], *, progress: Callable[[int], None] | None = None
+        self,
+        pairs: Mapping[str, str] | Iterable[tuple[str, str]],
+        *,
+        progress: Callable[[int], None] | None = None,
     ) -> list[str]:
         """Keep many values: durable in batches of 1,000, each batch whole or not at all.
 
+        All of them are checked before anything is written. A key that is given twice means the last: it is one
+        memory, and gets one version.
+
         Args:
-            pairs: any iterable of key and value, such as a dict's `items()`.
-            progress: called with the number written so far.
+            pairs: a mapping, or any iterable of key and value.
+            progress: called with the number of memories written so far.
 
         Returns:
-            The events' ids, in order. Errors as `remember`; earlier batches stay.
+            For each pair the id of the event that holds its key now, in order.
+
+        Raises:
+            InvalidInput, NeedsNewerVersion, PlanLimitError, ClockSkewError: as `remember`, and says which entry, by
+                its number from 1 and its key. Nothing was written.
+            LedgerError: the ledger could not be written; earlier batches stay.
         """
-        ledger = self._opened()
-        ids: list[str] = []
-        rest = iter(pairs)
-        while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
-            now = self._clock()
-            records = [envelope.flat(*_pair(item), now) for item in batch]
-            await self._check_plan(records)
-            ids += await self._writer.write([await self._carry_over(ledger, record) for record in records])
+        ledger, bulk = self._opened(), Bulk(self._clock())
+        for item in pairs.items() if isinstance(pairs, Mapping) else pairs:
+            bulk.add(item)
+        await bulk.prepare(partial(self._carry_over, ledger))
+        await self._check_plan(bulk.records)
+        done = 0
+        for batch in bulk.batches(ledger.marks):
+            with bulk.naming_what_is_ahead(ledger.marks):
+                bulk.written(batch, await self._writer.write([entry.record for entry in batch]))
             self._wake()
+            done += len(batch)
             if progress is not None:
-                progress(len(ids))
+                progress(done)
             if len(batch) == APPLY_BATCH_COUNT:
-                await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
-        return ids
+                await asyncio.sleep(0)  # a local signer never waits
+        return bulk.ids()
 
     async def recall(self, key: str) -> Memory | None:
         """The value under a key, from the ledger; None when it does not exist or was forgotten.
@@ -1547,13 +1564,6 @@ def _several(names: Iterable[str], what: str) -> list[str]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise InvalidInput(f"{what} must be several, such as a list of them; nothing was changed")
     return list(names)
-
-
-def _pair(item: object) -> tuple[Any, Any]:
-    """A key and a value. A text of two characters is none: it is what iterating over a dict gives."""
-    if not isinstance(item, tuple | list) or len(item) != 2:
-        raise InvalidInput("each item must be a pair of key and value; nothing of its batch was written")
-    return item[0], item[1]
 
 
 def _patience(seconds: object) -> float:

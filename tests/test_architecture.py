@@ -43,6 +43,7 @@ TIERS = (
         "watching",
         "portable",
         "removal",
+        "bulk",
         "keyfile",
         "status",
         "relay",

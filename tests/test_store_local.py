@@ -14,6 +14,7 @@ from pynostr.key import PrivateKey
 
 from sense_memory import (
     BadKey,
+    ClockSkewError,
     InvalidAddress,
     InvalidInput,
     JournalEntry,
@@ -264,8 +265,8 @@ async def test_a_key_twice_in_one_batch_ends_with_the_later_value(open_store):
 
         found = await store.recall("a")
         assert (found.value, found.event_id) == ("3", ids[3])
-        assert len(set(ids)) == 4
-        assert len(seconds_of(store, "a")) == 3
+        assert ids == [ids[3], ids[1], ids[3], ids[3]]
+        assert [version.value for version in await store.history("a")] == ["3"]
 
 
 async def test_progress_counts_what_is_durable(open_store):
@@ -283,26 +284,52 @@ async def test_progress_counts_what_is_durable(open_store):
         assert len(ids) == 2_500
 
 
-async def test_a_bad_pair_keeps_its_own_batch_out_and_earlier_batches_stay(open_store):
-    def pairs():
-        yield from ((f"key {number}", "v") for number in range(1_500))
-        yield "bad/key", "v"
-
+@pytest.mark.parametrize(
+    ("bad", "error", "told"),
+    [
+        (
+            ("bad/key", "v"),
+            InvalidAddress,
+            r"^entry 1501 \('bad/key'\): a memory key must not .*nothing was written$",
+        ),
+        (("key", 7), InvalidInput, r"^entry 1501 \('key'\): .*must be text.*nothing was written$"),
+        (("key", "x" * 50_000), TooLargeError, r"^entry 1501 \('key'\): .*nothing was written. Split"),
+        (("key", "\ud800"), InvalidInput, r"^entry 1501 \('key'\): .*nothing was written$"),
+        (("k\x1b" * 200, "v"), InvalidAddress, r"^entry 1501 \('k\\x1b.{60,80}\): .*nothing was written$"),
+        ("ab", InvalidInput, "^entry 1501: it must be a pair of key and value; nothing was written$"),
+        ({"a", "b"}, InvalidInput, "pair"),
+        (("a",), InvalidInput, "pair"),
+        (("a", "b", "c"), InvalidInput, "pair"),
+        (None, InvalidInput, "pair"),
+    ],
+)
+async def test_an_entry_that_can_not_be_written_is_named_and_keeps_all_of_them_out(
+    open_store, bad, error, told
+):
     async with open_store() as store:
-        with pytest.raises(InvalidAddress):
-            await store.remember_many(pairs())
+        with pytest.raises(error, match=told):
+            await store.remember_many([*((f"key {number}", "v") for number in range(1_500)), bad])
 
-        assert store.status().counts["heads"] == 1_000
+        assert store.status().counts["events"] == 0
 
 
-@pytest.mark.parametrize("pairs", [{"ab": "v"}, ["ab"], [("a",)], [("a", "b", "c")], [None], [5]])
-async def test_what_is_no_pair_is_named_and_never_taken_apart(open_store, pairs):
-    """Iterating over a dict gives its keys, and a key of two characters would pass for a pair."""
+async def test_a_mapping_is_taken_as_it_is(open_store):
     async with open_store() as store:
-        with pytest.raises(InvalidInput, match="pair"):
+        ids = await store.remember_many({"ab": "v", "cd": "w"})
+
+        assert [(await store.recall(key)).event_id for key in ("ab", "cd")] == ids
+
+
+async def test_an_entry_that_the_clock_forbids_is_named_before_anything_is_written(open_store, clock):
+    async with open_store() as store:
+        await store.remember("late", "v")
+        clock.advance(-86_400)
+        pairs = [*((f"key {number}", "v") for number in range(1_500)), ("late", "w")]
+        with pytest.raises(ClockSkewError, match=r"^entry 1501 \('late'\): .*kept as drafts 1 to 1501"):
             await store.remember_many(pairs)
 
-        assert await store.recall_all() == []
+        assert store.status().counts["events"] == 1
+        assert len(await store.drafts()) == 1_501
 
 
 async def test_an_iterable_that_fails_is_not_swallowed(open_store):
@@ -911,7 +938,11 @@ def test_pairs_and_progress_of_the_blocking_store_may_use_the_store(signer):
             progress=lambda count: seen.append((count, len(store.recall_all()))),
         )
 
-        assert seen == [(2, 3)]
+        seen += store.forget_many((name for name in "bc"), progress=seen.append)
+        assert seen[:2] == [(2, 3), 2]
+        assert len(store.recall_all()) == 1
+        with pytest.raises(ZeroDivisionError):
+            store.remember_many({"b": "1"}, progress=lambda count: count / 0)
 
 
 def test_a_callback_in_the_stores_thread_is_refused_rather_than_left_to_wait_for_itself(signer, tmp_path):

@@ -397,7 +397,7 @@ async def test_l06_a_call_that_is_refused_leaves_nothing_open(stage):
     refused = [
         (InvalidInput, lambda store: store.remember("a/b", "x")),
         (InvalidInput, lambda store: store.remember_many([("ok", "x"), ("a/b", "x")])),
-        (InvalidInput, lambda store: store.remember_many({"k": "x"})),
+        (InvalidInput, lambda store: store.remember_many(["ok", "x"])),
         (InvalidInput, lambda store: store.recent(0)),
         (InvalidInput, lambda store: store.journal("")),
         (InvalidInput, lambda store: store.publish_draft(7)),

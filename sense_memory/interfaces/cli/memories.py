@@ -108,11 +108,12 @@ def _remember_many(
 
     invocation = of(context)
     kept, total = 0, len(pairs)
+    same = 0
 
     async def work(store: MemoryStore) -> writing.Written:
-        nonlocal total
+        nonlocal total, same
         news = await reading.news(store, pairs)
-        total = len(news.pairs)
+        total, same = len(news.pairs), len(news.places) - len(news.pairs)
         with progress("keeping", total) as advance:
 
             def count(written: int) -> None:
@@ -129,9 +130,10 @@ def _remember_many(
         some = f"the first {kept:,} of {quantity(total, 'memory', 'memories')} are kept and will be sent"
         say("interrupted", f"{some}; the rest was not written")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-    same = len(pairs) - total
     done = f"{quantity(total, 'memory', 'memories')} kept" + (f", {same:,} unchanged" if same else "")
-    result = {"count": len(pairs), "unchanged": same, "event_ids": list(written.ids)}
+    if again := len(pairs) - len(written.ids):
+        done += f", {quantity(again, 'earlier value')} of a key that comes again left out"
+    result = {"count": len(written.ids), "unchanged": same, "event_ids": list(written.ids)}
     writing.end(invocation, written, done, result, require_acks)
 
 

@@ -8,6 +8,7 @@ is no news.
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -92,35 +93,37 @@ class News:
 
     Attributes:
         pairs: those that say something else than what is kept.
-        places: of all that were given, the event that holds it already, or the index of its pair.
+        places: of each memory, the event that holds it already, or the index of its pair.
     """
 
     pairs: list[tuple[str, str]]
     places: list[str | int]
 
     def ids(self, written: Sequence[str]) -> list[str]:
-        """The events of all that were given, from those of the pairs that were written."""
+        """The events of all memories, from those of the pairs that were written."""
         return [place if isinstance(place, str) else written[place] for place in self.places]
 
 
 async def news(store: MemoryStore, given: Sequence[tuple[str, str]]) -> News:
     """What of some keys and values the ledger does not hold word for word, under the very same key.
 
+    A key that comes twice is one memory: the last value counts.
+
     Raises:
         InvalidAddress: a key breaks the naming rules.
     """
     from sense_memory.nostr import address
 
-    named = [(address.flat_path(key), value) for key, value in given]
-    there = await store.recall_many(key for key, _ in named)
-    said = {key: memory.value for key, memory in there.items() if memory.key == key}
-    places: dict[str, str | int] = {key: there[key].event_id for key in said}
+    named = {address.flat_path(key): value for key, value in given}
+    there = await store.recall_many(named)
     found = News([], [])
-    for key, value in named:
-        if said.get(key) != value:  # a key may come twice, so what counts is what it would hold by then
-            said[key], places[key] = value, len(found.pairs)
+    for key, value in named.items():
+        kept = there.get(key)
+        if kept is not None and (kept.key, kept.value) == (key, value):
+            found.places.append(kept.event_id)
+        else:
+            found.places.append(len(found.pairs))
             found.pairs.append((key, value))
-        found.places.append(places[key])
     return found
 
 
@@ -194,12 +197,15 @@ def _pair(place: str, found: Any) -> tuple[Any, Any]:
 
 
 def _checked(place: str, key: Any, value: Any) -> tuple[str, str]:
-    from sense_memory.errors import InvalidAddress
-    from sense_memory.nostr import address
+    from sense_memory import envelope
+    from sense_memory.errors import InvalidAddress, TooLargeError
 
     if not isinstance(value, str):
         raise InvalidInput(f"{place}: a value must be text; nothing was written")
     try:
-        return address.flat_path(key), value
+        record = envelope.flat(key, value, time.time())
     except InvalidAddress as error:
         raise InvalidAddress(f"{place}: {error}; nothing was written") from None
+    if (size := envelope.plaintext_bytes(record)) > MAX_PLAINTEXT_BYTES:
+        raise InvalidInput(f"{place}: {TooLargeError(size, MAX_PLAINTEXT_BYTES)}")
+    return record.path, value

@@ -205,12 +205,22 @@ def test_many_that_are_there_already_are_counted_and_not_written_again(agent):
 def test_of_a_key_that_comes_more_than_once_the_last_value_counts(agent):
     agent("remember", "k", "one")
 
-    lines = "".join(f'{{"key": "k", "value": "{value}"}}\n' for value in ("one", "two", "two", "one"))
+    lines = "".join(f'{{"key": "k", "value": "{value}"}}\n' for value in ("one", "two", "two", "three"))
     found = agent.json("remember", "--many", "-", stdin=lines)
 
-    assert found["unchanged"] == 2
-    assert found["event_ids"][1] == found["event_ids"][2]
-    assert [version["value"] for version in agent.json("history", "k")] == ["one", "two", "one"]
+    assert (found["count"], found["unchanged"], len(found["event_ids"])) == (1, 0, 1)
+    assert [version["value"] for version in agent.json("history", "k")] == ["three", "one"]
+    said = agent("remember", "--many", "-", stdin=lines).stdout
+    assert said.startswith(
+        "0 memories kept, 1 unchanged, 3 earlier values of a key that comes again left out · "
+    )
+
+
+def test_a_key_that_comes_twice_is_one_memory_that_relays_have(agent, relay):
+    lines = '{"key": "k", "value": "one"}\n{"key": "k", "value": "two"}\n'
+    found = agent("--relay", relay, "remember", "--many", "-", "--require-acks", "1", stdin=lines).stdout
+
+    assert found == "1 memory kept, 1 earlier value of a key that comes again left out · 1 relay has it\n"
 
 
 def test_the_same_text_under_another_spelling_of_the_key_is_no_reason_not_to_write(agent, nsec, tmp_path):
@@ -280,6 +290,8 @@ def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
         ('{"key": "a", "value": "1"}\n{"key": "b/c", "value": "2"}', "line 2: a memory key must not hold"),
         ('{"a": "1", "b": 2}', "entry 2: a value must be text"),
         ('[{"key": "a", "value": "1"}, 7]', "entry 2 is not an object"),
+        ('{"a": "1"}\n{"key": "b", "value": "%s"}' % ("x" * 41_000), "line 1 is not an object"),
+        ('{"a": "1", "b": "%s"}' % ("x" * 41_000), "entry 2: "),
         ("\xff", "not UTF-8"),
     ],
 )
