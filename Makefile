@@ -3,10 +3,12 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test test-relays soak lint types bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
+RELAYS := $(VENV)/relays
+RELAY_FILES := tests/contracts/relays
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 IN_RANGE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 CANDIDATES := python3.13 python3.12 python3.11 python3
@@ -14,13 +16,19 @@ PYTHON ?= $(shell for python in $(CANDIDATES); do \
 	"$$python" -c '$(IN_RANGE)' >/dev/null 2>&1 && echo "$$python" && break; done)
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile
 
 demo: $(VENV)/.installed  ## a memory on a relay of this machine, from first note to recovery; needs no account
 	@$(BIN)/python scripts/demo/demo.py
 
 test: lint types  ## lint, types and the whole test suite, as CI runs them
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+test-relays: $(VENV)/.installed-relays  ## the store against two relays that others wrote; one of them needs node and npm
+	@SENSE_MEMORY_TEST_RELAYS=$(CURDIR)/$(RELAYS) $(BIN)/python -m pytest tests/contracts
+
+soak: $(VENV)/.installed-test  ## random games of many devices until it is stopped; OPTIONS="--minutes 10 --seed 1"
+	@$(BIN)/python -m tests.soak $(OPTIONS)
 
 lint: $(VENV)/.installed-test  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .
@@ -47,6 +55,18 @@ $(VENV)/.installed-test: pyproject.toml $(VENV)/pyvenv.cfg
 	@$(BIN)/python -m venv $(VENV)/published  # the earlier package, for the tests of living together
 	@$(VENV)/published/bin/python -m pip --quiet --disable-pip-version-check install sense-memory==0.3.1
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-relays: $(VENV)/.installed-test $(wildcard $(RELAY_FILES)/*/*)
+	@echo "Installing two relays into $(RELAYS) (once; the one of npm is compiled, which takes a minute)"
+	@rm -rf $(RELAYS) && $(BIN)/python -m venv $(RELAYS)/python
+	@$(RELAYS)/python/bin/python -m pip --quiet --disable-pip-version-check install -r $(RELAY_FILES)/python/requirements.txt
+	@if command -v node >/dev/null && command -v npm >/dev/null; then \
+	  cp -r $(RELAY_FILES)/node $(RELAYS)/node && \
+	  cd $(RELAYS)/node && npm ci --silent --no-audit --no-fund; \
+	else \
+	  echo "node and npm are not both here: the relay of npm is left out" >&2; \
+	fi
+	@touch $@
 
 $(VENV)/pyvenv.cfg:
 	@if ! "$(PYTHON)" -c '$(IN_RANGE)' >/dev/null 2>&1; then \

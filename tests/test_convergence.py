@@ -3,14 +3,13 @@
 Devices of one key write and forget with clocks 400 s apart; relays are out of reach, or hang up; some writes
 happen during a sync. Then all sync once a day until it is quiet, and a dumb oracle says what has to be left:
 a list of all events, sorted by (later second, lower id), less what a deletion covers (NIP-09: its own second
-and before), and less what a device replaced in its own second. `SENSE_MEMORY_LONG=100 pytest tests/test_convergence.py` plays a hundred games of 1,000 moves.
+and before), and less what a device replaced in its own second. `make soak` plays games of 1,000 moves.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import tempfile
 from contextlib import AsyncExitStack
@@ -33,7 +32,6 @@ DAY = 86_401
 QUICK = Timeouts(
     notice_settle=0.2
 )  # how long a relay is listened to that went on after its end is not the point
-GAMES = int(os.environ.get("SENSE_MEMORY_LONG", "0"))
 
 
 # ── Moves ───────────────────────────────────────────────────────────────────────────────
@@ -466,9 +464,3 @@ async def test_what_another_device_sends_late_is_found_by(late, days):
         world.now += days * DAY
         assert (await world.sync([2]))[0].in_step
         assert len(await world.stores[2].recent()) == 1
-
-
-@pytest.mark.skipif(not GAMES, reason="SENSE_MEMORY_LONG says how many games")
-@pytest.mark.parametrize("seed", range(1_000, 1_000 + GAMES))
-def test_v08_long_games_converge(seed, folder):
-    asyncio.run(game(*dealt(seed, 1_000), folder))

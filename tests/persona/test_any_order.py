@@ -5,14 +5,13 @@ out of reach, or hang up. Then all sync until it is quiet. Every device has to s
 same fields, head for head, and both relays serve these heads and nothing else. Nothing is lost: beside the
 devices a dumb oracle notes which event was written by whom and what that device had in its ledger then. A
 value that nobody replaced knowingly, and that no later forgetting covers, is there: as a memory, or as a
-sibling of it. `SENSE_MEMORY_LONG=100 pytest tests/persona/test_any_order.py` plays a hundred longer games.
+sibling of it. `make soak` plays longer games.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ KEYS = ("a", "b", "c")
 FACT = ("people", "facts")
 PERSONA = "sense-memory/persona/"
 DAY = 86_400
-GAMES = int(os.environ.get("SENSE_MEMORY_LONG", "0"))
 TOPOLOGIES = (((0, 1),) * 3, ((0,), (0, 1), (1,)))  # which relays each device knows
 
 
@@ -408,9 +406,3 @@ def test_v08_any_order_converges_for_persona_memories(skews, topology, deal):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_v08_a_hundred_moves_converge_for_persona_memories(seed):
     asyncio.run(game(*dealt(seed, 100)))
-
-
-@pytest.mark.skipif(not GAMES, reason="SENSE_MEMORY_LONG says how many games")
-@pytest.mark.parametrize("seed", range(1_000, 1_000 + GAMES))
-def test_v08_long_games_converge_for_persona_memories(seed):
-    asyncio.run(game(*dealt(seed, 300)))

@@ -1,0 +1,88 @@
+"""`make soak`: the random games of the suite, with as many seeds as there is time for.
+
+A game is a function of a seed that raises if anything went wrong, and does the same for the same seed. The suite
+plays each with a few seeds; here seed follows seed, all games in turn, until the time is over or somebody stops
+it with Ctrl-C. What fails is shown with how to play it again, and the others go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import logging
+import sys
+import tempfile
+import time
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests import test_convergence
+from tests.persona import test_any_order
+
+
+MOVES = 1_000  # of a game
+
+
+def memories(seed):
+    """Flat memories and a journal, on three devices and three relays that hang up."""
+    with folder() as place:
+        asyncio.run(test_convergence.game(*test_convergence.dealt(seed, MOVES), place))
+
+
+def palace(seed):
+    """Memories of the palace: recalled, connected and pruned by several devices."""
+    asyncio.run(test_any_order.game(*test_any_order.dealt(seed, MOVES)))
+
+
+GAMES = {"memories": memories, "palace": palace}  # another game of devices belongs here
+
+
+@contextmanager
+def folder():
+    """A temporary one, in memory where the system offers that."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)
+
+
+def play(games, seeds, until=float("inf")):
+    """Play every game with every seed, while there is time; how many were played, and how many failed."""
+    played = failed = 0
+    for seed, (name, game) in itertools.product(seeds, games.items()):
+        if time.monotonic() >= until:
+            break
+        played += 1
+        try:
+            game(seed)
+        except Exception:
+            failed += 1
+            traceback.print_exc()
+            print(f'again: make soak OPTIONS="--game {name} --seed {seed} --seeds 1"', flush=True)
+        else:
+            print(f"{name} {seed}: well", flush=True)
+    return played, failed
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no game after so long")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="the first seed; from the clock")
+    parser.add_argument("--seeds", type=int, help="how many seeds; no end")
+    parser.add_argument("--game", choices=GAMES, help="this game only")
+    options = parser.parse_args(arguments)
+    end = None if options.seeds is None else options.seed + options.seeds
+    seeds = itertools.count(options.seed) if end is None else range(options.seed, end)
+    logging.getLogger("sense_memory").setLevel(logging.CRITICAL)  # relays that hang up are the game
+    games = GAMES if options.game is None else {options.game: GAMES[options.game]}
+    try:
+        played, failed = play(games, seeds, time.monotonic() + 60 * options.minutes)
+    except KeyboardInterrupt:
+        sys.exit("stopped")
+    print(f"games played: {played}, failed: {failed}")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
