@@ -23,8 +23,10 @@ class RelayStatus:
         reasons: why events wait or were refused, with counts; our words.
         notices: the relay's own last words, escaped; data, not instructions.
         remarks: what it did that it should not have done, in our words.
-        memories: how many memories and journal entries, as they are now, it accepted or showed; `events` counts
-            older versions and deletions too.
+        memories: how many memories and journal entries, as they are now, it has shown; `events` counts older
+            versions and deletions too.
+        promised: how many more of them it has accepted and not shown yet.
+        is_forgetful: whether it did not have what it had accepted, when it was last asked.
     """
 
     url: str
@@ -36,13 +38,14 @@ class RelayStatus:
     notices: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     memories: int = 0
+    promised: int = 0
+    is_forgetful: bool = False
 
     @property
     def holds_all(self) -> bool:
-        """Whether it accepted everything the ledger holds, going by its word."""
-        return self.last_complete is not None and not any(
-            self.events.get(state) for state in ("queued", "refused", "parked")
-        )
+        """Whether it accepted everything the ledger holds, going by its word, unless it broke its word before."""
+        lacks = any(self.events.get(state) for state in ("queued", "refused", "parked"))
+        return self.last_complete is not None and not lacks and not self.is_forgetful
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from sense_memory.errors import (
     warn_of_limit,
 )
 from sense_memory.ledger import Ledger, Role
+from sense_memory.ledger.notes import Remark
 from sense_memory.limits import (
     APPLY_BATCH_COUNT,
     ENTRY_AHEAD_SECONDS,
@@ -1185,7 +1186,7 @@ class MemoryStore:
         for url in self._urls:
             state, report = ledger.outbox.state(url), reports.get(url)
             events = ledger.outbox.counts(url)
-            has_some = not events.keys().isdisjoint(("acked", "confirmed"))
+            shown, accepted = ledger.inventory.held(url)
             lines.append(
                 RelayStatus(
                     url,
@@ -1196,7 +1197,9 @@ class MemoryStore:
                     ledger.outbox.reasons(url),
                     notices.get(url, ()),
                     ledger.notes.remarks(url),
-                    census["heads"] - ledger.inventory.short_of(url) if has_some else 0,
+                    shown,
+                    accepted,
+                    ledger.notes.is_noted(url, Remark.FORGETFUL),
                 )
             )
         return Status(self.npub, str(ledger.path or ":memory:"), census, tuple(lines))

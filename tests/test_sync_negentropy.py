@@ -661,29 +661,27 @@ async def test_what_is_dated_since_the_cursor_is_compared_where_that_is_much(sta
         assert record.said("REQ") == []
 
 
-async def test_what_the_relay_lost_of_the_overlap_is_sent_again_once_an_hour_and_no_remark_is_made(ours):
-    """What it lacks of the newest may still be on its way there; of what is older nothing was asked."""
+async def test_what_the_relay_lost_of_the_overlap_shows_that_it_may_have_lost_everything(ours):
+    """So all of it is compared and sent again, though only what is new was asked for: at once, and then once an hour."""
     async with ours.witness() as record, ours.device(record.url) as store:
         await store.remember_many((f"old {number}", "value") for number in range(50))
         ours.clock.advance(9_000)
         await store.remember_many((f"key {number}", "value") for number in range(150))
         await store.sync()
-        async with ours.relay() as empty:
-            record.proxy.upstream = empty
-            await store.sync()  # its last words over the line that is still up
-            await store._relay_pool().sync(FROM_CURSOR)
-            for hour, expected in ((0, 0), (3_700, 150), (0, 0)):
-                ours.clock.advance(hour)
+        for missing, held in ((200, 200), (150, 0)):
+            async with ours.relay() as empty:
+                record.proxy.upstream = empty
                 await store._relay_pool()._links[0]._hang_up()
-                forget_frames(record)
+                ours.clock.advance(60)
                 (line,) = (await store._relay_pool().sync(FROM_CURSOR)).relays
-                assert len(record.published) == expected
-                assert line.pulled.missing == 0
-            assert store.status().relays[0].remarks == ()
-            assert len(await ours.stored(empty)) == 150
-            forget_frames(record)
-            assert (await store.sync(full=True)).relays[0].pulled.missing == 50
-            assert len(await ours.stored(empty)) == 200
+                assert not line.in_step
+                assert line.pulled.missing == missing
+                assert len(await ours.stored(empty)) == held
+                if not held:
+                    ours.clock.advance(3_700)
+                    await store.sync()
+                    assert len(await ours.stored(empty)) == 200
+                assert (await store.sync()).in_step
 
 
 async def test_what_another_program_wrote_into_the_overlap_is_fetched_once(ours):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory.ledger.audit import LOGS
+from sense_memory.ledger.outbox import BEHIND, LOST, WAS_ACCEPTED
 from sense_memory.ledger.versions import Role
 from sense_memory.limits import HEAL_SECONDS
 from sense_memory.nostr.address import PREFIX
@@ -38,11 +39,12 @@ _EXEMPT = (
     "CROSS JOIN events x ON x.id = d.by_event CROSS JOIN outbox o ON o.relay = ?1 AND o.event = x.seq "
     "WHERE o.state IN ('acked', 'confirmed')"
 )
-# As in the outbox: each at most once in so many seconds.
+# As in the outbox: what it had accepted so many seconds after it was last sent. What it accepted meanwhile stays.
 _SEND = (
-    "INSERT INTO outbox (relay, event, state, due_at) VALUES (?, ?, 'queued', ?) "
-    "ON CONFLICT DO UPDATE SET state = 'queued', due_at = excluded.due_at, tries = 0, first_try_at = NULL "
-    "WHERE state IN ('acked', 'confirmed', 'superseded') AND due_at <= excluded.due_at - ?"
+    "INSERT INTO outbox (relay, event, state, due_at) VALUES (?1, ?2, 'queued', ?3) ON CONFLICT DO UPDATE SET "
+    "state = 'queued', reason = iif(state = 'superseded', '', ?5), tries = 0, first_try_at = NULL, "
+    "due_at = max(excluded.due_at, due_at + ?4) "
+    "WHERE state IN ('acked', 'confirmed', 'superseded') AND due_at <= ?6"
 )
 _OTHERS = "SELECT value FROM json_each(?3)"  # seqs that a comparison said nothing about, or that are lacking
 _CONFIRM = (
@@ -50,18 +52,19 @@ _CONFIRM = (
     f"AND state IN ('queued', 'acked', 'superseded') AND event NOT IN ({_OTHERS}) "
     "AND EXISTS (SELECT 1 FROM slots WHERE head = event)"
 )
+_DATED = " AND (SELECT created_at FROM events WHERE seq = event) >= ?5"
 _FILL = (
     "INSERT OR IGNORE INTO outbox (relay, event, state, due_at, seen_at) "
     "SELECT relay, head, 'confirmed', 0, ?4 FROM relays JOIN slots ON head > filled_to AND head <= ?2 "
     f"WHERE relay = ?1 AND head NOT IN ({_OTHERS})"
 )
-_ACCEPTED = "SELECT event FROM outbox WHERE relay = ? AND state IN ('acked', 'confirmed')"
+_ACCEPTED = f"SELECT event FROM outbox WHERE relay = ? AND {WAS_ACCEPTED}"
 # Whether a head is a memory is asked last, of the few that are left: that alone touches events.
 _HAS = "SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state IN ('acked', 'confirmed')"
 _IS_MEMORY = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.role = {int(Role.MEMORY)})"
-_SHORT_OF = (
-    f"SELECT count(*) FROM slots s WHERE NOT EXISTS ({_HAS} AND o.relay = ?) "
-    f"AND NOT (s.slot >= ? AND s.slot < ?) AND {_IS_MEMORY}"
+_HELD = (
+    "SELECT o.state, count(*) FROM outbox o JOIN slots s ON s.head = o.event WHERE o.relay = ? "
+    f"AND o.state IN ('acked', 'confirmed') AND NOT (s.slot >= ? AND s.slot < ?) AND {_IS_MEMORY} GROUP BY o.state"
 )
 _UNHELD = (
     "SELECT s.slot, s.head FROM slots s WHERE s.slot >= ? AND s.slot < ? "
@@ -133,10 +136,10 @@ class Inventory:
             found[kind] = (should, may + 1) if seq in version.exempt else (should + 1, may)
         return found
 
-    def short_of(self, url: str) -> int:
-        """How many memories and journal entries, as they are now, a relay has neither accepted nor shown."""
-        (count,) = self._db.row(_SHORT_OF, self._relay(url), LOGS, LOGS[:-1] + chr(ord(LOGS[-1]) + 1)) or (0,)
-        return int(count)
+    def held(self, url: str) -> tuple[int, int]:
+        """How many memories and journal entries, as they are now, a relay has shown; how many more it has accepted."""
+        found = dict(self._db.rows(_HELD, self._relay(url), LOGS, LOGS[:-1] + chr(ord(LOGS[-1]) + 1)))
+        return found.get("confirmed", 0), found.get("acked", 0)
 
     def unheld(self) -> dict[str, int]:
         """Slot and seq of the memories that no relay has accepted or shown: edits that nobody else can know."""
@@ -151,7 +154,8 @@ class Inventory:
         holds: Sequence[Pair],
         now: float,
         *,
-        is_whole: bool = True,
+        begun: float,
+        since: int | None = None,
         every: float = HEAL_SECONDS,
     ) -> int:
         """Record what a complete comparison has shown: queue what the relay lacks, and nothing else.
@@ -162,8 +166,9 @@ class Inventory:
             lacks: ids in it that the relay does not hold.
             holds: what the relay holds that was not in it; filed by now.
             now: seconds since 1970.
-            is_whole: whether everything was compared; else nothing is known of what is not mentioned.
-            every: seconds in which each event is sent again once at most; an hour, where the relay holds an older
+            begun: when the comparison began; what the relay accepted later may have been too late for it.
+            since: nothing dated before was compared, and nothing is known of it; None where everything was.
+            every: seconds after which what it had accepted is sent again; an hour, where the relay holds an older
                 version in its place.
 
         Returns:
@@ -173,14 +178,17 @@ class Inventory:
         if not relay:
             return 0  # it was dropped meanwhile
         lacking = self._heads(lacks)
-        lost = sum(seq in lacking for (seq,) in self._db.rows(_ACCEPTED, relay)) if lacking else 0
+        accepted = self._db.rows(_ACCEPTED, relay, begun) if lacking else ()
+        lost = sum(seq in lacking for (seq,) in accepted)
         with self._db.transaction():
             self._db.execute_many(
                 "DELETE FROM aside WHERE relay = ? AND id = ?", [(relay, ident) for ident in lacks]
             )
-            self._db.execute_many(_SEND, self._sendings(relay, lacking, holds, now, every))
-            if is_whole:
-                self._confirm(relay, version, lacking, now)
+            waits = self._waits(lacking, holds, every)
+            self._db.execute_many(
+                _SEND, [(relay, seq, now, wait, why, begun) for seq, (wait, why) in waits.items()]
+            )
+            self._confirm(relay, version, lacking, now, since)
             self._db.execute_many(_THERE_AFTER_ALL, [(now, relay, ident) for _, ident in holds])
             exempt = self._exempt(relay) if holds else ()
             self._db.execute_many(
@@ -189,26 +197,31 @@ class Inventory:
             )
         return lost
 
-    def _sendings(
-        self, relay: int, lacking: Iterable[int], holds: Sequence[Pair], now: float, every: float
-    ) -> list[tuple[int, int, float, float]]:
-        """What `_SEND` needs for each head that is lacking."""
+    def _waits(
+        self, lacking: Iterable[int], holds: Sequence[Pair], every: float
+    ) -> dict[int, tuple[float, str]]:
+        """How long each head that is lacking waits after it was last sent, and why it is sent again, by seq."""
         found = [self._db.row("SELECT slot FROM events WHERE id = ?", ident) for _, ident in holds]
         behind = {row[0] for row in found if row is not None}
-        slots = [(seq, self._db.row("SELECT slot FROM events WHERE seq = ?", seq)) for seq in lacking]
-        return [
-            (relay, seq, now, HEAL_SECONDS if row is not None and row[0] in behind else every)
-            for seq, row in slots
-        ]
+        slots = {seq: self._db.row("SELECT slot FROM events WHERE seq = ?", seq) for seq in lacking}
+        return {
+            seq: (HEAL_SECONDS, BEHIND) if row is not None and row[0] in behind else (every, LOST)
+            for seq, row in slots.items()
+        }
 
     def _heads(self, ids: Iterable[bytes]) -> set[int]:
         """The seqs of those of some ids that are heads."""
         query = "SELECT s.head FROM events e JOIN slots s ON s.head = e.seq WHERE e.id = ?"
         return {found[0] for ident in ids if (found := self._db.row(query, ident))}
 
-    def _confirm(self, relay: int, version: Version, lacking: Collection[int], now: float) -> None:
+    def _confirm(
+        self, relay: int, version: Version, lacking: Collection[int], now: float, since: int | None
+    ) -> None:
         """What was compared and is not lacking is there, whatever the relay said when it was sent."""
         others = json.dumps([*lacking, *version.exempt])
+        if since is not None:
+            self._db.execute(_CONFIRM + _DATED, relay, version.newest, others, now, since)
+            return
         for statement in (_CONFIRM, _FILL):
             self._db.execute(statement, relay, version.newest, others, now)
         self._db.execute(

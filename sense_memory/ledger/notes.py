@@ -25,6 +25,7 @@ class Remark(StrEnum):
 
     LATE = "sends events after saying that there are no more"
     FORGETFUL = "forgets what it accepted"
+    LOST = "did not have what it had accepted, when it was last asked"
     UNDELETED = "deletion not honoured: it accepted the request and still serves the memory"
 
 
@@ -122,11 +123,10 @@ class Notes:
         return remark in self._of(url)
 
     def remarks(self, url: str) -> tuple[str, ...]:
-        """What is to be said of a relay, in our words. Once or twice may be an accident: see `LOST_COUNT`."""
+        """What is to be said of a relay, in our words. To forget once or twice may be an accident: see `LOST_COUNT`."""
         return tuple(
-            remark
+            Remark.LOST if remark == Remark.FORGETFUL and count < LOST_COUNT else remark
             for remark, count in self._of(url).items()
-            if remark != Remark.FORGETFUL or count >= LOST_COUNT
         )
 
     def _of(self, url: str) -> dict[str, int]:

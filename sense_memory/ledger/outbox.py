@@ -1,8 +1,9 @@
 """The outbox: which relay was given which event, and how far each relay was pulled.
 
 A row per (relay, event): `queued` until an OK with its id, then `acked`; `confirmed` once the relay served
-it back; `refused` or `parked` with a reason. The bytes never change between tries, so sending twice is
-harmless. Times are seconds since 1970 and come from the caller.
+it back; `refused` or `parked` with a reason; `superseded` once the relay has shown a newer version, whose claim
+alone leaves it `queued`. What was accepted and is gone is `queued` again. The bytes never change between tries,
+so sending twice is harmless. Times are seconds since 1970 and come from the caller.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
 
 
 NOT_OUR_DELETION: Final = "deleted there, though never forgotten here"
+LOST: Final = "accepted before, and not there any more"
+BEHIND: Final = "accepted before, and an older version is served instead"
+# Before a time that is asked for, whether or not it is known to be lost by now.
+WAS_ACCEPTED: Final = (
+    "(state IN ('acked', 'confirmed') AND due_at <= ? "
+    f"OR state = 'queued' AND reason IN ('{LOST}', '{BEHIND}'))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +50,18 @@ class RelayState:
         cursor: where the next pull begins (`since`), or None before the first complete one.
         completed_at: when a pull was last complete, or None.
         swept_at: when a pull without cursor was last complete, or None.
+        healed_at: when it was last sent again, unasked, what it had accepted and lost, or None.
     """
 
     url: str
     cursor: int | None
     completed_at: float | None
     swept_at: float | None
+    healed_at: float | None
+
+    def may_heal(self, now: float) -> bool:
+        """Whether what it lost is sent again at once: a relay that forgets again and again gets it once an hour."""
+        return self.healed_at is None or now - self.healed_at >= HEAL_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +108,8 @@ class Outbox:
 
     def state(self, url: str) -> RelayState:
         """What is remembered of a relay; blank for an unknown one."""
-        found = self._db.row("SELECT cursor, completed_at, swept_at FROM relays WHERE url = ?", url)
-        return RelayState(url, *(found or (None, None, None)))
+        query = "SELECT cursor, completed_at, swept_at, healed_at FROM relays WHERE url = ?"
+        return RelayState(url, *(self._db.row(query, url) or (None,) * 4))
 
     def completed(self, url: str, cursor: int | None, now: float, *, swept: bool) -> None:
         """Record a complete pull: the cursor moves, never on an incomplete one, and no pull is cut off any more."""
@@ -153,32 +167,49 @@ class Outbox:
             found = (seq for slot in slots for (seq,) in self._db.rows(_CURRENT_OF_SLOT, slot, slot))
             return sum(self._requeue(url, seq, now) for seq in found)
 
-    def lost(self, url: str, since: float) -> list[int]:
-        """Seqs of what a relay accepted and did not serve in a complete sweep begun at `since`.
+    def lost(self, url: str, begun: float, since: int = 0) -> list[int]:
+        """Seqs of what a relay accepted and did not serve in a complete pull.
 
         A tombstone whose deletion the relay accepted is final there and left out.
+
+        Args:
+            url: the relay.
+            begun: when the pull began; what was accepted later may have been too late for it.
+            since: what is dated before, in seconds since 1970, was not asked for.
         """
         rows = self._db.rows(
             "SELECT o.event FROM outbox o JOIN relays r USING (relay) JOIN events e ON e.seq = o.event "
-            "JOIN slots s ON s.head = e.seq WHERE r.url = ? AND o.state IN ('acked', 'confirmed') "
-            "AND coalesce(o.seen_at, 0) < ? AND o.due_at < ? AND NOT (e.role = 1 AND EXISTS "
+            "JOIN slots s ON s.head = e.seq WHERE r.url = ? AND coalesce(o.seen_at, 0) < ? AND e.created_at >= ? "
+            f"AND {WAS_ACCEPTED} AND NOT (e.role = 1 AND EXISTS "
             "(SELECT 1 FROM deletions d WHERE d.target = e.slot AND d.until >= e.created_at))",
             url,
+            begun,
             since,
-            since,
+            begun,
         )
         return [seq for (seq,) in rows]
 
-    def missing(self, url: str, since: float, now: float, *, every: float = HEAL_SECONDS) -> int:
-        """Queue again what was lost (see there), each once in `every` seconds at most; returns how many.
+    def missing(self, url: str, seqs: Sequence[int], begun: float, now: float, *, every: float) -> None:
+        """Queue again what a pull, begun at a time, has shown to be lost: `every` seconds after it was last sent.
 
-        Where the relay served an older version instead, once an hour: one that goes back will do it again.
+        Where the relay served an older version instead, after an hour: one that goes back will do it again.
         """
-        seqs = self.lost(url, since)
         with self._db.transaction():
-            behind = {seq for seq in seqs if self._db.row(_OLDER_SEEN, seq, url, since)}
-            waits = {seq: HEAL_SECONDS if seq in behind else every for seq in seqs}
-            return sum(self._requeue(url, seq, now, wait) for seq, wait in waits.items())
+            behind = {seq for seq in seqs if self._db.row(_OLDER_SEEN, seq, url, begun)}
+            self._db.execute_many(
+                _LOST_AGAIN, [(LOST, now, every, seq, url) for seq in seqs if seq not in behind]
+            )
+            self._db.execute_many(_LOST_AGAIN, [(BEHIND, now, HEAL_SECONDS, seq, url) for seq in behind])
+
+    def healed(self, url: str, now: float) -> None:
+        """What a relay lost is sent again now: see `RelayState.may_heal`."""
+        with self._db.transaction():
+            self._db.execute("UPDATE relays SET healed_at = ? WHERE url = ?", now, url)
+
+    def hasten(self, url: str, now: float) -> None:
+        """What waits for its next try is due now: somebody asks for it himself. Rate limits and `BEHIND` stay."""
+        with self._db.transaction():
+            self._db.execute(_HASTEN, now, url, Outcome.RATE_LIMITED.value, BEHIND)
 
     def deleted(self, url: str, slots: Iterable[str]) -> bool:
         """Whether any of these slots is deleted, and the relay has accepted that."""
@@ -298,6 +329,10 @@ class Outbox:
             verdict = Verdict(Outcome.ACCEPTED) if forgotten else Verdict(Outcome.REFUSED, NOT_OUR_DELETION)
         elif verdict.outcome in {Outcome.RETRY, Outcome.REFUSED} and self._db.row(_SETTLED, relay, seq):
             verdict = Verdict(Outcome.ACCEPTED)  # relays without the word `deleted` have others for it
+        elif verdict.outcome is Outcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
+            verdict = Verdict(
+                Outcome.RETRY, verdict.reason
+            )  # a claim, while the relay has shown nothing newer
         state, due = self._next(verdict.outcome, tries, first, now)
         self._db.execute(
             "UPDATE outbox SET state = ?, reason = ?, tries = ?, first_try_at = ?, due_at = ? "
@@ -345,6 +380,20 @@ _ACCEPTED = (
 _RETRY = (
     "UPDATE outbox SET state = 'queued', reason = '', tries = 0, first_try_at = NULL, due_at = ? "
     "WHERE state IN ('refused', 'parked') AND relay = (SELECT relay FROM relays WHERE url = ?)"
+)
+_LOST_AGAIN = (
+    "UPDATE outbox SET state = 'queued', reason = ?1, tries = 0, first_try_at = NULL, due_at = max(?2, due_at + ?3) "
+    "WHERE event = ?4 AND relay = (SELECT relay FROM relays WHERE url = ?5) AND state IN ('acked', 'confirmed')"
+)
+_HASTEN = (
+    "UPDATE outbox SET due_at = ?1 WHERE state = 'queued' AND due_at > ?1 AND reason NOT IN (?3, ?4) "
+    "AND relay = (SELECT relay FROM relays WHERE url = ?2)"
+)
+# A version that wins over it, which the relay has shown or accepted.
+_OVERTAKEN = (
+    "SELECT 1 FROM events e JOIN events n ON n.slot = e.slot AND (n.created_at > e.created_at "
+    "OR n.created_at = e.created_at AND n.id < e.id) JOIN outbox o ON o.event = n.seq AND o.relay = ?1 "
+    "AND o.state IN ('acked', 'confirmed') WHERE e.seq = ?2"
 )
 _OLDER_SEEN = (
     "SELECT 1 FROM events h JOIN events e USING (slot) JOIN outbox o ON o.event = e.seq AND e.seq <> h.seq "

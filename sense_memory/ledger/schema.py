@@ -124,5 +124,12 @@ MIGRATIONS: Final = (
     CREATE TABLE unsent (event INTEGER PRIMARY KEY REFERENCES events (seq) ON DELETE CASCADE) STRICT;
     CREATE INDEX events_replaced ON events (created_at) WHERE role = 4;
     """,
+    # When a relay was last sent again, unasked, what it had accepted and lost. What relays only claimed to have a
+    # newer version of is offered to them again.
+    """
+    ALTER TABLE relays ADD COLUMN healed_at REAL;
+    UPDATE outbox SET state = 'queued', tries = 0, first_try_at = NULL
+      WHERE state = 'superseded' AND event IN (SELECT head FROM slots);
+    """,
 )
 VERSION: Final = len(MIGRATIONS)

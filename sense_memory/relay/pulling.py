@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import RelayError
 from sense_memory.ledger.notes import Remark, Unfinished
+from sense_memory.ledger.outbox import LOST
 from sense_memory.limits import (
     BACKGROUND_SECONDS,
     CURSOR_OVERLAP_SECONDS,
@@ -105,6 +106,7 @@ class Puller:
         self._url, self._ledger, self._author, self._clock = url, ledger, author, clock
         self._reconciler = Reconciler(url, ledger, author, stock, clock)
         self.came_further, self.repeated = False, 0
+        self._saw_everything = False  # whether the last pull was of all that the relay holds
         self._late: tuple[RelayConnection | None, int] = None, 0
         self._strikes = 0
 
@@ -122,25 +124,64 @@ class Puller:
             as_of: what came to the relay until then has to be shown, in seconds since 1970.
         """
         self.came_further, self.repeated = False, 0
-        course = self._course(sweep=sweep)
-        is_fresh = course.walks == _NOWHERE
+        outbox, notes = self._ledger.outbox, self._ledger.notes
+        heals = sweep or outbox.state(self._url).may_heal(self._clock())
+        every = 0 if heals else HEAL_SECONDS
         # What a relay serves though it was deleted shows in a walk only: a comparison knows it already.
-        serves_deleted = self._ledger.notes.is_noted(self._url, Remark.UNDELETED)
-        if is_fresh and not serves_deleted:
-            since = None if compare else course.since
-            compared = await self._compare(connection, course, take, since=since, insists=sweep)
+        serves_deleted = notes.is_noted(self._url, Remark.UNDELETED)
+        is_forgetful = notes.is_noted(self._url, Remark.FORGETFUL)
+        looks_again = (compare and serves_deleted) or ((compare or heals) and is_forgetful)
+        course = self._course(sweep=sweep or looks_again)
+        may_compare = course.walks == _NOWHERE and not serves_deleted
+        since = None if compare else course.since
+        found = await self._pull(connection, course, take, every, as_of, may_compare=may_compare, since=since)
+        if found.missing and heals and not self._saw_everything:
+            # What is gone of the newest may be all of it.
+            whole = self._course(sweep=True)
+            rest = await self._pull(connection, whole, take, every, as_of, may_compare=not serves_deleted)
+            found = replace(found + rest, missing=max(found.missing, rest.missing))
+        if found.missing or is_forgetful:
+            await self._ledger.write(self._remark_on, found, heals=heals)
+        return found
+
+    def _remark_on(self, found: Pulled, *, heals: bool) -> None:
+        """Remember whether something was gone that the relay had accepted, until it has shown everything."""
+        outbox, notes, now = self._ledger.outbox, self._ledger.notes, self._clock()
+        if found.missing:
+            notes.note(self._url, Remark.FORGETFUL, now)
+            if heals:
+                outbox.healed(self._url, now)
+        elif found.complete and self._saw_everything and LOST not in outbox.reasons(self._url):
+            notes.drop(self._url, Remark.FORGETFUL)
+
+    async def _pull(
+        self,
+        connection: RelayConnection,
+        course: Unfinished,
+        take: Take,
+        every: float,
+        as_of: float,
+        *,
+        may_compare: bool,
+        since: int | None = None,
+    ) -> Pulled:
+        """Compare what is dated since a second, or walk; `_saw_everything` tells which of it that was."""
+        if may_compare:
+            compared = await self._compare(connection, course, take, every, since=since)
             if compared is not None:
                 return compared
             if not connection.is_open:
                 self.came_further = not connection.misbehaving  # the next try is a walk
                 return Pulled((connection.problem or "",))
-        total = await self._walk(connection, course, take, insists=sweep)
+        total = await self._walk(connection, course, take, every)
         self.repeated = total.received if course.since is not None else 0
         if total.reasons and {CROWDED, GAP}.issuperset(total.reasons):
-            return await self._compare(connection, course, take, insists=sweep) or total
+            return await self._compare(connection, course, take, every) or total
         if total.complete and as_of - course.begun_at > BACKGROUND_SECONDS:
             # It goes on with what another run began: what came meanwhile lies above the place.
-            total += await self._walk(connection, self._course(sweep=False), take)
+            saw_everything = self._saw_everything
+            total += await self._walk(connection, self._course(sweep=False), take, every)
+            self._saw_everything = saw_everything
         return total
 
     async def _compare(
@@ -148,24 +189,19 @@ class Puller:
         connection: RelayConnection,
         course: Unfinished,
         take: Take,
+        every: float,
         *,
         since: int | None = None,
-        insists: bool = False,
     ) -> Pulled | None:
         """A complete pull by comparison, or None."""
         fetch = fetching(connection)
-        pulled = await self._reconciler.pull(connection, fetch, take, since=since, insists=insists)
+        pulled = await self._reconciler.pull(connection, fetch, take, since=since, every=every)
         if pulled is not None:
-            await self._ledger.write(self._compared, course, pulled, swept=since is None)
+            await self._ledger.write(self._move_cursor, course.begun_at, pulled.newest, swept=since is None)
         return pulled
 
-    def _compared(self, course: Unfinished, pulled: Pulled, *, swept: bool) -> None:
-        self._move_cursor(course.begun_at, pulled.newest, swept=swept)
-        if swept:
-            self._remark_on(pulled.missing)
-
     async def _walk(
-        self, connection: RelayConnection, course: Unfinished, take: Take, *, insists: bool = False
+        self, connection: RelayConnection, course: Unfinished, take: Take, every: float
     ) -> Pulled:
         """Walk until no event came after the relay had said that there are no more.
 
@@ -186,7 +222,7 @@ class Puller:
             await self._ledger.write(notes.note, self._url, Remark.LATE, self._clock())
         if total.complete:
             await self._ledger.write_if_due(notes.drop, self._url, Remark.LATE)
-            missing = await self._ledger.write(self._completed, course, total.newest, insists=insists)
+            missing = await self._ledger.write(self._completed, course, total.newest, every)
             return replace(total, missing=missing)
         left = {kind: positions[kind] for kind, walk in found.items() if not walk.complete}
         await self._ledger.write(self._leave_off, course, total, left, connection)
@@ -254,29 +290,20 @@ class Puller:
         )
         return Unfinished(begun, None if swept else state.cursor, 0, _NOWHERE)
 
-    def _completed(self, course: Unfinished, newest: int, *, insists: bool) -> int:
+    def _completed(self, course: Unfinished, newest: int, every: float) -> int:
         """Everything that was asked for was shown: the cursor moves, and what went missing is queued."""
         outbox, swept = self._ledger.outbox, course.since is None
-        lost = len(outbox.lost(self._url, course.begun_at)) if swept else 0
+        lost = outbox.lost(self._url, course.begun_at, course.since or 0)
         if lost:  # queued first: a crash in between costs another sweep, and never what was found
-            every = 0 if insists else HEAL_SECONDS
-            outbox.missing(self._url, course.begun_at, self._clock(), every=every)
+            outbox.missing(self._url, lost, course.begun_at, self._clock(), every=every)
         self._move_cursor(course.begun_at, newest, swept=swept)
         if swept:
-            self._remark_on(lost)
             self._ledger.notes.drop(self._url, Remark.UNDELETED, course.begun_at)
-        return lost
-
-    def _remark_on(self, lost: int) -> None:
-        """Everything was seen: remember whether something was gone that the relay had accepted."""
-        if lost:
-            self._ledger.notes.note(self._url, Remark.FORGETFUL, self._clock())
-        else:
-            self._ledger.notes.drop(self._url, Remark.FORGETFUL)
+        return len(lost)
 
     def _move_cursor(self, begun: float, newest: int, *, swept: bool) -> None:
         """Never beyond the clock or what was verified, and never back."""
-        outbox = self._ledger.outbox
+        outbox, self._saw_everything = self._ledger.outbox, swept
         cursor = outbox.state(self._url).cursor
         if newest:
             cursor = max(min(int(begun), newest) - CURSOR_OVERLAP_SECONDS, cursor or 0)

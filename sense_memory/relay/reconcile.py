@@ -84,7 +84,7 @@ class Reconciler:
         take: Take,
         *,
         since: int | None = None,
-        insists: bool = False,
+        every: float = HEAL_SECONDS,
     ) -> Pulled | None:
         """Compare, fetch what only the relay has, and queue what only the ledger has.
 
@@ -93,7 +93,7 @@ class Reconciler:
             fetch: one REQ, answered by one page.
             take: where verified events go, page by page.
             since: compare what is dated then or later, seconds since 1970; None for everything.
-            insists: send what the relay lost even where it was sent it within the hour.
+            every: seconds after which the relay is sent again what it lost.
 
         Returns:
             A complete pull; None where the relay has to be walked instead.
@@ -115,23 +115,19 @@ class Reconciler:
         if not await fetched.all(self._wanted, wanted):
             return None  # it claims what it does not serve, or has a newer version by now
         holds = [*known, *fetched.pairs]
-        missing = 0
-        if since is None or found.have or holds:
-            settled_at = self._clock()
-            every = settled_at - now if insists else HEAL_SECONDS
-            missing = await self._ledger.write(
-                self._ledger.inventory.settle,
-                self._url,
-                version,
-                found.have,
-                holds,
-                settled_at,
-                is_whole=since is None,
-                every=every,
-            )
+        missing = await self._ledger.write(
+            self._ledger.inventory.settle,
+            self._url,
+            version,
+            found.have,
+            holds,
+            self._clock(),
+            begun=now,
+            since=since,
+            every=every,
+        )
         latest = items.latest(frozenset(found.have), until=horizon)
-        # What it lacks of the newest may be on its way there: only of all it is said that the relay lost some.
-        return fetched.totals + Pulled(newest=latest, missing=missing if since is None else 0)
+        return fetched.totals + Pulled(newest=latest, missing=missing)
 
     def _is_worth_it(self, count: int, since: int | None) -> bool:
         """Whether so many events are likely to be at the relay: not where both never met and we hold few.

@@ -26,6 +26,7 @@ class RelayReport:
         reasons: why events were refused or wait, with counts; our words.
         waiting: events that are still queued for it.
         refused: events that it will not take, in this run or before.
+        serves_deleted: whether it still serves what was forgotten, although it accepted the deletion.
         useless: what it sent that was of no use, with counts: see `relay.conduct.Counts`.
         misbehaving: whether it broke the protocol or our limits and was hung up on.
         asked: whether this relay was pulled in this run.
@@ -41,6 +42,7 @@ class RelayReport:
     reasons: Mapping[str, int] = field(default_factory=dict)
     waiting: int = 0
     refused: int = 0
+    serves_deleted: bool = False
     useless: Mapping[str, int] = field(default_factory=dict)
     misbehaving: bool = False
     asked: bool = True
@@ -54,8 +56,12 @@ class RelayReport:
 
     @property
     def in_step(self) -> bool:
-        """Whether this relay and the ledger hold the same, as far as words go."""
-        return self.complete and not self.waiting and not self.refused
+        """Whether this relay and the ledger hold the same.
+
+        What was accepted in this very run is taken at the relay's word; what an earlier word promised was looked for.
+        """
+        kept_its_word = not self.pulled.missing and not self.serves_deleted
+        return self.complete and kept_its_word and not self.waiting and not self.refused
 
     def followed_by(self, later: RelayReport) -> RelayReport:
         """This report and that of a second run, which sent at most, as one."""

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from sense_memory.errors import RelayError
+from sense_memory.ledger.notes import Remark
 from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.filters import Filter
@@ -110,6 +111,8 @@ class RelaySync:
         served: Counter[str] = Counter()
         sent: Counter[str] = Counter()
         pulled = Pulled()
+        if plan.sweep:
+            await self._ledger.write(self._ledger.outbox.hasten, self._url, self._clock())
         if plan.pull:
             take = self._taking(served)
             pulled = await self._puller.pull(
@@ -153,6 +156,7 @@ class RelaySync:
             reasons=outbox.reasons(self._url),
             waiting=counts.get("queued", 0),
             refused=counts.get("refused", 0) + counts.get("parked", 0),
+            serves_deleted=self._ledger.notes.is_noted(self._url, Remark.UNDELETED),
             asked=False,
         )
 
@@ -186,7 +190,7 @@ class RelaySync:
     async def _push(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
         outbox = self._ledger.outbox
         await self._ledger.write_if_due(outbox.backfill, self._url, self._clock())
-        newer: list[str] = []
+        newer: dict[int, tuple[str, Verdict]] = {}  # what the relay claims to have a newer version of
         waiting: dict[str, tuple[int, str]] = {}  # seq and slot of what is on its way, by id
         verdicts: dict[int, Verdict] = {}
         parcels = self._due(connection, waiting, verdicts)
@@ -194,15 +198,20 @@ class RelaySync:
             if verdict.outcome is Outcome.RETRY and verdict.reason == (connection.problem or ""):
                 continue  # cut off on the way: no word of the relay's, so it stays due
             seq, slot = waiting.pop(ident)
-            verdicts[seq] = verdict
             sent[verdict.outcome.value] += 1
             if verdict.outcome is Outcome.SUPERSEDED:
-                newer.append(slot)
+                newer[seq] = slot, verdict
+                continue
+            verdicts[seq] = verdict
             if len(verdicts) >= PUBLISH_WINDOW_COUNT:
                 await self._ledger.write(outbox.record, self._url, verdicts, self._clock())
                 verdicts.clear()
         await self._ledger.write(outbox.record, self._url, verdicts, self._clock())
-        await self._pull_newer(connection, newer, served)
+        if newer:
+            await self._pull_newer(connection, [slot for slot, _ in newer.values()], served)
+            claims = {seq: verdict for seq, (_, verdict) in newer.items()}
+            # By now it has shown a newer version, or made it up.
+            await self._ledger.write(outbox.record, self._url, claims, self._clock())
 
     async def _due(
         self, connection: RelayConnection, waiting: dict[str, tuple[int, str]], verdicts: dict[int, Verdict]

@@ -11,6 +11,7 @@ import pytest
 from relays.faults import FaultyRelay, ForgetAfterAck, Information, RateLimit, Record, Refuse, SwallowPublish
 from sense_memory import RelayLimitWarning, StorageFullError
 from sense_memory.ledger.notes import Remark
+from sense_memory.ledger.outbox import LOST
 
 
 @pytest.mark.virtual_time
@@ -114,7 +115,7 @@ async def test_p06_what_was_refused_or_parked_is_sent_again_when_somebody_asks_f
 
 
 async def test_p07_acks_but_forgets(stage):
-    """An OK is a claim: a full sync finds nothing there, sends again, and after three times says what it is."""
+    """An OK is a claim: a full sync finds nothing there, says so, sends again, and after three times says what it is."""
     record, lie = Record(), ForgetAfterAck()
     async with stage.liar(record, lie) as liar, stage.relay() as honest:
         async with stage.store(liar, honest, ledger="k.db") as store:
@@ -127,11 +128,14 @@ async def test_p07_acks_but_forgets(stage):
             async with stage.store(liar, honest, ledger="k.db") as store:
                 bad, good = (await stage.sync(store, full=True)).relays
                 assert bad.pulled.missing == 1
+                assert not bad.in_step
                 assert good.pulled.missing == 0
                 assert record.published == [ident] * (times + 1)
                 assert store.holders(ident) == {liar.url: "acked", honest.url: "confirmed"}
                 remarks = [relay.remarks for relay in store.status().relays]
-                assert remarks == [(Remark.FORGETFUL,) if times == 3 else (), ()]
+                assert remarks == [(Remark.FORGETFUL if times == 3 else Remark.LOST,), ()]
+                assert [relay.memories for relay in store.status().relays] == [0, 1]
+                assert [relay.promised for relay in store.status().relays] == [1, 0]
         lie.on = False
         stage.clock.advance(3_601)
         async with stage.store(liar, honest, ledger="k.db") as store:
@@ -145,28 +149,82 @@ async def test_p07_acks_but_forgets(stage):
 
 
 @pytest.mark.parametrize("compares", [False, True])
-async def test_p07_who_asks_for_a_full_sync_has_sent_at_once_what_was_lost_a_moment_ago(stage, compares):
-    """The background sends it again when an hour has passed; a person need not wait for that."""
+async def test_p07_a_plain_sync_heals_once_an_hour_and_who_asks_for_everything_need_not_wait(stage, compares):
+    """What a relay accepted and lost is missing there, and waits, until the relay has shown it."""
     record, lie = Record(), ForgetAfterAck()
     async with (
         stage.relay() as behind,
         FaultyRelay(behind.url, record, lie, negentropy=compares) as liar,
         stage.store(liar, ledger="k.db") as store,
     ):
-        ident = await store.remember("k", stage.plaintext)
-        assert (await stage.sync(store)).in_step
-        lie.on = False
-        for _ in range(2):
-            stage.clock.advance(60)
-            await stage.sync(store)
-        assert record.published == [ident]
 
-        for missing in (1, 0):
+        async def sync(**how):
             stage.clock.advance(60)
-            (line,) = (await stage.sync(store, full=True)).relays
-            assert line.pulled.missing == missing
-            assert record.published == [ident] * 2
+            (line,) = (await store.sync(**how)).relays
+            return line.in_step, line.pulled.missing, line.waiting, len(record.published)
+
+        ident = await store.remember("k", stage.plaintext)
+        assert await sync() == (True, 0, 0, 1)  # as far as words go
+        assert await sync() == (False, 1, 0, 2)
+        assert await sync() == (False, 1, 1, 2)
+        assert await sync() == (False, 1, 1, 2)
+        assert store.status().relays[0].reasons == {LOST: 1}
+        lie.on = False
+        assert await sync(full=True) == (False, 1, 0, 3)
+        assert await sync() == (True, 0, 0, 3)
         assert [event["id"] for event in await stage.stored(behind.url)] == [ident]
+
+        lie.on = True
+        await store.remember("l", stage.plaintext)
+        assert await sync() == (True, 0, 0, 4)
+        assert await sync() == (False, 1, 1, 4)
+        stage.clock.advance(3_600)
+        assert await sync() == (False, 1, 0, 5)
+
+
+@pytest.mark.virtual_time
+async def test_p16_replaced_is_a_claim(stage):
+    """Nothing newer is shown: what it refused stays queued, is offered again later and later, and gets there."""
+    record, lie = Record(), Refuse("replaced: have newer event")
+    async with stage.liar(record, lie) as liar, stage.store(liar) as store:
+        idents = {await store.remember("k", stage.plaintext)}
+        await store.remember("gone", stage.plaintext)
+        await store.forget("gone")
+        idents.add(await store.journal(stage.plaintext))
+        (line,) = (await stage.sync(store)).relays
+        assert not line.in_step
+        assert line.waiting == line.reasons["says it has a newer version"] == 4
+        assert not store.status().relays[0].holds_all
+        await stage.sync(store)
+        assert len(record.published) == 4  # not for ever hot
+        stage.clock.advance(3_600)
+        await stage.sync(store)
+        assert len(record.published) == 8
+
+        lie.on = False
+        (line,) = (await stage.sync(store, full=True)).relays  # somebody asks for it, and need not wait
+        assert line.in_step
+        assert line.sent == {"accepted": 4}
+        assert idents <= {event["id"] for event in await stage.stored(liar.upstream)}
+
+
+@pytest.mark.parametrize("word", ["replaced: have newer event", "blocked: a newer version already exists"])
+async def test_p16_a_claim_that_is_proven_is_believed(stage, word):
+    """Another device wrote a newer version while this one was not looking: it is pulled at once, and counts."""
+    async with (
+        stage.liar(Refuse(word, lambda event: "k" in event["tags"][0][1])) as liar,
+        stage.store(liar) as store,
+    ):
+        await stage.sync(store)
+        newer = await stage.event("k", "theirs", at=60)
+        await stage.put(liar.upstream, newer)
+        ours = await store.remember("k", stage.plaintext)
+        (line,) = (await store.flush()).relays
+        assert line.sent == {"superseded": 1}
+        assert line.waiting == 0
+        assert (await store.recall("k")).event_id == newer["id"]
+        assert store.holders(ours).get(liar.url, "superseded") == "superseded"
+        assert (await stage.sync(store)).in_step
 
 
 @pytest.mark.virtual_time

@@ -8,6 +8,7 @@ import sqlite3
 import pytest
 
 from sense_memory.ledger import Filed, Ledger
+from sense_memory.ledger.outbox import LOST
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.verdict import Outcome, Verdict
@@ -61,9 +62,9 @@ class Stage:
 
     def settle(self, lacks=(), holds=(), *, url=None, version=None, now=NOW):
         """A comparison with a relay; returns how many events were lost there."""
-        return self.ledger.inventory.settle(
-            url or self.relay, version or self.version(url), ids(*lacks), [pair(item) for item in holds], now
-        )
+        holds = [pair(item) for item in holds]
+        version = version or self.version(url)
+        return self.ledger.inventory.settle(url or self.relay, version, ids(*lacks), holds, now, begun=now)
 
     def due(self, url=None, now=NOW):
         self.ledger.outbox.backfill(url or self.relay, now)
@@ -183,7 +184,7 @@ def test_what_was_accepted_is_confirmed_where_it_is_there_and_only_there(me, sta
     stage.judge(*here[:2])
     stage.judge(here[2], verdict=REFUSED)
     assert stage.settle(lacks=here[:1]) == 1
-    assert [stage.states(item)[stage.relay] for item in here] == ["acked", "confirmed", "refused"]
+    assert [stage.states(item)[stage.relay] for item in here] == ["queued", "confirmed", "refused"]
 
 
 def test_what_was_written_meanwhile_is_still_due(me, stage):
@@ -207,9 +208,11 @@ def test_what_a_relay_lost_is_counted_and_sent_again_at_most_once_an_hour(me, st
     item = me.memory("a")
     stage.write(item)
     stage.judge(item)
+    assert stage.settle(lacks=[item], now=NOW + 60) == 1
+    assert stage.ledger.outbox.reasons(stage.relay) == {LOST: 1}
+    assert stage.due(now=NOW + HOUR - 1) == set()
     assert stage.settle(lacks=[item], now=NOW + HOUR - 1) == 1
-    assert stage.due(now=NOW + HOUR) == set()
-    assert stage.settle(lacks=[item], now=NOW + HOUR) == 1
+    assert stage.due(now=NOW + HOUR - 1) == set()
     assert stage.due(now=NOW + HOUR) == {item.event.id}
 
 
@@ -371,6 +374,8 @@ def test_a_ledger_of_the_step_before_is_brought_up_to_date(me, tmp_path, relay):
             for line in later.splitlines():
                 if line.strip().startswith("CREATE TABLE "):
                     connection.execute(f"DROP TABLE {line.split()[2]}")
+                if line.strip().startswith("ALTER TABLE relays ADD COLUMN "):
+                    connection.execute(f"ALTER TABLE relays DROP COLUMN {line.split()[5]}")
         connection.execute("DROP INDEX events_replaced")
         connection.execute(f"PRAGMA user_version = {step}")
     connection.close()
@@ -378,6 +383,6 @@ def test_a_ledger_of_the_step_before_is_brought_up_to_date(me, tmp_path, relay):
     ledger = Ledger(path, me.public_key)
     ledger.outbox.ensure([relay])
     version = ledger.inventory.version(relay)
-    ledger.inventory.settle(relay, version, set(), [pair(me.journal(9, "theirs"))], NOW)
+    ledger.inventory.settle(relay, version, set(), [pair(me.journal(9, "theirs"))], NOW, begun=NOW)
     assert len(ledger.inventory.pairs(ledger.inventory.version(relay))) == 2
     ledger.close()

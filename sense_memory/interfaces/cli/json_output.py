@@ -128,6 +128,7 @@ def relay_data(
         "last_complete": iso(state.last_complete) if state else None,
         "holds_all": state.holds_all if state else None,
         "memories": state.memories if state else None,
+        "promised": state.promised if state else None,
         "events": dict(state.events) if state else None,
         "reasons": dict(state.reasons) if state else None,
         "notices": list(state.notices) if state else None,
@@ -155,6 +156,7 @@ def sync_data(report: RelayReport, *, in_step: bool) -> dict[str, Any]:
         "waiting": report.waiting,
         "refused": report.refused,
         "useless": dict(report.useless),
+        "serves_deleted": report.serves_deleted,
         "misbehaving": report.misbehaving,
         "seconds": round(report.seconds, 3),
     }

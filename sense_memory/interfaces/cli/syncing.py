@@ -98,8 +98,8 @@ def sync(
 def status(context: typer.Context, _json: JsonOption = False) -> None:
     """Show whose memory this is, what is held here, and what each relay holds of it.
 
-    It asks no relay: the table says how many memories and journal entries each one accepted or showed so far.
-    `doctor` asks them. With an embedder it says which one searches use, and how much that has still to read.
+    It asks no relay: the table says how many memories and journal entries each one has shown (holds), or accepted and
+    not shown yet (promised). `doctor` asks them. With an embedder it says which one searches use, and how much that has still to read.
     """
     invocation = of(context)
     settings = invocation.settings()
@@ -124,9 +124,23 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
     if not relay.pulled.complete:
         found = f"incomplete: {', '.join(relay.pulled.reasons)}"
         return f"{found}; nothing is sent before it has shown everything" if relay.held_back else found
-    if not state.holds_all:
-        return "; ".join(f"{reason} ({count:,})" for reason, count in relay.reasons.items()) or "not finished"
+    broken = _broken_word(relay)
+    if broken or not state.holds_all:
+        waits = [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
+        return "; ".join([*broken, *waits]) or "not finished"
     return f"in step ({LOCAL})" if state.is_local else "in step"
+
+
+def _broken_word(relay: RelayReport) -> list[str]:
+    """What a relay accepted before and did not do."""
+    found = []
+    if relay.pulled.missing:
+        lost = quantity(relay.pulled.missing, "event")
+        then = "" if relay.waiting else "; sent again, and the next sync looks for it"
+        found.append(f"{lost} that it had accepted {'is' if relay.pulled.missing == 1 else 'are'} gone{then}")
+    if relay.serves_deleted:
+        found.append("it still serves what was forgotten, although it accepted the deletion")
+    return found
 
 
 def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
@@ -259,6 +273,7 @@ def _relay_table(status: Status, now: float) -> Table:
     for relay in status.relays:
         counts = {
             "holds": relay.memories,
+            "promised": relay.promised,
             "waiting": relay.events.get("queued", 0) + relay.events.get("parked", 0),
             "refused": relay.events.get("refused", 0),
         }

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.timeline import Version
 
 _KEY_SHARE: Final = 3  # a key takes at most a third of the width
+_LABEL_WIDTH: Final = 28  # of the first column of a table of counts, whatever stands behind it
 _ID_CHARS: Final = 12  # of an event's id: enough to tell a million apart
 _MAX_LINES: Final = 40  # of one comparison
 _STYLES: Final = {"-": "red", "+": "green", " ": "dim", "…": "dim"}
@@ -70,6 +71,7 @@ def count_table(
     """A table of counts between words: columns of zeros are left out, but for those in `always`; None is a dash."""
     names = [name for name in rows[0][1] if name in always or any(row[1][name] for row in rows)]
     table = plain_table(first, *names, *last, numbers=names)
+    table.columns[0].min_width = min(_LABEL_WIDTH, max(len(label) for label, *_ in rows))
     for label, counts, words in rows:
         table.add_row(
             label, *("-" if counts[name] is None else f"{counts[name]:,}" for name in names), *words

@@ -15,6 +15,7 @@ import typer
 from typer.testing import CliRunner
 from websockets.asyncio.server import serve
 
+from relays.faults import FaultyRelay
 from sense_memory import LocalSigner, MemoryStore, settings
 from sense_memory.interfaces.cli import app
 from sense_memory.nostr import nip49
@@ -142,6 +143,18 @@ def start_relay(background):
 @pytest.fixture
 def relay(start_relay):
     return start_relay()
+
+
+@asynccontextmanager
+async def _faulty(faults):
+    async with EmbeddedRelay() as honest, FaultyRelay(honest.url, *faults) as liar:
+        yield liar.url
+
+
+@pytest.fixture
+def faulty_relay(background):
+    """Starts a relay that lies in some ways; returns its URL."""
+    return lambda *faults: background(_faulty(faults))
 
 
 async def _refuses(connection):

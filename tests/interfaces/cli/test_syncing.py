@@ -5,8 +5,10 @@ import re
 
 import pytest
 
+from relays.faults import ForgetAfterAck, Refuse
 from sense_memory import RelayReport, RelayStatus, Status
 from sense_memory.interfaces.cli.syncing import outcome, survival
+from sense_memory.ledger.notes import Remark
 from sense_memory.relay.pull import Pulled
 
 
@@ -31,7 +33,7 @@ def test_sync_as_json_has_every_number(agent, relay):
 
     assert (found["in_step"], found["complete"]) == (True, True)
     (report,) = found["relays"]
-    assert (report["events"], report["memories"]) == ({"acked": 1}, 1)
+    assert (report["events"], report["memories"], report["promised"]) == ({"acked": 1}, 0, 1)
     assert (report["sync"]["sent"], report["sync"]["waiting"]) == ({"accepted": 1}, 0)
 
 
@@ -215,14 +217,43 @@ def test_status_counts_what_a_relay_has_of_the_memories_and_no_older_version(age
     agent("--relay", relay, "journal", "hello")
     agent("--relay", relay, "remember", "b", "x")
     agent("--relay", relay, "forget", "b")
+    agent("--relay", relay, "sync")
+    agent("--relay", relay, "remember", "d", "not shown yet")
     agent("remember", "c", "not sent")
 
     _, *rows = next(iter(agent(*both, "status").stdout.split("\n\n")[1:2])).splitlines()
     found = agent.json(*both, "status")
 
-    assert [row.split()[:2] for row in rows[:2]] == [[relay, "2"], [dead_relay, "0"]]
-    assert [line["memories"] for line in found["relays"]] == [2, 0]
-    assert found["relays"][0]["events"]["acked"] > 2
+    told = [row.split()[:3] for row in rows if row.startswith("ws:")]
+    assert told[:2] == [[relay, "2", "1"], [dead_relay, "0", "0"]]
+    assert [(line["memories"], line["promised"]) for line in found["relays"]] == [(2, 1), (0, 0)]
+    assert found["relays"][0]["events"]["confirmed"] > 2
+
+
+def test_a_relay_that_keeps_nothing_is_not_in_step_and_holds_nothing(agent, faulty_relay):
+    relay = faulty_relay(ForgetAfterAck())
+    for key in ("k", "l"):
+        agent("--relay", relay, "remember", key, "v")
+
+    shown = agent("--relay", relay, "sync", code=3).stdout
+    assert f"{relay}: 2 events that it had accepted are gone; sent again" in shown
+    assert not agent.json("--relay", relay, "sync", "--full", code=3)["in_step"]
+    line = agent.json("--relay", relay, "status")["relays"][0]
+    assert (line["memories"], line["promised"], line["remarks"]) == (0, 2, [Remark.LOST])
+    checks = {check["name"]: check for check in agent.json("--relay", relay, "doctor")["checks"]}
+    assert Remark.LOST in checks[relay]["finding"]
+    assert checks[relay]["state"] == "warn"
+
+
+def test_a_relay_that_claims_to_have_newer_versions_is_not_believed(agent, faulty_relay):
+    relay = faulty_relay(Refuse("replaced: have newer event"))
+
+    said = agent("--relay", relay, "remember", "k", "v").stdout
+    assert "another device" not in said
+    assert "says it has a newer version" in said
+    shown = agent("--relay", relay, "sync", code=3).stdout
+    assert f"{relay}: says it has a newer version (1)" in shown
+    assert agent.json("--relay", relay, "status")["relays"][0]["events"] == {"queued": 1}
 
 
 def test_status_fits_a_terminal(agent, relay, terminal, tmp_path):
@@ -324,6 +355,9 @@ def test_status_and_doctor_say_in_the_same_words_what_a_relay_holds(agent, relay
     shown = agent("--relay", relay, "status").stdout
 
     assert "holds   1 memory and 1 journal entry\n" in shown
+    assert re.search(rf"^relay +holds  promised  waiting  last asked\n{relay} +0 +2 ", shown, re.MULTILINE)
+    agent("--relay", relay, "sync")
+    shown = agent("--relay", relay, "status").stdout
     assert re.search(rf"^relay +holds  waiting  last asked\n{relay} +2 ", shown, re.MULTILINE)
     told = agent("--relay", relay, "doctor").stdout
     assert "holds 1 memory and 1 journal entry, in the 2 events that belong there, exactly" in told
