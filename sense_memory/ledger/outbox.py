@@ -330,9 +330,8 @@ class Outbox:
         elif verdict.outcome in {Outcome.RETRY, Outcome.REFUSED} and self._db.row(_SETTLED, relay, seq):
             verdict = Verdict(Outcome.ACCEPTED)  # relays without the word `deleted` have others for it
         elif verdict.outcome is Outcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
-            verdict = Verdict(
-                Outcome.RETRY, verdict.reason
-            )  # a claim, while the relay has shown nothing newer
+            # A claim, while the relay has shown nothing newer.
+            verdict = Verdict(Outcome.RETRY, verdict.reason)
         state, due = self._next(verdict.outcome, tries, first, now)
         self._db.execute(
             "UPDATE outbox SET state = ?, reason = ?, tries = ?, first_try_at = ?, due_at = ? "
@@ -386,7 +385,7 @@ _LOST_AGAIN = (
     "WHERE event = ?4 AND relay = (SELECT relay FROM relays WHERE url = ?5) AND state IN ('acked', 'confirmed')"
 )
 _HASTEN = (
-    "UPDATE outbox SET due_at = ?1 WHERE state = 'queued' AND due_at > ?1 AND reason NOT IN (?3, ?4) "
+    "UPDATE outbox SET due_at = ?1 WHERE state = 'queued' AND due_at > ?1 AND reason NOT IN ('', ?3, ?4) "
     "AND relay = (SELECT relay FROM relays WHERE url = ?2)"
 )
 # A version that wins over it, which the relay has shown or accepted.
