@@ -71,6 +71,38 @@ class RawLedger:
         )
         self._sql.execute("COMMIT")
 
+    def replace(self, row: tuple[bytes, str, int, bytes]) -> None:
+        """Put an event in the place of the one before, which stays without it, in one transaction."""
+        self._sql.execute("BEGIN IMMEDIATE")
+        self._sql.execute("UPDATE events SET role = 4 WHERE seq = ?", (self._seq,))
+        self._sql.execute("DELETE FROM outbox WHERE event = ?", (self._seq,))
+        self._put(row)
+        self._sql.execute("COMMIT")
+
+    def bury(
+        self, graves: Sequence[tuple[bytes, str, int, bytes]], request: tuple[bytes, str, int, bytes]
+    ) -> None:
+        """Put events in the place of those before, which go, and another one, in one transaction."""
+        self._sql.execute("BEGIN IMMEDIATE")
+        for row in (*graves, request):
+            self._sql.execute("UPDATE slots SET head = NULL WHERE slot = ?", (row[1],))
+            self._sql.execute("DELETE FROM events WHERE slot = ?", (row[1],))
+            self._put(row)
+        self._sql.execute("COMMIT")
+
+    def _put(self, row: tuple[bytes, str, int, bytes]) -> None:
+        self._seq += 1
+        _, slot, at, _ = row
+        self._sql.execute(
+            "INSERT INTO events (seq, id, slot, kind, created_at, role, body) VALUES (?, ?, ?, 30078, ?, 0, ?)",
+            (self._seq, *row),
+        )
+        self._sql.execute("INSERT OR REPLACE INTO slots VALUES (?, ?, ?)", (slot, at, self._seq))
+        self._sql.execute(
+            "INSERT INTO outbox (relay, event, state, due_at) VALUES (?, ?, 'queued', 0)",
+            (self._relay, self._seq),
+        )
+
 
 def heads(path: Path) -> Iterator[bytes]:
     """The body of every version that counts in a ledger file."""

@@ -15,7 +15,12 @@ from tests.time_unit import SECOND
 ROOT = Path(__file__).parents[2]
 
 FIGURES = {
-    "writing": {"remember until durable, p50", "remember_many(50)"},
+    "writing": {
+        "remember until durable, p50",
+        "remember_many(50)",
+        "50 rewrites of one key, each",
+        "forget_many(50), each",
+    },
     "relays": {
         "publish 50",
         "restore 50, verified and decrypted",
