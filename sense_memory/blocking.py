@@ -14,6 +14,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from sense_memory import arguments
 from sense_memory.blocking_persona import BlockingPersona, collected
 from sense_memory.errors import InvalidInput, StoreClosed, StoreForked, warn_of_limit
 from sense_memory.store import MemoryStore, configured
@@ -170,7 +171,7 @@ class SyncMemoryStore(BlockingPersona):
 
     def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
         """As `MemoryStore.recall_many`."""
-        return self._wait(self._store.recall_many(list(keys)))
+        return self._wait(self._store.recall_many(collected(keys)))
 
     def recall_all(self) -> list[Memory]:
         """As `MemoryStore.recall_all`."""
@@ -315,6 +316,7 @@ class SyncMemoryStore(BlockingPersona):
         progress: Callable[[int], None] | None,
     ) -> _T:
         """As `_wait`, for a call that is given a callback: what it is told, `progress` is told in the caller's thread."""
+        arguments.callback(progress, "progress")
         counts: SimpleQueue[int | None] = SimpleQueue()
 
         def meanwhile(future: Future[Any]) -> None:

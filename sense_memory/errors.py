@@ -47,15 +47,34 @@ from pathlib import Path
 from typing import Any, Final
 
 
+_MAX_CHARS: Final = 1_000  # of an error's text, which may name a path
+_END_CHARS: Final = 300
 _PACKAGE: Final = str(Path(__file__).parent)
 
 
 class SenseMemoryError(Exception):
-    """The root: catching it catches everything this package raises on purpose."""
+    """The root: catching it catches everything this package raises on purpose.
+
+    Its text is one printable line, whatever was given and is told in it: what is not printable is escaped, and of
+    a very long one the beginning and the end are kept.
+    """
+
+    def __init__(self, *texts: Any) -> None:
+        super().__init__(*(_line(text) if isinstance(text, str) else text for text in texts))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions unpickle by calling the class with the sentence, which our own do not take.
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
+
+
+def _line(text: str) -> str:
+    if len(text) > _MAX_CHARS:
+        text = f"{text[: _MAX_CHARS - _END_CHARS]} … {text[-_END_CHARS:]}"
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() else ascii(char)[1:-1]
 
 
 class InvalidInput(SenseMemoryError, ValueError):

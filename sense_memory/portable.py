@@ -77,11 +77,13 @@ def write_export(
     """
     if not isinstance(target, Path):
         return _write_lines(target, bodies, progress)
-    if target.exists() and not overwrite:
-        raise InvalidInput(f"{target} exists; it was not touched. Choose another name, or allow overwriting.")
-    if target.exists() and not target.is_file():
-        raise InvalidInput(f"{target} is no plain file; it was not touched. Choose another name.")
     try:
+        if target.exists() and not overwrite:
+            raise InvalidInput(
+                f"{target} exists; it was not touched. Choose another name, or allow overwriting."
+            )
+        if target.exists() and not target.is_file():
+            raise InvalidInput(f"{target} is no plain file; it was not touched. Choose another name.")
         _sweep(target.parent)
         descriptor, path = _begin(target.parent)
         try:

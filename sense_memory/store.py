@@ -16,14 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from sense_memory import envelope, removal
+from sense_memory import arguments, envelope, removal
 from sense_memory.bulk import Bulk
 from sense_memory.envelope import RecordType
 from sense_memory.errors import (
     InvalidAddress,
     InvalidEvent,
     InvalidInput,
-    InvalidSetting,
     LedgerCorrupt,
     NotSynced,
     StoreClosed,
@@ -36,7 +35,6 @@ from sense_memory.limits import (
     APPLY_BATCH_COUNT,
     ENTRY_AHEAD_SECONDS,
     LINGER_SECONDS,
-    MAX_LINGER_SECONDS,
     MAX_RECENT_COUNT,
     SMALL_EVENT_BYTES,
 )
@@ -145,15 +143,16 @@ class MemoryStore:
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if isinstance(relays, str):
-            relays = (relays,)
         self._signer = as_signer(signer)
-        self._urls = tuple(dict.fromkeys(relay_url(url, allow_plain=allow_plain) for url in relays))
-        self._ledger_path = ledger
+        self._urls = tuple(
+            dict.fromkeys(relay_url(url, allow_plain=allow_plain) for url in arguments.urls(relays))
+        )
+        self._ledger_path = arguments.ledger(ledger)
         self._background, self._offline_first = background, offline_first
-        self._snapshot, self._timeouts, self._clock = snapshot, timeouts, clock
-        self._plan, self._open_embedder = _plan_of(plan), _opening(embedder)
-        self._shares_embeddings, self._close_timeout = share_embeddings, _patience(close_timeout)
+        self._snapshot, self._timeouts = snapshot, arguments.timeouts(timeouts)
+        self._clock = arguments.function(clock, "clock")
+        self._plan, self._open_embedder = arguments.plan(plan), arguments.opening(embedder)
+        self._shares_embeddings, self._close_timeout = share_embeddings, arguments.patience(close_timeout)
         self._tell: Callable[[str], None] = warn_of_limit
         self._waiting: set[asyncio.Future[Any]] = set()  # what waits for relays
         self._is_opening = self._is_closing = False
@@ -354,7 +353,8 @@ class MemoryStore:
             LedgerError: the ledger could not be written; earlier batches stay.
         """
         ledger, bulk = self._opened(), Bulk(self._clock())
-        for item in pairs.items() if isinstance(pairs, Mapping) else pairs:
+        arguments.callback(progress, "progress")
+        for item in arguments.pairs(pairs):
             bulk.add(item)
         await bulk.prepare(partial(self._carry_over, ledger))
         await self._check_plan(bulk.records)
@@ -394,7 +394,11 @@ class MemoryStore:
             InvalidAddress: one is no key at all.
         """
         ledger = self._opened()
-        wanted = [(key, path) for key in keys for path in reversed(address.lookup_paths(key))]
+        wanted = [
+            (key, path)
+            for key in arguments.several(keys, "keys")
+            for path in reversed(address.lookup_paths(key))
+        ]
         heads = ledger.edits.heads_of({address.d_tag(path) for _, path in wanted})
         opened = await self._reader.opened(heads)
         flat = {item.path: _memory(item, item.record) for item in opened if item.type is RecordType.FLAT}
@@ -439,7 +443,7 @@ class MemoryStore:
             InvalidAddress: one is no key at all; nothing was forgotten.
             LedgerError: the ledger could not be written; earlier batches stay forgotten.
         """
-        return await self._forget([Named.flat(key) for key in _several(keys, "keys")], progress)
+        return await self._forget([Named.flat(key) for key in arguments.several(keys, "keys")], progress)
 
     async def refresh(self, key: str) -> str | None:
         """Sign a memory anew, with the same text and the same time inside, for relays that call it too old.
@@ -563,7 +567,7 @@ class MemoryStore:
         self, paths: Iterable[str], *, progress: Callable[[int], None] | None = None
     ) -> list[str]:
         """Forget many persona memories, each named by its path `domain/facet/key`. As `forget_many`."""
-        names = [Named.persona(*_parts(path)) for path in _several(paths, "paths")]
+        names = [Named.persona(*_parts(path)) for path in arguments.several(paths, "paths")]
         return await self._forget(names, progress)
 
     async def persona_connect(self, key1: str, key2: str) -> None:
@@ -765,7 +769,7 @@ class MemoryStore:
             InvalidInput: there is no such draft.
         """
         ledger = self._opened()
-        draft = ledger.drafts.get(number)
+        draft = ledger.drafts.get(arguments.draft_number(number))
         if draft is None:
             raise InvalidInput(f"there is no draft {number}; nothing was written")
         record = await envelope.open_draft(self._signer, draft.content, draft.slot)
@@ -784,7 +788,7 @@ class MemoryStore:
             InvalidInput: there is no such draft.
         """
         ledger = self._opened()
-        if not ledger.drafts.discard(number):
+        if not ledger.drafts.discard(arguments.draft_number(number)):
             raise InvalidInput(f"there is no draft {number}; nothing was removed")
         ledger.checkpoint()
 
@@ -998,6 +1002,7 @@ class MemoryStore:
             PlanLimitError: the plan has no embeddings.
             LedgerError: the ledger could not be written.
         """
+        arguments.callback(progress, "progress")
         wanted = self._shares_embeddings if share is None else share
         report = await (await self._finding()).embed(share=wanted, dry_run=dry_run, progress=progress)
         self._wake()
@@ -1087,6 +1092,7 @@ class MemoryStore:
             ChangesMissed: from the iterator: it was read too slowly, and ends.
         """
         ledger = self._opened()
+        arguments.callback(on_relay, "on_relay")
         if self._watchers is None:
             from sense_memory.watching import Watchers
 
@@ -1140,7 +1146,8 @@ class MemoryStore:
         """
         from sense_memory.portable import write_export
 
-        target = Path(path) if isinstance(path, str) else path
+        target = arguments.file(path, "write")
+        arguments.callback(progress, "progress")
         return write_export(target, self._opened().handed_out(), overwrite=overwrite, progress=progress)
 
     async def import_(
@@ -1160,9 +1167,10 @@ class MemoryStore:
         from sense_memory.portable import LEFT_OUT, BadLine, ImportReport, read_import
 
         self._opened()
+        arguments.callback(progress, "progress")
         counts: Counter[str] = Counter()
         bad: list[BadLine] = []
-        lines = read_import(Path(path) if isinstance(path, str) else path, self.public_key)
+        lines = read_import(arguments.file(path, "readline"), self.public_key)
         while batch := list(itertools.islice(lines, APPLY_BATCH_COUNT)):
             good = [(number, event) for number, event in batch if not isinstance(event, str)]
             filed, left_out = await self._reader.take([event for _, event in good], None)
@@ -1351,6 +1359,10 @@ class MemoryStore:
                 from sense_memory.embedding import Embedding
                 from sense_memory.vault import Vault
 
+                if not callable(getattr(embedder, "embed", None)) or not isinstance(
+                    getattr(embedder, "name", None), str
+                ):
+                    raise InvalidInput("what was to open the embedder gave something else")
                 vault = Vault(self._signer, self._opened().vectors, embedder.name)
                 self._meaning = Embedding(embedder, time.monotonic, vault)
         return self._meaning
@@ -1429,6 +1441,7 @@ class MemoryStore:
     async def _forget(
         self, names: Sequence[Named], progress: Callable[[int], None] | None = None
     ) -> list[str]:
+        arguments.callback(progress, "progress")
         ids = await removal.forget(self._opened(), self._writer, names, progress)
         self._wake()
         return ids
@@ -1508,26 +1521,6 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
     }
 
 
-def _plan_of(plan: Plan | str | None) -> Plan:
-    from sense_memory.palace.plan import PLANS, SELF_HOSTED, find_plan
-
-    found = SELF_HOSTED if plan is None else find_plan(plan) if isinstance(plan, str) else plan
-    if found is None:
-        raise InvalidSetting("plan", "argument", f"known are {', '.join(PLANS)}")
-    return found
-
-
-def _opening(embedder: Embedder | str | Callable[[], Embedder | None] | None) -> Callable[[], Any] | None:
-    """What opens an embedder; None where none is wanted."""
-    if isinstance(embedder, str):
-        from sense_memory.search.embedders import Choice
-
-        return Choice.parse(embedder).open
-    if embedder is None or not hasattr(embedder, "embed"):
-        return embedder
-    return lambda: embedder
-
-
 def _verified(body: bytes) -> Event | None:
     from sense_memory.nostr.event import RawEvent, verify
 
@@ -1556,27 +1549,10 @@ def _paths(key: str) -> tuple[str, ...]:
 
 def _parts(path: str) -> tuple[str, str, str]:
     """Domain, facet and key."""
-    parts = path.removeprefix(address.PERSONA).split("/")
+    parts = path.removeprefix(address.PERSONA).split("/") if isinstance(path, str) else ()
     if len(parts) != 3:
         raise InvalidAddress("a memory is named by its key, or by domain/facet/key")
     return parts[0], parts[1], parts[2]
-
-
-def _several(names: Iterable[str], what: str) -> list[str]:
-    """Names, of which a single text is none: iterating over it gives letters."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidInput(f"{what} must be several, such as a list of them; nothing was changed")
-    return list(names)
-
-
-def _patience(seconds: object) -> float:
-    if (
-        isinstance(seconds, bool)
-        or not isinstance(seconds, int | float)
-        or not 0 <= seconds <= MAX_LINGER_SECONDS
-    ):
-        raise InvalidSetting("close_timeout", "argument", f"a number of seconds, 0 to {MAX_LINGER_SECONDS:,}")
-    return float(seconds)
 
 
 def _is_cancelled() -> bool:

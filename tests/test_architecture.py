@@ -46,6 +46,7 @@ TIERS = (
         "bulk",
         "keyfile",
         "status",
+        "arguments",
         "relay",
         "ledger",
         "snapshot",

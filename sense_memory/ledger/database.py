@@ -233,7 +233,7 @@ class Database:
         while True:
             try:
                 return attempt()
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter too where a text is damaged
                 now = time.monotonic()
                 deadline = deadline or now + self.patience
                 if not _is_busy(error) or now > deadline:
@@ -431,11 +431,11 @@ def _place(path: Path | None) -> tuple[int, int] | None:
     return None if status is None else (status.st_dev, status.st_ino)
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
-def _translated(error: sqlite3.Error | OSError, path: Path | None) -> SenseMemoryError:
+def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path | None) -> SenseMemoryError:
     """An error of SQLite or of the operating system as ours."""
     where = path or "the ledger in memory"
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):

@@ -1,0 +1,141 @@
+"""What callers pass to a store, checked before anything is done; each fault with a sentence of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from sense_memory.errors import InvalidInput, InvalidRelayUrl, InvalidSetting
+from sense_memory.limits import MAX_LINGER_SECONDS
+from sense_memory.nostr.verdict import printable
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sense_memory.palace.plan import Plan
+    from sense_memory.relay.conduct import Timeouts
+
+
+# ── Of calls ────────────────────────────────────────────────────────────────────────────
+
+
+def several(names: object, what: str) -> list[Any]:
+    """Names, of which a single text is none: iterating over it gives letters."""
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise InvalidInput(f"{what} must be several, such as a list of them; nothing was changed")
+    return list(names)
+
+
+def pairs(given: object) -> Iterable[object]:
+    """Pairs of key and value, of a mapping or of any iterable."""
+    if isinstance(given, Mapping):
+        return given.items()
+    if not isinstance(given, Iterable):
+        raise InvalidInput("give a mapping, or pairs of key and value; nothing was written")
+    return given
+
+
+def callback(given: object, name: str) -> None:
+    """Whether something can be called, and is no class; or is None."""
+    if given is not None and (not callable(given) or isinstance(given, type)):
+        raise InvalidInput(f"{name} must be a function, or None; nothing was done")
+
+
+def file(given: object, method: str) -> Path | BinaryIO:
+    """A path, or an open file that has a method."""
+    if isinstance(given, str | os.PathLike):
+        return path(given)
+    if not callable(getattr(given, method, None)) or isinstance(given, type):
+        raise InvalidInput("name a file, or give an open binary one; nothing was done")
+    return cast("BinaryIO", given)
+
+
+def path(given: object) -> Path:
+    """The path of a file that there may be."""
+    named = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(named, str) or not named or "\0" in named or not _is_encodable(named):
+        raise InvalidInput(f"{printable(repr(given))} can not be the name of a file; nothing was done")
+    return Path(named)
+
+
+def draft_number(given: object) -> int:
+    """The number that a draft may have."""
+    if type(given) is not int or not 0 < given < 2**63:
+        raise InvalidInput(f"there is no draft {printable(repr(given))}; nothing was changed")
+    return given
+
+
+# ── Of the constructor ──────────────────────────────────────────────────────────────────
+
+
+def urls(given: object) -> Iterable[Any]:
+    """Relays, of which a single text is one."""
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise InvalidRelayUrl("relays are named by their URLs, such as a list of them")
+    return given
+
+
+def ledger(given: object) -> str | Path | None:
+    """Where a ledger lies: a path, `:memory:`, or None."""
+    return None if given is None else ":memory:" if given == ":memory:" else path(given)
+
+
+def function(given: Callable[[], float], name: str) -> Callable[[], float]:
+    """What can be called, and is no class."""
+    if not callable(given) or isinstance(given, type):
+        raise InvalidInput(f"{name} must be a function")
+    return given
+
+
+def patience(seconds: object) -> float:
+    """How long to wait at most, in seconds."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= cast("float", seconds) <= MAX_LINGER_SECONDS:
+        raise InvalidSetting("close_timeout", "argument", f"a number of seconds, 0 to {MAX_LINGER_SECONDS:,}")
+    return float(cast("float", seconds))
+
+
+def timeouts(given: Timeouts | None) -> Timeouts | None:
+    """The timeouts of connections, or None."""
+    if given is not None:
+        from sense_memory.relay.conduct import Timeouts
+
+        if not isinstance(given, Timeouts):
+            raise InvalidInput("timeouts must be a `relay.session.Timeouts`, or None")
+    return given
+
+
+def plan(given: Plan | str | None) -> Plan:
+    """A plan, or that of a name; None is the one without limits."""
+    from sense_memory.palace.plan import PLANS, SELF_HOSTED, Plan, find_plan
+
+    found = SELF_HOSTED if given is None else find_plan(given) if isinstance(given, str) else given
+    if not isinstance(found, Plan):
+        raise InvalidSetting("plan", "argument", f"known are {', '.join(PLANS)}")
+    return found
+
+
+def opening(embedder: object) -> Callable[[], Any] | None:
+    """What opens an embedder; None where none is wanted."""
+    if isinstance(embedder, str):
+        from sense_memory.search.embedders import Choice
+
+        return Choice.parse(embedder).open
+    if embedder is not None and hasattr(embedder, "embed") and not isinstance(embedder, type):
+        return lambda: embedder
+    if embedder is not None and not callable(embedder):
+        raise InvalidInput("embedder must be an `Embedder`, the name of one, or a function that opens one")
+    return cast("Callable[[], Any] | None", embedder)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
