@@ -373,6 +373,9 @@ class MemoryStore:
     async def recall(self, key: str) -> Memory | None:
         """The value under a key, from the ledger; None when it does not exist or was forgotten.
 
+        Relays that the background asks for the first time get some seconds before it is None. What no relay has
+        shown yet may exist all the same: see `Status.never_complete`.
+
         Raises:
             NotSynced: it is not here, and no relay ever answered completely, so it may exist there.
             NeedsNewerVersion: a newer sense-memory wrote it.
@@ -380,7 +383,8 @@ class MemoryStore:
         """
         paths = address.lookup_paths(key)
         stored = self._find(paths)
-        if stored is None and not self._was_deleted(paths) and await self._ask_relays("this memory key is"):
+        if stored is None and not self._was_deleted(paths):
+            await self._ask_relays("this memory key is", lambda: self._find(paths))
             stored = self._find(paths)
         if stored is None or stored.role is Role.TOMBSTONE:
             return None
@@ -1424,17 +1428,17 @@ class MemoryStore:
         self._opened()
         return await self._while_open(self._relay_pool().sync(plan)) if self._urls else SyncReport()
 
-    async def _ask_relays(self, what: str) -> bool:
+    async def _ask_relays(self, what: str, found: Callable[[], object] = lambda: False) -> bool:
         """Before saying "nothing": make sure that a relay was asked completely once, and let the others finish.
 
-        False where no relay has to be waited for.
+        False where no relay has to be waited for; what is `found` meanwhile need not be waited for any more.
         """
         outbox = self._opened().outbox
         if all(outbox.state(url).completed_at is not None for url in self._urls):
             return False
         pool = self._relay_pool()
-        await self._while_open(pool.asked())
-        if not any(outbox.state(url).completed_at is not None for url in self._urls):
+        await self._while_open(pool.asked(found))
+        if not found() and not any(outbox.state(url).completed_at is not None for url in self._urls):
             raise NotSynced(what, pool.problems)
         return True
 

@@ -122,6 +122,7 @@ class Dialler:
             connection.information = await asyncio.shield(self._information)
         except BaseException:
             await connection.close()
+            await self.close()
             raise
         return connection
 
@@ -129,7 +130,8 @@ class Dialler:
     def information(self) -> RelayInformation | None:
         """What the relay said about itself; None as long as it was not reached, or where it says nothing."""
         asked = self._information
-        return asked.result() if asked is not None and asked.done() and not asked.cancelled() else None
+        has_answer = asked is not None and asked.done() and not asked.cancelled() and not asked.exception()
+        return asked.result() if asked is not None and has_answer else None
 
     async def close(self) -> None:
         """Stop asking the relay about itself."""

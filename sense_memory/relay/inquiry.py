@@ -38,6 +38,7 @@ class Inquiry(ABC):
     Attributes:
         opened_at: when it was asked, seconds.
         heard_at: when the relay last sent something good for it, or when it was asked.
+        others_at: when the relay last sent something good for another question: it may answer one after the other.
         noticed_at: when a NOTICE came while nothing had arrived yet.
         waiting: whether it was refused until we have authenticated (NIP-42), and waits for that.
         refusal: the relay's verdict then.
@@ -46,6 +47,7 @@ class Inquiry(ABC):
 
     opened_at: float
     heard_at: float = field(init=False)
+    others_at: float = -inf
     noticed_at: float | None = None
     waiting: bool = False
     refusal: Verdict | None = None
@@ -84,7 +86,7 @@ class Inquiry(ABC):
         """When patience with it ends, and why; the first that is over counts."""
         ends = [(self.opened_at + patience.total, "took too long")]
         if not self.waiting:
-            ends.append((self.heard_at + patience.idle, "went silent"))
+            ends.append((max(self.heard_at, self.others_at) + patience.idle, "went silent"))
             if self.noticed_at is not None:
                 ends.append((self.noticed_at + patience.notice_settle, "answered with a notice only"))
         return ends
@@ -124,6 +126,11 @@ class Inquiries:
     def was_finished(self, subscription: str) -> bool:
         """Whether a question was answered completely, not long ago."""
         return subscription in self._finished
+
+    def heard(self, now: float) -> None:
+        """The relay sent something good: it is not silent, whatever it was about."""
+        for inquiry in self._open.values():
+            inquiry.others_at = now
 
     def noticed(self, now: float) -> None:
         """A NOTICE came: it may be all the answer that an old relay has."""

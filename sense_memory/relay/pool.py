@@ -131,17 +131,20 @@ class Pool:
         """Something was written: send it soon."""
         self._wake.set()
 
-    async def asked(self) -> None:
+    async def asked(self, found: Callable[[], object] = lambda: False) -> None:
         """Before "not here" is said: let relays answer that are being asked for the first time.
 
         Waits until one has shown everything, or all were tried. In the background each of the others has until
         then a few seconds in which to say something, and some more while it does.
+
+        Args:
+            found: whether what is looked for is here by now.
         """
         if self._background is None:
             if not self._asked.is_set() and not self._has_answer():
                 await self.sync(Plan())
             return
-        while not self._asked.is_set() and (self._patience() > 0 or not self._has_answer()):
+        while not (self._asked.is_set() or found()) and (self._patience() > 0 or not self._has_answer()):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await self._asked.wait()

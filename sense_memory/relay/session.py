@@ -217,7 +217,10 @@ class Session:
         page = self._inquiries.find(subscription)
         if not isinstance(page, OpenPage):
             return self._late_event(subscription)
-        return self._tally(subscription, page.take(value, size, now)) or page.news(subscription)
+        fate = page.take(value, size, now)
+        if fate is Fate.KEPT:
+            self._inquiries.heard(now)
+        return self._tally(subscription, fate) or page.news(subscription)
 
     def _tally(self, subscription: str, fate: Fate) -> list[Action]:
         """Count an event that is of no use; the end of its subscription, or of everything, where it is one too many."""
@@ -238,6 +241,7 @@ class Session:
         page = self._inquiries.find(subscription)
         if not isinstance(page, OpenPage):
             return self._late_end(subscription)
+        self._inquiries.heard(now)
         if not page.end(now):
             return page.news(subscription)
         self._seen = page.oldest() or self._seen

@@ -649,6 +649,21 @@ def test_ok_texts_become_verdicts(talk, make_event):
 # ── NIP-42 ──────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_slow_relay_that_answers_one_question_after_another_is_not_silent(talk, make_event):
+    first, second, third = talk.ask(), talk.ask(), talk.ask()
+    idle = Timeouts().idle
+    talk.wait(idle - 1)
+    talk.hear_event(first, make_event(1))
+    talk.wait(idle - 1)
+    talk.hear("EOSE", first)
+    talk.wait(idle - 1)
+    assert the_page(talk.hear("EOSE", second)).complete
+
+    page = the_page(talk.wait(idle))
+    assert (page.reason, page.complete) == ("went silent", False)
+    assert talk.hear("EOSE", third) == []
+
+
 def test_r10_auth_required_then_ok(talk, make_event):
     event = make_event()
     assert talk.hear("AUTH", "challenge one") == []  # nothing needs it yet
