@@ -1,8 +1,10 @@
 """The SQLite file under the ledger: opening, schema and migrations, transactions, permissions, the lock.
 
-Several processes share the file. Writes are short `BEGIN IMMEDIATE` transactions; automatic checkpoints
-are off and only the holder of the lock file runs them, because SQLite before 3.51.3 can corrupt a WAL
-that two connections reset at once.
+Several processes share the file. Writes are short `BEGIN IMMEDIATE` transactions. Automatic checkpoints are off: only
+the holder of the lock file runs one, and never while anybody writes. SQLite up to 3.51.2 can damage a file where a
+checkpoint runs beside a writer who begins the WAL anew, and `TRUNCATE` does run beside one when it finds him there
+(sqlite.org/wal.html, "the WAL-reset bug"). So writers share a second lock, which a checkpoint takes for itself: two
+system calls a write, where updating SQLite is out of the reach of most users of Python.
 
 An event loop never waits in here for another process: `write` tries to begin, and sleeps between tries as a task
 does. What is done in a transaction never waits, so no other task sees it half done, and cancelling a task that
@@ -13,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import itertools
 import os
 import sqlite3
@@ -34,6 +35,7 @@ from sense_memory.errors import (
     StoreClosed,
     WrongKeyError,
 )
+from sense_memory.ledger.filelock import FileLock
 from sense_memory.ledger.files import private_place, sweep, unfinished
 from sense_memory.ledger.pages import enlarge, is_worth_enlarging
 from sense_memory.ledger.schema import APPLICATION_ID, MIGRATIONS, VERSION
@@ -53,13 +55,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 MEMORY: Final = ":memory:"
+_LOCKS: Final = ("lock", "writers")  # what the names of the lock files end in
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-def library_version() -> tuple[int, int, int]:
-    """Of SQLite itself, as it is linked into this Python."""
-    return sqlite3.sqlite_version_info
 
 
 class Database:
@@ -82,7 +80,9 @@ class Database:
     def __init__(self, path: str | Path, owner: str, patience: float = BUSY_SECONDS) -> None:
         self.path: Path | None = None if str(path) == MEMORY else Path(path)
         self.patience = patience
-        self._lock_file: int | None = None
+        self._publisher, self._writers = (
+            FileLock(self.path and self.path.with_name(f"{self.path.name}.{name}")) for name in _LOCKS
+        )
         self._lock_depth = 0
         try:
             if self.path is not None:
@@ -102,9 +102,8 @@ class Database:
         with suppress(StoreClosed):
             self.checkpoint()
         self._connection.close()
-        if self._lock_file is not None:
-            os.close(self._lock_file)
-            self._lock_file = None
+        self._publisher.close()
+        self._writers.close()
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Every row of a query."""
@@ -180,15 +179,19 @@ class Database:
             self.patience = patience
 
     def _begin(self) -> bool:
-        """Begin to write, if nobody else does."""
+        """Begin to write, if nobody else does, nor a checkpoint."""
         try:
+            if not self._writers.take(shared=True):
+                return False
             self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            if _is_busy(error):
+        except (OSError, sqlite3.Error) as error:
+            self._writers.give_back()
+            if isinstance(error, sqlite3.Error) and _is_busy(error):
                 return False
             raise _translated(error, self.path) from error
         if self._place != _place(self.path):
             self._connection.execute("ROLLBACK")
+            self._writers.give_back()
             raise LedgerError(
                 f"{self.path} was deleted or replaced while it was open; nothing was written. "
                 "Close the store and open it again, or put the file back."
@@ -224,6 +227,8 @@ class Database:
             if self._connection.in_transaction:
                 self.execute("ROLLBACK")
             raise
+        finally:
+            self._writers.give_back()
         if self._wal_bytes() > MAX_WAL_BYTES:
             self.checkpoint()
 
@@ -257,34 +262,32 @@ class Database:
 
     def try_lock(self) -> bool:
         """Take the publisher's lock without waiting; re-entrant in this process. False: another has it."""
-        if self.path is None or self._lock_depth:
-            self._lock_depth += 1
-            return True
-        try:
-            if self._lock_file is None:
-                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-                self._lock_file = os.open(f"{self.path}.lock", flags, 0o600)
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        self._lock_depth = 1
+        if not self._lock_depth:
+            try:
+                if not self._publisher.take():
+                    return False
+            except OSError:
+                return False
+        self._lock_depth += 1
         return True
 
     def unlock(self) -> None:
         """Give the publisher's lock back, once per successful `try_lock`."""
         self._lock_depth -= 1
-        if self._lock_depth == 0 and self._lock_file is not None:
-            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+        if self._lock_depth == 0:
+            self._publisher.give_back()
 
     def checkpoint(self) -> bool:
-        """Fold the WAL into the file and truncate it, if nobody else holds the lock; whether it was done."""
-        if self.path is None or not self.try_lock():
+        """Fold the WAL into the file and truncate it, if nobody else holds the lock or writes; whether it was done."""
+        if self.path is None or self._tried(lambda: self.in_transaction) or not self.try_lock():
             return False
         try:
-            return bool(self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0)
-        except LedgerError:  # a reader was busy, or the disk is full: the WAL is as safe as before
+            alone = self._writers.take()
+            return alone and bool(self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0)
+        except (LedgerError, OSError):  # a reader was busy, or the disk is full: the WAL is as safe as before
             return False
         finally:
+            self._writers.give_back()
             self.unlock()
 
     def backups(self) -> list[Path]:

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import pytest
 
 from sense_memory.errors import (
+    LedgerBusy,
     LedgerCorrupt,
     LedgerError,
     LedgerTooNew,
@@ -28,6 +29,7 @@ from sense_memory.errors import (
 )
 from sense_memory.ledger import Ledger, database, files
 from sense_memory.ledger.database import APPLICATION_ID, MIGRATIONS, VERSION, Database
+from sense_memory.ledger.filelock import FileLock
 from sense_memory.limits import PAGE_BYTES
 from sense_memory.nostr.keys import npub
 from tests.time_unit import SECOND
@@ -90,7 +92,7 @@ def test_a_marked_file_without_tables_is_migrated(me, path):
 
 
 def test_closing_leaves_one_file_and_the_lock(me, written):
-    assert {file.name for file in written.parent.iterdir()} == {"a.db", "a.db.lock"}
+    assert {file.name for file in written.parent.iterdir()} == {"a.db", "a.db.lock", "a.db.writers"}
 
 
 def test_closing_twice_is_harmless(me, path):
@@ -131,7 +133,7 @@ def test_two_threads_may_make_the_same_ledger_at_once(me, path):
         thread.join(10 * SECOND)
 
     assert failures == []
-    assert {file.name for file in path.parent.iterdir()} == {"a.db", "a.db.lock"}
+    assert {file.name for file in path.parent.iterdir()} == {"a.db", "a.db.lock", "a.db.writers"}
 
 
 # ── What is refused stays untouched ─────────────────────────────────────────────────────
@@ -296,7 +298,7 @@ def test_a_new_ledger_is_private_whatever_the_umask(me, path):
     finally:
         os.umask(before)
 
-    assert modes == dict.fromkeys(("a.db", "a.db-wal", "a.db-shm", "a.db.lock"), 0o600)
+    assert modes == dict.fromkeys(("a.db", "a.db-wal", "a.db-shm", "a.db.lock", "a.db.writers"), 0o600)
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
@@ -685,6 +687,42 @@ def test_the_lock_is_re_entrant_within_one_ledger(me, path):
     two.close()
 
 
+def test_l05_a_checkpoint_never_runs_beside_a_writer(me, path):
+    """SQLite would fall back to one that does, and up to 3.51.2 that can damage the file ("the WAL-reset bug")."""
+    one, two = Ledger(path, me.public_key), Ledger(path, me.public_key)
+    one.checkpoint()
+    one.append([me.memory()], [], 100.0)
+    before = path.stat()
+
+    with two._db.transaction():
+        assert not one._db.checkpoint()
+        assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+        assert not two._db.checkpoint()  # nor beside its own
+    assert one._db.checkpoint()
+
+    assert path.stat().st_mtime_ns != before.st_mtime_ns
+    assert Path(f"{path}-wal").stat().st_size == 0
+    one.close()
+    two.close()
+
+
+def test_l05_nobody_writes_beside_a_checkpoint(me, path):
+    ledger, other = Database(path, me.public_key), FileLock(Path(f"{path}.writers"))
+    assert other.take()
+    with ledger.impatient(), pytest.raises(LedgerBusy), ledger.transaction():
+        pass
+
+    other.give_back()
+
+    with ledger.transaction():
+        assert not other.take()
+        assert other.take(shared=True)  # another writer waits for SQLite's own lock
+    assert not ledger.checkpoint()
+    other.close()
+    assert ledger.checkpoint()
+    ledger.close()
+
+
 def test_a_checkpoint_waits_for_nobody_who_publishes(me, path):
     one, two = Ledger(path, me.public_key), Ledger(path, me.public_key)
     one.append([me.memory()], [], 100.0)
@@ -788,7 +826,7 @@ def test_a_ledger_with_small_pages_gets_large_ones_when_it_is_opened(me, small):
     ledger.close()
     assert page_bytes(small) == PAGE_BYTES
     assert (small.stat().st_ino, stat.S_IMODE(small.stat().st_mode)) == (inode, 0o600)
-    assert {file.name for file in small.parent.iterdir()} <= {"a.db", "a.db.lock"}
+    assert {file.name for file in small.parent.iterdir()} <= {"a.db", "a.db.lock", "a.db.writers"}
 
 
 def test_pages_do_not_grow_under_somebody_who_has_the_ledger_open(me, small, monkeypatch):

@@ -19,7 +19,6 @@ from sense_memory.interfaces.cli.invocation import password_prompt, with_store
 from sense_memory.interfaces.cli.meaning import look, sentence
 from sense_memory.interfaces.cli.syncing import LOCAL, kept, survival
 from sense_memory.interfaces.cli.text import age, local_time, quantity
-from sense_memory.ledger.database import library_version
 from sense_memory.relay.holdings import Holding, Method
 from sense_memory.settings import Settings, find_secret, ledger_path
 
@@ -39,7 +38,6 @@ OPEN_SECONDS: Final = 5.0
 DOUBT_SECONDS: Final = 2.0  # for a relay that may not know the question at all
 CLOSE_SECONDS: Final = 1.0
 CLOCK_SLACK_SECONDS: Final = 300
-SOUND_SQLITE: Final = (3, 51, 3)  # without the WAL-reset bug (sqlite.org/wal.html)
 NO_EARLIER: Final = 1_735_689_600  # 2025-01-01: before it, this program did not exist
 
 
@@ -102,7 +100,7 @@ async def examine(invocation: Invocation) -> Findings:
     status, embedder = None, None
     if signer is not None:
         checks, status = await check_ledger(settings, signer)
-        found += [*checks, *check_sqlite(library_version())]
+        found += checks
         embedder = await with_store(_there(settings, status), signer, lambda store: look(settings, store))
     if embedder is not None:
         found.append(check_embedder(embedder))
@@ -173,20 +171,6 @@ def check_embedder(found: InUse) -> Check:
     """Whether the embedder can be used, and whether it has read everything."""
     state = State.WARN if found.without_vectors else State.OK
     return Check("embedder", State.FAIL if found.problem else state, sentence(found))
-
-
-def check_sqlite(version: tuple[int, int, int]) -> list[Check]:
-    """A line where the SQLite library is one that can damage a file which several processes share."""
-    if version >= SOUND_SQLITE:
-        return []
-    return [
-        Check(
-            "sqlite",
-            State.WARN,
-            f"{_dotted(version)} can damage a write-ahead log that other programs write to; "
-            f"{_dotted(SOUND_SQLITE)} can not: update Python",
-        )
-    ]
 
 
 async def check_relay(url: str, line: RelayStatus | None) -> Check:
@@ -327,10 +311,6 @@ def check_clock(status: Status | None, now: float) -> Check:
             "check the clocks of both",
         )
     return Check("clock", State.OK, f"reads {local_time(now)}, and nothing here is dated later")
-
-
-def _dotted(version: tuple[int, int, int]) -> str:
-    return ".".join(map(str, version))
 
 
 def _mode(path: Path) -> int:

@@ -48,9 +48,6 @@ def doctor(
 
     Each relay is asked what it holds, and that is compared with the ledger: exactly, or by numbers, or not at
     all, as far as it can (NIP-77, NIP-45). Without --rescue nothing is fetched, sent or changed.
-
-    A warning about sqlite is for other programs: this one folds the write-ahead log into the ledger from one process
-    at a time, which avoids the fault. Let no other program write to the ledger.
     """
     from sense_memory.interfaces.cli.checks import State, examine
     from sense_memory.interfaces.cli.tables import spinner
