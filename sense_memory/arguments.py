@@ -80,6 +80,17 @@ def urls(given: object) -> Iterable[Any]:
     return given
 
 
+def settings(agent: object, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a store from the settings is given instead of them; relays as a list, or None."""
+    if agent is not None and not isinstance(agent, str):
+        raise InvalidSetting("agent", "argument", "must be a name")
+    relays = None if options.get("relays") is None else list(urls(options["relays"]))
+    if any(not isinstance(url, str) for url in relays or ()):
+        raise InvalidRelayUrl("relays are named by their URLs, such as a list of them")
+    ledger(options.get("ledger"))
+    return {**options, "relays": relays}
+
+
 def ledger(given: object) -> str | Path | None:
     """Where a ledger lies: a path, `:memory:`, or None."""
     return None if given is None else ":memory:" if given == ":memory:" else path(given)

@@ -1510,6 +1510,7 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
     from sense_memory.nostr.signer import LocalSigner
     from sense_memory.settings import Settings, find_embedder, find_secret, ledger_path
 
+    options = arguments.settings(agent, options)
     settings = Settings.load(agent=agent, relays=options.get("relays"), ledger=options.get("ledger"))
     secret, _ = find_secret(settings)
     signer = LocalSigner(secret)

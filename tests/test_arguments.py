@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from functools import partial
 
 import pytest
 
-from sense_memory import LocalSigner, MemoryStore, SenseMemoryError, SyncMemoryStore
+from sense_memory import (
+    EmbeddedRelay,
+    LocalSigner,
+    MemoryStore,
+    SenseMemoryError,
+    SyncMemoryStore,
+    open_embedder,
+)
 from sense_memory.errors import InvalidInput
 
 
@@ -134,6 +142,38 @@ async def test_so_does_the_constructor(value, tmp_path, monkeypatch):
             assert_is_ours(error)
         except Exception as error:
             failures.append((parameter, repr(error)[:120]))
+    assert not failures, "\n".join(map(str, failures))
+
+
+async def test_so_do_the_other_constructors(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "home"))
+    failures = []
+
+    async def relay(**options):
+        async with EmbeddedRelay(**options):
+            pass
+
+    calls = [
+        partial(relay, **{name: value})
+        for name in inspect.signature(EmbeddedRelay).parameters
+        for value in STRANGE.values()
+    ]
+    calls += [
+        partial(MemoryStore.from_settings, **{name: value})
+        for name in ("agent", "relays", "ledger", "plan")
+        for value in STRANGE.values()
+    ]
+    calls += [
+        partial(make, value)
+        for make in (LocalSigner.from_nsec, LocalSigner.from_hex, LocalSigner.from_pynostr, open_embedder)
+        for value in STRANGE.values()
+    ]
+    for call in calls:
+        try:
+            await attempted(call)
+        except Exception as error:
+            failures.append((repr(call)[:200], repr(error)[:120]))
     assert not failures, "\n".join(map(str, failures))
 
 

@@ -78,7 +78,9 @@ class LocalSigner:
 
     @classmethod
     def from_pynostr(cls, key: PrivateKey) -> LocalSigner:
-        """A signer from a `pynostr.key.PrivateKey`."""
+        """A signer from a `pynostr.key.PrivateKey`; raises BadKey for anything else."""
+        if not isinstance(getattr(key, "raw_secret", None), bytes):
+            raise BadKey("give a pynostr PrivateKey")
         return cls(Secret(key.raw_secret))
 
     @property

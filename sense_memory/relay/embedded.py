@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from websockets.asyncio.server import serve
 
-from sense_memory.errors import RelayError
+from sense_memory import arguments
+from sense_memory.errors import InvalidSetting, RelayError
 from sense_memory.limits import MAX_FRAME_BYTES
 from sense_memory.relay.desk import Desk
 from sense_memory.relay.gate import answer
@@ -68,7 +69,8 @@ class EmbeddedRelay:
         max_backlog_bytes: what may wait for a client that does not read before it is cut off.
 
     Raises:
-        InvalidSetting: a limit that can not be.
+        InvalidSetting: a limit or a port that can not be.
+        InvalidInput: a path that can not be.
     """
 
     def __init__(
@@ -93,8 +95,11 @@ class EmbeddedRelay:
             max_future_seconds=max_future_seconds,
             max_backlog_bytes=max_backlog_bytes,
         )
-        self._path = None if path in {None, ":memory:"} else Path(str(path))
-        self._port, self._clock = port, clock
+        named = arguments.ledger(path)
+        self._path = named if isinstance(named, Path) else None
+        if type(port) is not int or not 0 <= port < 65_536:
+            raise InvalidSetting("port", "argument", "must be a number from 0 to 65535")
+        self._port, self._clock = port, arguments.function(clock, "clock")
         self._shelf: Shelf | None = None
         self._server: Server | None = None
         self._guests: set[Guest] = set()

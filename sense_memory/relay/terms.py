@@ -55,7 +55,8 @@ class Terms:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            if name != "require_auth" and not 0 < getattr(self, name) <= MAX_SAFE_INTEGER:
+            limit = getattr(self, name)
+            if name != "require_auth" and (type(limit) is not int or not 0 < limit <= MAX_SAFE_INTEGER):
                 raise InvalidSetting(name, "argument", "must be a positive number")
         if self.max_message_bytes > MAX_FRAME_BYTES:
             raise InvalidSetting("max_message_bytes", "argument", f"must be at most {MAX_FRAME_BYTES:,}")

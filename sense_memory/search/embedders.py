@@ -88,6 +88,8 @@ class Choice:
         Raises:
             InvalidInput: none of these; repeats nothing of it, as it may hold a key.
         """
+        if not isinstance(text, str):
+            raise InvalidInput("an embedder is named by a text, such as static")
         kind, _, rest = text.strip().partition(":")
         kind = kind.lower()
         if kind in {"none", "static", "minilm"} and not rest:
