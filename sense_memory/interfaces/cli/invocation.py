@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
@@ -24,7 +25,7 @@ from sense_memory.interfaces.cli.text import fold, quantity, safe
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
     from pathlib import Path
 
     from sense_memory.nostr.keys import Secret
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _T = TypeVar("_T")
+_ECHOED_COUNT: Final = 500  # texts that are written at a time
 _OPTIONS: Final = {"agent": "--agent", "relays": "--relay", "env_file": "--env-file"}
 
 
@@ -211,6 +213,13 @@ def say(kind: str, message: str) -> None:
             line, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
         )
     typer.echo(line, err=True)
+
+
+def echo_all(pieces: Iterable[str], ending: str = "\n") -> None:
+    """Many texts on stdout, each with an ending, some hundred at a time: to write each alone takes longer."""
+    waiting = iter(pieces)
+    while some := list(islice(waiting, _ECHOED_COUNT)):
+        typer.echo(ending.join((*some, "")), nl=False)
 
 
 def tell(text: str, indent: int = 2) -> None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.interfaces.cli import reading, writing
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, of, say
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, echo_all, of, say
 from sense_memory.interfaces.cli.json_output import memory_data, name_data
 from sense_memory.interfaces.cli.not_found import ask_relays, in_palace, no_flat_memory, refuse_path
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import as_json, iso, one_line, quantity, safe
+from sense_memory.interfaces.cli.text import as_json, as_json_list, iso, one_line, quantity, safe
 from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, AnywayOption, WaitOption
 
 
@@ -261,7 +261,7 @@ def show_memory(invocation: Invocation, memory: Memory) -> None:
 def show_memories(invocation: Invocation, memories: Sequence[Memory], *, none: str) -> None:
     """Memories as JSON, as a table for a terminal, or one line each in a pipe; `none` where there is none."""
     if invocation.as_json:
-        typer.echo(as_json([memory_data(memory) for memory in memories]))
+        echo_all(as_json_list(memory_data(memory) for memory in memories), "")
     elif not memories:
         typer.echo(none, err=True)
     elif sys.stdout.isatty():
@@ -269,8 +269,10 @@ def show_memories(invocation: Invocation, memories: Sequence[Memory], *, none: s
 
         print_memories(memories, time.time())
     else:
-        for memory in memories:
-            typer.echo(f"{one_line(memory.key)}\t{iso(memory.created_at)}\t{one_line(memory.value)}")
+        echo_all(
+            f"{one_line(memory.key)}\t{iso(memory.created_at)}\t{one_line(memory.value)}"
+            for memory in memories
+        )
 
 
 def warn_if_incomplete(status: Status) -> None:

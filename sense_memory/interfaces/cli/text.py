@@ -17,7 +17,7 @@ from sense_memory.nostr.verdict import printable
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _STEPS: Final = (  # below how many seconds, in which unit, of how many seconds
     (60, "s", 1),
@@ -27,6 +27,7 @@ _STEPS: Final = (  # below how many seconds, in which unit, of how many seconds
     (730 * 86_400, "months", 30 * 86_400),
     (float("inf"), "years", 365 * 86_400),
 )
+_UNUSUAL: Final = re.compile(r"[^ -~\n]")  # of the others all are printable
 
 
 def age(then: float, now: float) -> str:
@@ -75,6 +76,8 @@ def safe(text: str) -> str:
 def one_line(text: str, limit: int | None = None) -> str:
     """A text on one line, at most `limit` characters long, for a terminal."""
     cut = text if limit is None else text[:limit]
+    if cut.isprintable():
+        return cut
     return safe(cut.replace("\r\n", "\n").replace("\n", "↵ ").replace("\t", " "))
 
 
@@ -100,7 +103,20 @@ def some(names: Sequence[str], limit: int) -> str:
 def as_json(value: Any, *, indent: int | None = 2) -> str:
     """JSON that people can read too: indented, or (None) on one line; what is not printable is escaped."""
     shown = json.dumps(value, ensure_ascii=False, indent=indent)
-    return "".join(char if char.isprintable() or char == "\n" else _json_escape(char) for char in shown)
+    return _UNUSUAL.sub(lambda found: _shown(found[0]), shown)
+
+
+def as_json_list(items: Iterable[Any]) -> Iterator[str]:
+    """`as_json` of a list and a line break at its end, in pieces: a long list is never one text."""
+    before = "["
+    for item in items:
+        yield before + "\n  " + as_json(item).replace("\n", "\n  ")
+        before = ","
+    yield "[]\n" if before == "[" else "\n]\n"
+
+
+def _shown(char: str) -> str:
+    return char if char.isprintable() else _json_escape(char)
 
 
 class _Folder(textwrap.TextWrapper):
