@@ -240,6 +240,10 @@ class SyncMemoryStore(BlockingPersona):
         options: dict[str, Any] = {"within": within, "since": since, "source": source}
         return self._wait(self._store.search(query, limit, relevance_floor=relevance_floor, **options))
 
+    def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
+        """As `MemoryStore.index`; `progress` is called in the store's thread."""
+        return self._wait(self._store.index(progress=progress))
+
     def embed(
         self,
         *,

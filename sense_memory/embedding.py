@@ -30,15 +30,18 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """What a search knows by words only, although there is an embedder.
+    """What a search knows by words only, although there is an embedder; and what it does not know yet.
 
     Attributes:
-        count: memories that it has not read yet.
+        count: memories that the embedder has not read yet.
         trouble: why it failed when it was last asked; None if it did not.
+        unread: memories that are not in the index yet, so that no search finds them: it is built when one is first
+            asked for, some ten thousand memories in a second.
     """
 
     count: int
     trouble: EmbedderError | None
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,10 @@ from sense_memory.embedding import EmbedReport, Gaps
 from sense_memory.filling import Filling
 from sense_memory.items import item_of, item_of_persona, stamp_of, text_of, written_at
 from sense_memory.keeping import Kept, made_of, mark_of, with_head, without_head
+from sense_memory.limits import INDEX_SECONDS
 from sense_memory.nostr import address
 from sense_memory.persona.finding import LANGUAGE, check
+from sense_memory.persona.palace import ROOTS
 from sense_memory.said import Said
 from sense_memory.search.fusion import Levers
 from sense_memory.search.hits import Hit, Kind
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
     from sense_memory.search.shelf import SearchItem
     from sense_memory.sharing import Sharing
 
-_PART_COUNT: Final = 2_000  # memories that are read at a time: some 0.2 s
+_PART_COUNT: Final = 200  # memories that are read at a time: some 20 ms
+_THREAD_COUNT: Final = 5_000  # memories from which on sorting their words is left to a thread
 
 
 class Finding(Kept):
@@ -74,6 +77,15 @@ class Finding(Kept):
         self._said = Said(ledger, reader)
         self._stamps: dict[str, str] = {}  # of persona memories, by path
         self._changed: dict[str, None] = {}  # paths, since the last search
+        self._ahead = 0  # persona memories that nobody has looked at yet
+        self._unsorted = 0  # memories in the index that nobody finds yet
+        self._waiting: list[asyncio.Future[None]] = []  # for what is in the index to be found
+        self._events: Mapping[
+            str, str
+        ] = {}  # by path, of the persona memories in an index out of the snapshot
+        self._is_following = self._is_closed = False
+        self._reading: asyncio.Task[None] | None = None
+        self._progress: Callable[[int, int], None] | None = None
         self._turn = asyncio.Lock()
         self._embedder = None if meaning is None else meaning[0].embedder
         self._filling = None if meaning is None else Filling(*meaning, self, self._turn)
@@ -82,11 +94,11 @@ class Finding(Kept):
         return 0 if self._index is None else len(self._index)
 
     async def search(self, query: str, limit: int, scope: Scope, relevance_floor: float) -> list[Hit]:
-        """The memories that answer a question best, the best first."""
+        """The memories that answer a question best, the best first; of those that were read within a while."""
         check(query, limit, relevance_floor)
-        index = await self._current()
-        if not len(index) and await self._ask("memories are"):
-            index = await self._current()
+        index = await self._current(INDEX_SECONDS)
+        if not len(index) and not self._left and await self._ask("memories are"):
+            index = await self._current(INDEX_SECONDS)
         direction = None if self._filling is None else await self._filling.direction(index, query)
         now = self._clock()
         about: dict[str, Any] = {"query": query, "now": now, "floor": relevance_floor}
@@ -120,10 +132,10 @@ class Finding(Kept):
         return await self._filling.embed(index, share=share, progress=progress)
 
     def gaps(self) -> Gaps:
-        """What searches know by words only, as of the last one."""
+        """What searches know by words only, and what they do not know yet, as of the last one."""
         if self._filling is None or self._index is None:
-            return Gaps(0, None)
-        return self._filling.gaps(self._index)
+            return Gaps(0, None, self._left)
+        return replace(self._filling.gaps(self._index), unread=self._left)
 
     async def near(self, query: str) -> dict[str, float]:
         """The persona memories that mean what a question means, by path: how nearly, above 0 up to 1."""
@@ -166,23 +178,77 @@ class Finding(Kept):
         self._changed[path] = None
 
     async def catch_up(self) -> None:
-        """Bring the index up to date."""
-        await self._current()
+        """Bring the index up to date; once closed it stays as far as it is, and the next process goes on there."""
+        if not self._is_closed:
+            await self._current()
 
-    async def _current(self) -> MemoryIndex:
-        catalog = await self._palace.refresh()
+    async def read(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """As `catch_up`; `progress` is told how many memories are read, of how many. Returns how many there are."""
+        self._progress = progress
+        try:
+            return len(await self._current())
+        finally:
+            self._progress = None
+
+    async def close(self) -> None:
+        """Read no further."""
+        self._is_closed = True
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+
+    @property
+    def _left(self) -> int:
+        """How many memories are still to be read, as far as that is known."""
+        return self._said.left + self._ahead + len(self._changed)
+
+    async def _current(self, wait: float | None = None) -> MemoryIndex:
+        """The index, up to date; where that takes longer than so many seconds, as far as it is by then.
+
+        It is brought up to date by one task for all who ask, which goes on when they have left.
+        """
+        is_ours = False
+        while not is_ours:  # a task that began earlier may have missed what was written since
+            is_ours = self._reading is None or self._reading.done()
+            reading = self._reading = self._reading_task()
+            done, _ = await asyncio.wait({reading}, timeout=wait)
+            if not done:
+                if self._unsorted:
+                    sorted_in = asyncio.get_running_loop().create_future()
+                    self._waiting.append(sorted_in)
+                    await asyncio.wait({reading, sorted_in}, return_when=asyncio.FIRST_COMPLETED)
+                break
+            reading.result()
+        return self._index or MemoryIndex(self._levers, LANGUAGE, self._embedder)
+
+    def _reading_task(self) -> asyncio.Task[None]:
+        """The task that brings the index up to date, or a new one."""
+        if self._reading is not None and not self._reading.done():
+            return self._reading
+        task = asyncio.create_task(self._read_on())
+        task.add_done_callback(
+            lambda task: task.cancelled() or task.exception()
+        )  # told to whoever still waits
+        return task
+
+    async def _read_on(self) -> None:
+        """Bring the index up to date, some memories at a time."""
         async with self._turn:
             if self._index is None:
-                index, events = self._restored(await self.saved())
+                self._ahead = len(self._ledger.edits.heads(*ROOTS))
+                self._index, self._events = self._restored(await self.saved())
+            await self._look_at_said(self._index)
+            catalog = await self._palace.refresh()
+            if not self._is_following:
+                self._is_following = True
                 self._palace.follow(self)
                 paths = dict.fromkeys((*self._stamps, *catalog.paths()))
-                self._changed = dict.fromkeys(path for path in paths if not self._is_from(path, events))
-                self._index = index
-            await self._look_at_said(self._index)
+                self._changed = dict.fromkeys(path for path in paths if not self._is_from(path))
+                self._ahead, self._events = 0, {}
             await self._look_at_palace(self._index)
+            await self._sort_in(self._index)
             if self._filling is not None:
                 await self._filling.look_at_kept(self._index)
-        return self._index
 
     async def _look_at_said(self, index: MemoryIndex) -> None:
         async for gone, fresh in self._said.changes():
@@ -191,10 +257,30 @@ class Finding(Kept):
             await self._put(index, fresh)
 
     async def _put(self, index: MemoryIndex, items: Sequence[SearchItem]) -> None:
-        index.put_many(items, embeds=False)
         self.unsaved += len(items)
-        if len(items) > _PART_COUNT // 2:
+        is_part = len(items) >= _PART_COUNT // 2
+        if is_part:
+            index.take_many(items)
+            self._unsorted += len(items)
+        else:
+            index.put_many(items, embeds=False)
+        if self._waiting:
+            await self._sort_in(index)
+        if items and self._progress is not None:
+            self._progress(len(index), len(index) + self._left)
+        if is_part:
             await asyncio.sleep(0)  # that was a while, and other tasks want their turn
+
+    async def _sort_in(self, index: MemoryIndex) -> None:
+        """Let everything be found that is in the index by now, and tell those who wait for it."""
+        if self._unsorted:
+            is_long = len(index) >= _THREAD_COUNT
+            index.fold(await asyncio.to_thread(index.folded) if is_long else index.folded())
+            self._unsorted = 0
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
     async def _look_at_palace(self, index: MemoryIndex) -> None:
         while self._changed:
@@ -259,7 +345,8 @@ class Finding(Kept):
         """The index as bytes, with what it was made from."""
         if self._index is None:
             return ()
-        events = {path: mark_of(ident) for path, ident in self._palace.plain.items()}
+        there = self._stamps.keys() - self._changed.keys()
+        events = {path: mark_of(ident) for path, ident in self._palace.plain.items() if path in there}
         return with_head([*self._said.dumped(), self._stamps, events], self._index.pieces(vectors=False))
 
     def _restored(self, saved: memoryview | None) -> tuple[MemoryIndex, Mapping[str, str]]:
@@ -273,7 +360,7 @@ class Finding(Kept):
                 self._said, self._stamps = Said(self._ledger, self._reader), {}
         return MemoryIndex(self._levers, LANGUAGE, self._embedder), {}
 
-    def _is_from(self, path: str, events: Mapping[str, str]) -> bool:
+    def _is_from(self, path: str) -> bool:
         """Whether a persona memory is just what the event says from which the index knows it."""
         ident = self._palace.plain.get(path)
-        return ident is not None and events.get(path) == mark_of(ident)
+        return ident is not None and self._events.get(path) == mark_of(ident)

@@ -49,6 +49,7 @@ REVISION_HALFLIVES_COUNT = 3  # without being linked or written: by its own meas
 CONTEXT_TOKENS_COUNT = 500  # the spec's target for what a prompt is given
 EMBEDDER_REST_SECONDS = 60  # without asking an embedder that has just failed
 EMBED_BATCH_COUNT = 64  # memories that are embedded at a time: less than a second of a small model
+INDEX_SECONDS = 3.0  # that a search waits for memories to be read; then it answers from those that are
 EMBED_SECONDS = 1.0  # that a search spends on memories without vectors; the others it finds by words
 MAX_ALIKE_COUNT = 5_000  # memories compared by what they mean, each with each: less than a second
 CHARS_PER_TOKEN_COUNT = 4  # of English in the usual tokenizers; an estimate is all that is needed

@@ -283,9 +283,12 @@ class MemoryStore:
                 await pool.close()
         finally:
             palace, self._palace, self._views = self._palace, None, None
-            self._finds = self._everything = self._meaning = None
+            everything, self._everything = self._everything, None
+            self._finds = self._meaning = None
             if ledger is not None:
                 try:
+                    if everything is not None:
+                        await everything.close()
                     if palace is not None:
                         await palace.close()
                     await self._reader.save()
@@ -976,6 +979,20 @@ class MemoryStore:
 
         wanted = scope(within, since, source)
         return await (await self._finding()).search(query, limit, wanted, relevance_floor)
+
+    async def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
+        """Read every memory that no search has read yet, so that the next one finds all of them at once.
+
+        A search does so by itself, but answers after some seconds from what is read by then; `gaps` says how much is
+        not. Interrupted, it goes on where it was.
+
+        Args:
+            progress: called with how many are read, and of how many.
+
+        Returns:
+            How many memories can be searched. Errors as `search`.
+        """
+        return await (await self._finding()).read(progress)
 
     async def embed(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import shutil
 from types import SimpleNamespace
@@ -716,3 +717,85 @@ async def test_a_restored_backup_of_the_ledger_never_believes_a_newer_index(open
     async with open_store() as store:
         assert await store.search("ephemeral") == []
         assert names(await store.search("darjeeling")) == [("flat", "favourite_tea")]
+
+
+# ── While the index is built ────────────────────────────────────────────────────────────
+
+
+def notes(count):
+    return [(f"note-{number:04}", f"the otter sleeps, day {number}") for number in range(count)]
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """A search that waits for nothing."""
+    monkeypatch.setattr("sense_memory.finding.INDEX_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_search_answers_from_what_is_read_by_then_and_says_how_much_is_not(open_store):
+    async with open_store() as store:
+        await store.remember_many(notes(600))
+        found, left = [], []
+        while not left or left[-1]:
+            found.append(len(await store.search("otter", 1_000)))
+            left.append(store.gaps().unread)
+
+        assert left[0] > 0
+        assert found == sorted(found)
+        assert left == sorted(left, reverse=True)
+        assert len(await store.search("otter", 1_000)) == 600
+        assert store.gaps().unread == 0
+
+
+async def test_reading_everything_says_how_far_it_is_and_leaves_others_their_turn(open_store):
+    async with open_store() as store:
+        await store.remember_many(notes(450))
+        for number in range(450):
+            await store.persona_remember("self", "facts", f"p{number:03}", "the otter wakes")
+        told, turns = [], 0
+
+        async def other():
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        task = asyncio.create_task(other())
+        assert await store.index(progress=lambda done, total: told.append((done, total, turns))) == 900
+        task.cancel()
+
+        assert [done for done, *_ in told] == sorted({done for done, *_ in told})
+        assert told[-1][:2] == (900, 900)
+        assert len({at for *_, at in told}) >= 4
+        assert len(await store.search("otter", 1_000)) == 900
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_store_that_is_closed_while_it_reads_leaves_what_it_has_read(open_store):
+    """Whoever opens the ledger next goes on there; and nothing is missing."""
+    async with open_store() as store:
+        await store.remember_many(notes(900))
+    async with open_store() as store:
+        await store.search("otter")
+        while store.gaps().unread > 500:
+            await store.search("otter")
+        assert store.gaps().unread
+    told = []
+    async with open_store() as store:
+        assert await store.index(progress=lambda *at: told.append(at)) == 900
+        assert told[0][0] >= 600
+        assert len(await store.search("otter", 1_000)) == 900
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_what_is_written_while_memories_are_read_is_found_once_they_are(open_store):
+    async with open_store() as store:
+        await store.remember_many(notes(600))
+        await store.search("otter")
+        await store.remember("note-0001", "a heron instead")
+        await store.persona_remember("self", "facts", "heron", "herons wait")
+        await store.index()
+
+        assert {hit.path for hit in await store.search("heron")} == {"note-0001", "self/facts/heron"}
+        assert "note-0001" not in {hit.path for hit in await store.search("otter", 1_000)}

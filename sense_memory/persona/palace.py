@@ -123,7 +123,9 @@ class Palace:
     async def _open(self, heads: Sequence[tuple[str, int]], gone: set[str]) -> None:
         """Put what some heads (slot, seq) hold into the catalog; their slots are not gone."""
         forked = frozenset(self._ledger.edits.forked())
-        for opened in await self._reader.opened(heads):
+        for number, opened in enumerate(await self._reader.opened(heads), 1):
+            if number % APPLY_BATCH_COUNT == 0:
+                await asyncio.sleep(0)
             if opened.type is not RecordType.PERSONA:
                 continue
             slot = address.d_tag(opened.path)

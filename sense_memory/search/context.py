@@ -48,6 +48,7 @@ _ABOUT_YOU: Final = re.compile(
 _SENTENCE: Final = re.compile(
     "(?<=[.!?\u3002\uff01\uff1f])\\s*(?=\\s|[\u3002\uff01\uff1f]?[\u3040-\u9fff])|\\n+"
 )
+_LINES: Final = re.compile(r"\n+")
 
 
 def pieces(text: str) -> list[str]:
@@ -71,11 +72,14 @@ def pieces(text: str) -> list[str]:
 
 def _size(text: str) -> int:
     """About how many words a text has; of scripts without spaces, four characters count as one."""
-    return max(text.count(" ") + 1, len(text.encode("utf-8", "surrogatepass")) // 12)
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return max(text.count(" ") + 1, size // 12)
 
 
 def _sentences(text: str) -> Iterator[str]:
-    for sentence in _SENTENCE.split(text):
+    # Where no sentence ends but with its line, the pattern would look in vain at every character.
+    is_plain = text.isascii() and not any(mark in text for mark in ".!?")
+    for sentence in (_LINES if is_plain else _SENTENCE).split(text):
         parts = -(-_size(sentence) // PIECE_WORDS)
         if parts <= 1:
             yield sentence

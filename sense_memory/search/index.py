@@ -34,11 +34,13 @@ if TYPE_CHECKING:
 
     from sense_memory.errors import EmbedderError
     from sense_memory.search.embedders import Embedder
+    from sense_memory.search.postings import Folded
     from sense_memory.search.ranking import Factors
 
 FORMAT: Final = 2  # of a dump; another layout, or other words out of a text, has another number
 NEAREST_COUNT: Final = 200  # items that meaning alone brings into a ranking by other rules
 READ_AT_ONCE: Final = 4_096  # items of many
+_MANY: Final = 100  # new items from which on sorting all neighbours costs less than linking each of them
 SPARE_ROWS: Final = 1_000  # rows left behind by changes, before they are cleared away
 
 
@@ -112,17 +114,36 @@ class MemoryIndex:
         finally:
             self._lexical.fold()
 
+    def take_many(self, items: Iterable[SearchItem]) -> None:
+        """Add or replace items without vectors; nobody finds what is new of them before `fold`."""
+        self._take(list(items), self._lexical.take, embeds=False)
+
+    def folded(self) -> Folded:
+        """What lets everything be found that was taken: nothing changes, so another thread can make it."""
+        return self._lexical.fields[0].folded()
+
+    def fold(self, folded: Folded) -> None:
+        """Let everything be found that was taken; nothing may have been added since `folded` was made."""
+        self._lexical.fields[0].use(folded)
+
     def _take(self, items: list[SearchItem], index: Callable[[list[tuple[str]]], None], embeds: bool) -> None:
         latest = {item.id: item for item in items}
         first, owned = len(self._lexical), list[int]()
         texts: list[tuple[str]] = []
-        for item in latest.values():
-            if item.id in self._shelf.rows:
+        starts: list[int] = []
+        is_new = self._shelf.rows.keys().isdisjoint(latest)
+        for row, item in enumerate(latest.values(), len(self._shelf)):
+            if not is_new and item.id in self._shelf.rows:
                 self._empty(self._shelf.rows[item.id])
             parts = context.pieces(item.text) if self.levers.pieces else [item.text]
-            row = self._shelf.put(item, first + len(texts))
+            starts.append(first + len(texts))
             texts += [(part,) for part in parts]
             owned += [row] * len(parts)
+        if is_new and len(latest) > _MANY:
+            self._shelf.extend(tuple(latest.values()), starts)
+        else:
+            for item, start in zip(latest.values(), starts, strict=True):
+                self._shelf.put(item, start)
         index(texts)
         if self._meaning is not None and embeds:
             self._meaning.extend(spoken(text for (text,) in texts))

@@ -37,6 +37,19 @@ class Listing(NamedTuple):
     counts: NDArray[np.float32]
 
 
+class Folded(NamedTuple):
+    """The rows of all terms, sorted.
+
+    Attributes:
+        offsets: where the rows of each term begin; one more at the end.
+        rows, counts: as in `Listing`.
+    """
+
+    offsets: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    counts: NDArray[np.uint8]
+
+
 class Postings:
     """The postings of one field."""
 
@@ -134,6 +147,10 @@ class Postings:
 
     def fold(self) -> None:
         """Sort all rows into the flat arrays; dropped rows fall out."""
+        self.use(self.folded())
+
+    def folded(self) -> Folded:
+        """What `fold` makes, for `use`: nothing is changed, so another thread can do it while rows are looked up."""
         sizes = np.diff(self._ends.view, prepend=0)
         height = max(1, len(sizes))
         keys = self._tokens.view.astype(np.int64)
@@ -146,10 +163,14 @@ class Postings:
         is_first = np.ones(len(keys), np.bool_)
         np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
         firsts = np.flatnonzero(is_first)
-        self._counts = np.minimum(np.diff(firsts, append=len(keys)), MAX_COUNT).astype(np.uint8)
+        counts = np.minimum(np.diff(firsts, append=len(keys)), MAX_COUNT).astype(np.uint8)
         terms, rows = np.divmod(keys[firsts], height)
-        self._rows = rows.astype(np.int32)
-        self._offsets = np.concatenate([[0], np.cumsum(np.bincount(terms))]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(terms))]).astype(np.int64)
+        return Folded(offsets, rows.astype(np.int32), counts)
+
+    def use(self, folded: Folded) -> None:
+        """Take over what `folded` made; nothing may have been added in between."""
+        self._offsets, self._rows, self._counts = folded
         self._late = _Late()
 
     def keep(self, rows: NDArray[np.int64]) -> None:

@@ -18,7 +18,7 @@ from sense_memory.search.column import Column
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -126,6 +126,34 @@ class Shelf:
         self._take_place(item.id, row)
         self.rows[item.id] = row
         return row
+
+    def extend(self, items: Sequence[SearchItem], first_pieces: Sequence[int]) -> None:
+        """Add a row for each of many memories that are not there yet; they are linked with the next search."""
+        first, days = len(self.ids), [_day_of(item.timestamp) for item in items]
+        named = zip(items, days, strict=True)
+        names = (item.session or (f"\0{day}" if day != NO_DAY else "") for item, day in named)
+        sessions = np.array([self.sessions.number(name) for name in names], np.int32)
+        nobody = np.full(len(items), NONE, np.int32)
+        columns: tuple[NDArray[Any] | Sequence[Any], ...] = (
+            first_pieces,
+            [np.nan if item.timestamp is None else item.timestamp for item in items],
+            days,
+            sessions,
+            [self.speakers.number(item.speaker) for item in items],
+            range(self._next_place, self._next_place + len(items)),
+            nobody,
+            nobody,
+            np.ones(len(items), np.bool_),
+        )
+        for column, values in zip(self._columns.values(), columns, strict=True):
+            column.extend(values)
+        self._next_place += len(items)
+        self.ids += [item.id for item in items]
+        self.rows |= {item.id: row for row, item in enumerate(items, first)}
+        within = sessions[sessions >= 0]
+        self._sizes.grow(len(self.sessions.all))
+        self._sizes.add(within, np.ones(len(within), np.int64))
+        self._is_sorted = self._is_sorted and not len(within)
 
     def drop(self, ident: str) -> int:
         """Take a memory out, and its neighbours together.

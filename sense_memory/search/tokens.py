@@ -19,7 +19,7 @@ from sense_memory.search.forms import SAME_WORD
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 MAX_WORD_CHARS: Final = 64  # of a longer run of letters only these count: it is no word of a language
 
@@ -59,6 +59,10 @@ _LETTERS: Final = str.maketrans(
     }
     | {"\u2019": "'", "\u2018": "'", "\u02bc": "'", "`": "'", "\u200c": "", "\u200d": "", "\u00ad": ""}
 )
+# Between words of ASCII stands whatever can be in none of them; `_` is in none either, but keeps "3rd_" from being one.
+_SEPARATORS: Final = {
+    code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "'.,:_`")
+} | {ord("`"): "'"}
 _THOUSANDS: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th)")
 
@@ -99,6 +103,19 @@ def words(text: str) -> list[str]:
     return found
 
 
+def chunks(text: str) -> list[str] | None:
+    """The pieces of an ASCII text of which each gives its words alone; None of any other text.
+
+    Many of them are just one word that was seen before, and a dictionary knows it faster than a pattern.
+    """
+    return text.lower().translate(_SEPARATORS).split() if text.isascii() else None
+
+
+def words_of(chunk: str) -> list[str]:
+    """The words of one chunk, in order."""
+    return _ASCII_WORDS.findall(chunk)
+
+
 def pairs(run: str) -> list[str]:
     """The overlapping pairs of a run of characters; the character itself where it is alone."""
     return [run[i : i + 2] for i in range(len(run) - 1)] if len(run) > 1 else [run]
@@ -108,8 +125,17 @@ def asides(text: str) -> list[str]:
     """What a text can be found by besides its words: each Han character, "email" for "e-mail", "e52" for "E-52"."""
     found = []
     if "-" in text:
-        found = ["".join(parts) for parts in _HYPHENATED.findall(fold(text))]
+        found = ["".join(parts) for parts in _HYPHENATED.findall(fold(" ".join(_with_hyphens(text))))]
     return found if text.isascii() else found + re.findall(_HAN, fold(text))
+
+
+def _with_hyphens(text: str) -> Iterator[str]:
+    """What stands between two spaces and has a hyphen in it."""
+    end, hyphen = 0, text.find("-")
+    while hyphen >= 0:
+        begin, end = text.rfind(" ", end, hyphen) + 1 or end, text.find(" ", hyphen)
+        yield text[begin:end] if end >= 0 else text[begin:]
+        hyphen = text.find("-", end) if end >= 0 else -1
 
 
 def is_unspaced(word: str) -> bool:

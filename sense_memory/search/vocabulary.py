@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.search.tokens import asides, is_unspaced, stemmer, words
+from sense_memory.search.tokens import asides, chunks, is_unspaced, stemmer, words, words_of
 
 
 if TYPE_CHECKING:
@@ -42,9 +42,26 @@ class Vocabulary:
 
     def add(self, text: str) -> tuple[list[int], list[int]]:
         """The terms of a text, in order, and those it can be found by besides; new ones are learned."""
-        known, learn = self._words, self._learn
-        terms = [known[word] if word in known else learn(word) for word in words(text)]
-        return terms, [known[word] if word in known else learn(word) for word in asides(text)]
+        return self._terms_of(text), [self._term(word) for word in asides(text)]
+
+    def _terms_of(self, text: str) -> list[int]:
+        pieces = chunks(text)
+        if pieces is None:
+            return [self._term(word) for word in words(text)]
+        # A known word is one word wherever it stands alone; the others are looked at one by one.
+        known = [*map(self._words.get, pieces), None]
+        terms, start = list[int](), 0
+        while (end := known.index(None, start)) < len(pieces):
+            terms += known[start:end]  # type: ignore[arg-type]
+            bare = pieces[end].strip("'.,:")  # which no word begins or ends with
+            term = self._words.get(bare)
+            terms += [self._term(word) for word in words_of(bare)] if term is None else (term,)
+            start = end + 1
+        return terms + known[start:-1]  # type: ignore[operator]
+
+    def _term(self, word: str) -> int:
+        term = self._words.get(word)
+        return self._learn(word) if term is None else term
 
     def stems(self, text: str) -> list[str]:
         """The stems of a text's words, in order, known or not; nothing is learned."""

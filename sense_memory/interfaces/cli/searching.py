@@ -105,6 +105,7 @@ def search(
     kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
 
     async def work(store: MemoryStore) -> tuple[list[Hit], bool]:
+        await _read_all(store)
         with named(within="--in"):
             found = await store.search(text, limit, within=kinds, since=begin, source=source)
         if not found and source is not None:
@@ -130,6 +131,17 @@ def search(
             name, when = one_line(hit.path), iso(hit.created_at)
             said = superseded(hit.superseded_by) + one_line(hit.value)
             typer.echo(f"{hit.kind}\t{name}\t{when}\t{hit.score:.3f}\t{said}{why}")
+
+
+async def _read_all(store: MemoryStore) -> None:
+    """Let the store read what no search has read yet; on a terminal with a progress bar."""
+    if not sys.stderr.isatty():
+        await store.index()
+        return
+    from sense_memory.interfaces.cli.tables import progress
+
+    with progress("reading memories", 0) as advance:
+        await store.index(progress=advance)
 
 
 async def _check_source(store: MemoryStore, source: str) -> None:
