@@ -29,7 +29,7 @@ from relays.lies.answers import (
     Withhold,
 )
 from relays.lies.lines import AuthGate, AuthStorm, CloseEvery, Deaf, ExclusiveUntil, Information, NoNegentropy
-from relays.lies.oks import ForgetAfterAck, LieInOk, RateLimit, Refuse, SwallowPublish
+from relays.lies.oks import DeletesWhateverTheDate, ForgetAfterAck, LieInOk, RateLimit, Refuse, SwallowPublish
 from relays.proxy import HANGUP, Fault, FaultyRelay, Pause
 
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from relays.proxy import Frame, Reply, Talk
 
 __all__ = [
-    "HANGUP", "AuthGate", "AuthStorm", "CloseEvery", "ClosedOnly", "Deaf", "Drip", "EarlyEose", "ExclusiveUntil", "Fault",
+    "HANGUP", "AuthGate", "AuthStorm", "CloseEvery", "ClosedOnly", "Deaf", "DeletesWhateverTheDate", "Drip", "EarlyEose", "ExclusiveUntil", "Fault",
     "FaultyRelay", "Flood", "Forge", "ForgetAfterAck", "Fuzz", "Information", "Inject", "LieInOk", "NoEose", "NoNegentropy",
     "NoticeOnly", "Oversized", "Pause", "RateLimit", "Record", "Refuse", "Rollback", "SplitView", "Stall",
     "SwallowPublish", "Withhold",

@@ -107,6 +107,40 @@ class ForgetAfterAck(Fault):
             yield frame
 
 
+class DeletesWhateverTheDate(Fault):
+    """Deletes at once all that a kind 5 names, newer versions too; later ones are welcome (D-12, D-13).
+
+    Args:
+        keeps: whether it keeps the kind 5; `@nostr-relay/core` does not.
+    """
+
+    def __init__(self, *, keeps: bool = False) -> None:
+        super().__init__()
+        self.keeps = keeps
+        self._published: dict[str, set[str]] = {}  # ids by address
+        self._gone: set[str] = set()
+
+    def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Note what is published, and hide what is deleted."""
+        if frame[0] == "EVENT" and frame[1]["kind"] == 5:
+            for name, value, *_ in frame[1]["tags"]:
+                self._gone |= {value} if name == "e" else self._published.get(value, set())
+            if not self.keeps:
+                talk.answer(["OK", frame[1]["id"], True, ""])
+                return
+        elif frame[0] == "EVENT":
+            event = frame[1]
+            address = f"{event['kind']}:{event['pubkey']}:{event['tags'][0][1]}"
+            self._published.setdefault(address, set()).add(event["id"])
+            self._gone.discard(event["id"])
+        yield frame
+
+    def from_relay(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Swallow what was deleted."""
+        if frame[0] != "EVENT" or frame[2]["id"] not in self._gone:
+            yield frame
+
+
 class RateLimit(Fault):
     """Takes so many events in so many seconds and refuses the others for now (P-10).
 

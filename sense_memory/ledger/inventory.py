@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory.ledger.audit import LOGS
+from sense_memory.ledger.notes import Remark
 from sense_memory.ledger.outbox import BEHIND, LOST, WAS_ACCEPTED
 from sense_memory.ledger.versions import Role
 from sense_memory.limits import HEAL_SECONDS
@@ -32,12 +33,15 @@ _HEADS = (
 )
 _HEADS_OF_KINDS = "SELECT e.kind, e.seq FROM events e JOIN slots s ON s.head = e.seq"
 # Heads that a relay need not hold. CROSS: SQLite takes the tables in this order, from the few deletions on.
+_DROPS = f"EXISTS (SELECT 1 FROM remarks WHERE relay = ?1 AND remark = '{Remark.DROPS_DELETIONS.value}')"
 _EXEMPT = (
     "SELECT o.event FROM outbox o WHERE o.relay = ?1 AND o.state IN ('refused', 'parked') UNION "
+    "SELECT e.seq FROM events e CROSS JOIN outbox o ON o.relay = ?1 AND o.event = e.seq WHERE e.role = 2 "
+    f"AND (o.state = 'superseded' OR o.state IN ('acked', 'confirmed') AND {_DROPS}) UNION "
     "SELECT s.head FROM deletions d CROSS JOIN slots s ON s.slot = d.target "
     f"CROSS JOIN events e ON e.seq = s.head AND e.role = {int(Role.TOMBSTONE)} AND e.created_at <= d.until "
     "CROSS JOIN events x ON x.id = d.by_event CROSS JOIN outbox o ON o.relay = ?1 AND o.event = x.seq "
-    "WHERE o.state IN ('acked', 'confirmed')"
+    f"WHERE o.state IN ('acked', 'confirmed') AND NOT {_DROPS}"
 )
 # As in the outbox: what it had accepted so many seconds after it was last sent. What it accepted meanwhile stays.
 _SEND = (

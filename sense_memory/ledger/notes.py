@@ -25,6 +25,10 @@ class Remark(StrEnum):
 
     LATE = "sends events after saying that there are no more"
     FORGETFUL = "forgets what it accepted"
+    DROPS_DELETIONS = (
+        "keeps no deletion requests: tombstones stay in their place, and a journal entry that was forgotten may "
+        "come back from another device"
+    )
     LOST = "did not have what it had accepted, when it was last asked"
     UNDELETED = "deletion not honoured: it accepted the request and still serves the memory"
 

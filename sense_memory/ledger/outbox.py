@@ -12,7 +12,8 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger.versions import Role
+from sense_memory.ledger.notes import Remark
+from sense_memory.ledger.versions import Role, deletion_targets
 from sense_memory.limits import (
     AHEAD_SECONDS,
     HEAL_SECONDS,
@@ -22,6 +23,7 @@ from sense_memory.limits import (
     RETRY_FIRST_SECONDS,
     RETRY_MAX_SECONDS,
 )
+from sense_memory.nostr.event import Event
 from sense_memory.nostr.verdict import Outcome, Verdict
 
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 
 NOT_OUR_DELETION: Final = "deleted there, though never forgotten here"
+OLD_DELETION: Final = "an older deletion counts there for what was written anew; `refresh` may help"
 LOST: Final = "accepted before, and not there any more"
 BEHIND: Final = "accepted before, and an older version is served instead"
 # Before a time that is asked for, whether or not it is known to be lost by now.
@@ -148,6 +151,9 @@ class Outbox:
         if found is None or newest is None or newest[0] is None or newest[0] <= found[1]:
             return 0
         with self._db.transaction():
+            self._db.execute_many(
+                _LEFT_OUT, [(found[0], seq) for seq in self._outdated(_NEW_DELETIONS, *found)]
+            )
             cursor = self._db.execute(
                 "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) "
                 f"SELECT ?, e.seq, 'queued', {_DUE} "
@@ -180,8 +186,7 @@ class Outbox:
         rows = self._db.rows(
             "SELECT o.event FROM outbox o JOIN relays r USING (relay) JOIN events e ON e.seq = o.event "
             "JOIN slots s ON s.head = e.seq WHERE r.url = ? AND coalesce(o.seen_at, 0) < ? AND e.created_at >= ? "
-            f"AND {WAS_ACCEPTED} AND NOT (e.role = 1 AND EXISTS "
-            "(SELECT 1 FROM deletions d WHERE d.target = e.slot AND d.until >= e.created_at))",
+            f"AND {WAS_ACCEPTED} AND {'e.role <> 2' if self._drops_deletions(url) else _UNSETTLED}",
             url,
             begun,
             since,
@@ -206,18 +211,80 @@ class Outbox:
         with self._db.transaction():
             self._db.execute("UPDATE relays SET healed_at = ? WHERE url = ?", now, url)
 
+    # ── Deletions ───────────────────────────────────────────────────────────────────────
+
+    def leave_out(self, url: str) -> None:
+        """Do not send what would delete too much, see `outdated`; its tombstones and the newer versions stay.
+
+        A request that is on its first way, in front of the newer version, is sent. So is none by address to a
+        relay that keeps no deletions: it would remove the tombstone, and nobody would ever hear of it. Nor is a
+        tombstone where the relay holds a newer version by now.
+        """
+        relay, drops = self._relay(url), self._drops_deletions(url)
+        left_out = [
+            seq
+            for seq, reason, tries, body in self._db.rows(_QUEUED_DELETIONS, relay)
+            if self._is_left_out(body, relay, bool(reason or tries), drops)
+        ]
+        left_out += [
+            seq for (seq,) in self._db.rows(_QUEUED_GRAVES, relay) if self._db.row(_OVERTAKEN, relay, seq)
+        ]
+        if left_out:
+            with self._db.transaction():
+                self._db.execute_many(_LEAVE_OUT, [(relay, seq) for seq in left_out])
+
+    def _is_left_out(self, body: bytes, relay: int, is_again: bool, drops: bool) -> bool:
+        targets = [slot for slot, _ in deletion_targets(Event.restored(body)) if not slot.startswith("#")]
+        if drops:
+            return bool(targets)
+        return self._is_outdated(body) and (
+            is_again or any(self._db.row(_HOLDS_LIVING, relay, slot) for slot in targets)
+        )
+
+    def _is_outdated(self, body: bytes) -> bool:
+        """Whether a deletion request covers an address that has a newer living version: some relays ignore dates."""
+        targets = deletion_targets(Event.restored(body))
+        return any(self._db.row(_LIVES, slot, until) for slot, until in targets if not slot.startswith("#"))
+
+    def _outdated(self, query: str, *values: int) -> list[int]:
+        return [seq for seq, body in self._db.rows(query, *values) if self._is_outdated(body)]
+
+    def unproven_deletions(self, url: str) -> list[str]:
+        """Ids of requests that a relay accepted, none of which it ever showed; none where that is known."""
+        if self._drops_deletions(url) or self._db.row(_KEPT_DELETION, url):
+            return []
+        return [ident.hex() for (ident,) in self._db.rows(_UNPROVEN, url)]
+
+    def keeps_deletions(self, url: str) -> bool:
+        """Whether a relay has shown a deletion request."""
+        return self._db.row(_KEPT_DELETION, url) is not None
+
+    def bury_again(self, url: str, now: float) -> int:
+        """Queue the tombstones that deletions removed at a relay which does not keep those; returns how many."""
+        with self._db.transaction():
+            return self._db.execute(_BURY_AGAIN, now, self._relay(url)).rowcount
+
+    def _drops_deletions(self, url: str) -> bool:
+        query = "SELECT 1 FROM remarks JOIN relays USING (relay) WHERE url = ? AND remark = ?"
+        return self._db.row(query, url, Remark.DROPS_DELETIONS.value) is not None
+
+    def _relay(self, url: str) -> int:
+        found = self._db.row("SELECT relay FROM relays WHERE url = ?", url)
+        return int(found[0]) if found else 0
+
+    # ── Losses ──────────────────────────────────────────────────────────────────────────
+
     def hasten(self, url: str, now: float) -> None:
         """What waits for its next try is due now: somebody asks for it himself. Rate limits and `BEHIND` stay."""
         with self._db.transaction():
             self._db.execute(_HASTEN, now, url, Outcome.RATE_LIMITED.value, BEHIND)
 
     def deleted(self, url: str, slots: Iterable[str]) -> bool:
-        """Whether any of these slots is deleted, and the relay has accepted that."""
-        query = (
-            "SELECT 1 FROM deletions d JOIN events e ON e.id = d.by_event JOIN outbox o ON o.event = e.seq "
-            "JOIN relays r USING (relay) LEFT JOIN slots s ON s.slot = d.target WHERE d.target = ? AND url = ? "
-            "AND state IN ('acked', 'confirmed') AND (s.head IS NULL OR s.mark_at <= d.until)"
-        )
+        """Whether any of these slots is deleted, and the relay has accepted that.
+
+        What counts is the request, and the tombstone where a relay keeps no requests.
+        """
+        query = _BURIED_THERE if self._drops_deletions(url) else _DELETED_THERE
         return any(self._db.row(query, slot, url) for slot in slots)
 
     def retry(self, urls: Iterable[str], now: float) -> int:
@@ -326,7 +393,8 @@ class Outbox:
         if verdict.outcome is Outcome.DELETED:
             # The relay says the author deleted it. True of a tombstone; of a memory it is an alarm.
             forgotten = row[3] in {Role.TOMBSTONE, Role.DELETION}
-            verdict = Verdict(Outcome.ACCEPTED) if forgotten else Verdict(Outcome.REFUSED, NOT_OUR_DELETION)
+            why = OLD_DELETION if self._db.row(_FORGOTTEN_ONCE, seq) else NOT_OUR_DELETION
+            verdict = Verdict(Outcome.ACCEPTED) if forgotten else Verdict(Outcome.REFUSED, why)
         elif verdict.outcome in {Outcome.RETRY, Outcome.REFUSED} and self._db.row(_SETTLED, relay, seq):
             verdict = Verdict(Outcome.ACCEPTED)  # relays without the word `deleted` have others for it
         elif verdict.outcome is Outcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
@@ -388,6 +456,50 @@ _HASTEN = (
     "UPDATE outbox SET due_at = ?1 WHERE state = 'queued' AND due_at > ?1 AND reason NOT IN ('', ?3, ?4) "
     "AND relay = (SELECT relay FROM relays WHERE url = ?2)"
 )
+_UNSETTLED = "NOT (e.role = 1 AND EXISTS (SELECT 1 FROM deletions d WHERE d.target = e.slot AND d.until >= e.created_at))"
+_DELETED_THERE = (
+    "SELECT 1 FROM deletions d JOIN events e ON e.id = d.by_event JOIN outbox o ON o.event = e.seq "
+    "JOIN relays r USING (relay) LEFT JOIN slots s ON s.slot = d.target WHERE d.target = ? AND url = ? "
+    "AND state IN ('acked', 'confirmed') AND (s.head IS NULL OR s.mark_at <= d.until)"
+)
+_BURIED_THERE = (
+    "SELECT 1 FROM slots s JOIN events e ON e.seq = s.head AND e.role = 1 JOIN outbox o ON o.event = e.seq "
+    "JOIN relays r USING (relay) WHERE s.slot = ? AND url = ? AND state IN ('acked', 'confirmed')"
+)
+_FORGOTTEN_ONCE = "SELECT 1 FROM deletions d JOIN events e ON e.slot = d.target WHERE e.seq = ?"
+_LIVES = "SELECT 1 FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role IN (0, 3) AND e.created_at > ?"
+_HOLDS_LIVING = (
+    "SELECT 1 FROM outbox o JOIN slots s ON s.head = o.event JOIN events e ON e.seq = s.head WHERE o.relay = ? "
+    "AND o.state IN ('acked', 'confirmed') AND s.slot = ? AND e.role IN (0, 3)"
+)
+_QUEUED_DELETIONS = (
+    "SELECT e.seq, o.reason, o.tries, e.body FROM outbox o CROSS JOIN events e ON e.seq = o.event AND e.role = 2 "
+    "WHERE o.relay = ? AND o.state = 'queued'"
+)
+_QUEUED_GRAVES = (
+    "SELECT e.seq FROM outbox o CROSS JOIN events e ON e.seq = o.event AND e.role = 1 WHERE o.relay = ? "
+    "AND o.state = 'queued' AND NOT EXISTS (SELECT 1 FROM slots WHERE head = e.seq)"
+)
+_NEW_DELETIONS = (
+    "SELECT e.seq, e.body FROM events e WHERE e.role = 2 AND e.quarantined = 0 AND e.seq > ?2 "
+    "AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.relay = ?1 AND o.event = e.seq)"
+)
+_LEFT_OUT = "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) VALUES (?, ?, 'superseded', 0)"
+_LEAVE_OUT = "UPDATE outbox SET state = 'superseded', reason = '' WHERE relay = ? AND event = ?"
+_KEPT_DELETION = (
+    "SELECT 1 FROM events e CROSS JOIN outbox o ON o.event = e.seq JOIN relays r USING (relay) "
+    "WHERE e.role = 2 AND o.state = 'confirmed' AND r.url = ?"
+)
+_UNPROVEN = (
+    "SELECT e.id FROM events e CROSS JOIN outbox o ON o.event = e.seq JOIN relays r USING (relay) "
+    "WHERE e.role = 2 AND o.state = 'acked' AND r.url = ? ORDER BY e.seq DESC LIMIT 20"
+)
+_BURY_AGAIN = (
+    "INSERT INTO outbox (relay, event, state, due_at) SELECT ?2, s.head, 'queued', ?1 FROM deletions d "
+    "JOIN slots s ON s.slot = d.target JOIN events e ON e.seq = s.head AND e.role = 1 WHERE ?2 > 0 "
+    "ON CONFLICT DO UPDATE SET state = 'queued', reason = '', due_at = excluded.due_at, tries = 0, "
+    "first_try_at = NULL WHERE state IN ('acked', 'confirmed', 'superseded')"
+)
 # A version that wins over it, which the relay has shown or accepted.
 _OVERTAKEN = (
     "SELECT 1 FROM events e JOIN events n ON n.slot = e.slot AND (n.created_at > e.created_at "
@@ -407,5 +519,6 @@ _SETTLED = (
 _CURRENT_OF_SLOT = (
     "SELECT head FROM slots WHERE slot = ? AND head IS NOT NULL UNION "
     f"SELECT e.seq FROM deletions d JOIN events e ON e.id = d.by_event AND e.role = {int(Role.DELETION)} "
-    "WHERE d.target = ?"
+    "WHERE d.target = ? AND NOT EXISTS (SELECT 1 FROM slots s JOIN events h ON h.seq = s.head "
+    "WHERE s.slot = d.target AND h.role IN (0, 3) AND h.created_at > d.until)"
 )

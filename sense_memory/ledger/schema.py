@@ -131,5 +131,8 @@ MIGRATIONS: Final = (
     UPDATE outbox SET state = 'queued', tries = 0, first_try_at = NULL
       WHERE state = 'superseded' AND event IN (SELECT head FROM slots);
     """,
+    """
+    CREATE INDEX events_that_delete ON events (seq) WHERE role = 2;
+    """,
 )
 VERSION: Final = len(MIGRATIONS)

@@ -140,6 +140,8 @@ class Puller:
             whole = self._course(sweep=True)
             rest = await self._pull(connection, whole, take, every, as_of, may_compare=not serves_deleted)
             found = replace(found + rest, missing=max(found.missing, rest.missing))
+        if notes.is_noted(self._url, Remark.DROPS_DELETIONS) and outbox.keeps_deletions(self._url):
+            await self._ledger.write(notes.drop, self._url, Remark.DROPS_DELETIONS)
         if found.missing or is_forgetful:
             await self._ledger.write(self._remark_on, found, heals=heals)
         return found

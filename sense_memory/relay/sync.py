@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from sense_memory.errors import RelayError
 from sense_memory.ledger.notes import Remark
 from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
-from sense_memory.nostr.event import KIND_APP_DATA
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome, Verdict
 from sense_memory.relay.conduct import CONNECTION_LOST
@@ -190,6 +190,7 @@ class RelaySync:
     async def _push(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
         outbox = self._ledger.outbox
         await self._ledger.write_if_due(outbox.backfill, self._url, self._clock())
+        await self._ledger.write_if_due(outbox.leave_out, self._url)
         newer: dict[int, tuple[str, Verdict]] = {}  # what the relay claims to have a newer version of
         waiting: dict[str, tuple[int, str]] = {}  # seq and slot of what is on its way, by id
         verdicts: dict[int, Verdict] = {}
@@ -212,6 +213,29 @@ class RelaySync:
             claims = {seq: verdict for seq, (_, verdict) in newer.items()}
             # By now it has shown a newer version, or made it up.
             await self._ledger.write(outbox.record, self._url, claims, self._clock())
+        if connection.is_open and await self._keeps_no_deletions(connection):
+            await self._push(connection, sent, served)
+
+    async def _keeps_no_deletions(self, connection: RelayConnection) -> bool:
+        """Whether a relay turns out to keep no deletion request, by a look at the first that it accepted.
+
+        It has removed the tombstones, then, and other devices would never hear of what was forgotten: these are
+        queued again, and stay, because their requests are not sent there any more.
+        """
+        outbox = self._ledger.outbox
+        if not (accepted := tuple(outbox.unproven_deletions(self._url))):
+            return False
+        mine = Filter(authors=(self._author,), kinds=(KIND_DELETION,), ids=accepted, limit=len(accepted))
+        page = await fetching(connection)([mine])
+        if page.events or not page.complete:
+            await self._taking(Counter())(page.events)
+            return False
+        await self._ledger.write(self._bury_again)
+        return True
+
+    def _bury_again(self) -> None:
+        self._ledger.notes.note(self._url, Remark.DROPS_DELETIONS, self._clock())
+        self._ledger.outbox.bury_again(self._url, self._clock())
 
     async def _due(
         self, connection: RelayConnection, waiting: dict[str, tuple[int, str]], verdicts: dict[int, Verdict]

@@ -6,10 +6,20 @@ import json
 
 import pytest
 
-from relays.faults import Forge, ForgetAfterAck, Inject, NoNegentropy, Record, Rollback
+from relays.faults import (
+    DeletesWhateverTheDate,
+    Forge,
+    ForgetAfterAck,
+    Inject,
+    NoNegentropy,
+    Record,
+    Refuse,
+    Rollback,
+)
 from sense_memory import ClockSkewError
 from sense_memory.ledger import database
 from sense_memory.ledger.notes import Remark
+from sense_memory.ledger.outbox import NOT_OUR_DELETION, OLD_DELETION
 from sense_memory.nostr.event import Unsigned
 
 
@@ -183,7 +193,7 @@ async def test_d03_relay_ignores_kind5(stage, keeps):
         await store.forget("k")
         await stage.sync(store)
         lie.on = True
-        assert store.status().relays[0].remarks == ()
+        assert store.status().relays[0].remarks == (Remark.DROPS_DELETIONS,)
         (grave,) = await stage.stored(liar.upstream, kinds=[30078])
         assert grave["id"] != event["id"]
 
@@ -303,3 +313,97 @@ async def test_d08_what_another_device_forgot_is_purged_here_too(stage):
         other.close()
         await here.remember("something", stage.plaintext)
         assert not any(trace in content for content in files(stage.folder).values() for trace in traces)
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["keeps kind 5", "keeps no kind 5"])
+async def test_d12_old_deletion_is_not_sent_over_newer(stage, keeps):
+    """Full syncs, a relay that was dropped and added again, a new one, and an import: all memories stay."""
+    names = [f"k{number}" for number in range(5)]
+    lies = [DeletesWhateverTheDate(keeps=keeps) for _ in range(2)]
+    async with stage.liar(lies[0]) as liar, stage.liar(lies[1]) as new:
+        async with stage.store(liar, ledger="k.db") as store:
+            for name in names:
+                await store.remember(name, stage.plaintext)
+            await stage.sync(store)
+            for name in names[1:]:
+                await store.forget(name)
+            await stage.sync(store)
+            stage.clock.advance(60)
+            for name in names[1:]:
+                await store.remember(name, f"{stage.plaintext} anew")
+            for _ in range(3):
+                stage.clock.advance(3_601)
+                assert (await stage.sync(store, full=True)).in_step
+            store.export(stage.folder / "all.jsonl")
+        async with stage.store(new, ledger="k.db") as store:
+            store.drop_relay(liar.url)
+        async with stage.store(liar, new, ledger="k.db") as store, stage.store(new) as other:
+            for _ in range(2):
+                await stage.sync(store, full=True)
+            assert (await stage.sync(store)).in_step
+            await other.import_(stage.folder / "all.jsonl")
+            await stage.sync(other, full=True)
+        for url in (liar.url, new.url):
+            async with stage.store(url) as fresh:
+                assert (await stage.sync(fresh)).complete
+                assert [memory.key for memory in await fresh.recall_all()] == names
+
+
+async def test_d13_relay_keeps_no_kind5(stage):
+    """Its tombstones follow their deletion, and stay: a second device forgets, and nobody brings the memory back."""
+    async with (
+        stage.liar(record := Record(), DeletesWhateverTheDate()) as liar,
+        stage.store(liar) as store,
+        stage.store(liar) as second,
+    ):
+        for key in ("k", "l", "kept"):
+            await store.remember(key, stage.plaintext)
+        await stage.sync(store)
+        await stage.sync(second)
+        stage.clock.advance(60)
+        await store.forget("k")
+        assert (await stage.sync(store)).in_step
+        assert store.status().relays[0].remarks == (Remark.DROPS_DELETIONS,)
+        await store.forget("l")
+        assert (await stage.sync(store)).in_step
+        assert [frame[1]["kind"] for frame in record.said("EVENT")].count(
+            5
+        ) == 1  # to a known one it is not sent
+
+        assert (await stage.sync(second, full=True)).in_step
+        for device in (second, store):
+            assert [memory.key for memory in await device.recall_all()] == ["kept"]
+            assert (await stage.sync(device, full=True)).in_step
+        stored = await stage.stored(liar.url, kinds=[30078])
+        assert len(stored) == 3
+        async with stage.store(liar) as fresh:
+            await stage.sync(fresh)
+            assert [memory.key for memory in await fresh.recall_all()] == ["kept"]
+
+
+async def test_d13_a_relay_that_keeps_kind5_is_asked_once_and_needs_no_tombstone(stage):
+    async with stage.liar(record := Record()) as liar, stage.store(liar) as store:
+        for _ in range(2):
+            await store.remember("k", stage.plaintext)
+            stage.clock.advance(60)
+            await store.forget("k")
+            assert (await stage.sync(store)).in_step
+            stage.clock.advance(60)
+        assert len([frame for frame in record.said("REQ") if "ids" in frame[2]]) == 1
+        assert {event["kind"] for event in await stage.stored(liar.url)} == {5}
+        assert store.status().relays[0].remarks == ()
+
+
+async def test_d06_an_old_deletion_that_a_relay_holds_against_what_was_written_anew_is_said(stage):
+    lie = Refuse("blocked: this event has been deleted", lambda event: event["kind"] == 30078)
+    lie.on = False
+    async with stage.liar(lie) as liar, stage.store(liar) as store:
+        await store.forget("k")
+        await stage.sync(store)
+        stage.clock.advance(60)
+        await store.remember("k", stage.plaintext)
+        await store.remember("l", stage.plaintext)
+        lie.on = True
+        (line,) = (await stage.sync(store)).relays
+        assert line.reasons == {OLD_DELETION: 1, NOT_OUR_DELETION: 1}
+        assert not line.in_step

@@ -377,6 +377,7 @@ def test_a_ledger_of_the_step_before_is_brought_up_to_date(me, tmp_path, relay):
                 if line.strip().startswith("ALTER TABLE relays ADD COLUMN "):
                     connection.execute(f"ALTER TABLE relays DROP COLUMN {line.split()[5]}")
         connection.execute("DROP INDEX events_replaced")
+        connection.execute("DROP INDEX events_that_delete")
         connection.execute(f"PRAGMA user_version = {step}")
     connection.close()
 
