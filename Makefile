@@ -5,6 +5,8 @@
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-relays soak lint types bench clean
 
+unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of programs: compiled once, not each time
+
 VENV := .venv
 BIN := $(VENV)/bin
 RELAYS := $(VENV)/relays

@@ -12,6 +12,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import pytest
 import typer
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from typer.testing import CliRunner
 from websockets.asyncio.server import serve
 
@@ -80,8 +81,8 @@ def agent(cli):
 
 @pytest.fixture
 def cheap(monkeypatch):
-    """Encryption at the lowest cost that opens: four times as fast."""
-    monkeypatch.setattr(nip49, "encrypt_secret", functools.partial(nip49.encrypt_secret, log_n=16))
+    """Encrypted keys in this process, and in this one only, without the work of scrypt, which has tests of its own."""
+    monkeypatch.setattr(nip49, "Scrypt", lambda *, salt, length, n, r, p: Scrypt(salt, length, 2, r, p))
 
 
 @pytest.fixture

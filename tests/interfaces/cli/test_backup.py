@@ -177,8 +177,9 @@ def test_without_a_terminal_nobody_is_asked(written, usb):
     assert not usb.exists()
 
 
-def test_a_terminal_is_asked_twice_without_echo(written, usb, nsec):
+def test_a_terminal_is_asked_twice_without_echo(agent, usb, nsec):
     """A real terminal, at the real cost: what is typed comes back neither on it nor in the output."""
+    agent("remember", "k", "v")
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80"}
     answers = {
