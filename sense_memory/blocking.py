@@ -120,16 +120,19 @@ class SyncMemoryStore(BlockingPersona):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._close(lambda: self._store.__aexit__(kind, error, trace))
 
     def close(self) -> None:
         """As `MemoryStore.close`; a second call does nothing."""
+        self._close(self._store.close)
+
+    def _close(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if os.getpid() != self._process:
             self._store._abandon()  # noqa: SLF001 - its twin
             self._loop = self._thread = None
         if self._loop is not None:
             try:
-                self._wait(self._store.close())
+                self._wait(closing())
             finally:
                 self._stop()
 

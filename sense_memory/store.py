@@ -24,6 +24,7 @@ from sense_memory.errors import (
     InvalidEvent,
     InvalidInput,
     LedgerCorrupt,
+    LedgerError,
     NotSynced,
     StoreClosed,
     StoreForked,
@@ -247,16 +248,17 @@ class MemoryStore:
         """Wait until relays have taken what is queued, and say what they have not."""
         if seconds > 0:
             await pool.drain(seconds)
-        if self._ledger is None:
-            return
-        for url in self._urls:
-            if queued := self._ledger.outbox.counts(url).get("queued"):
-                _log.warning(
-                    "still queued for %s: %d events. They are kept in the ledger, and sent "
-                    "when a store of it is open next",
-                    url,
-                    queued,
-                )
+        left: dict[str, int] = {}
+        with suppress(LedgerError):
+            ledger = self._ledger
+            left = (
+                {}
+                if ledger is None
+                else {url: ledger.outbox.counts(url).get("queued", 0) for url in self._urls}
+            )
+        for url in filter(left.get, left):
+            words = "still queued for %s: %d events. They are kept in the ledger, and sent when a store of it is open"
+            _log.warning(words, url, left[url])
 
     def _abandon(self) -> None:
         """In a fork: what belongs to the other process is neither used nor closed."""

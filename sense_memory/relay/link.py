@@ -206,10 +206,11 @@ class Link:
         """Send what is queued, now; a relay that is known to fail is not tried."""
         if self.report is not None and self.report.problem and not self._is_connected():
             return
-        is_fresh = self._ledger.outbox.state(self.url).completed_at is None
-        plan = Plan(pull=is_fresh and not offline_first, offline_first=offline_first)
-        if await self._is_behind(replace(plan, offline_first=True)):
-            await self.run(plan, brief=True)
+        with suppress(SenseMemoryError):  # the ledger's: what is queued stays so
+            is_fresh = self._ledger.outbox.state(self.url).completed_at is None
+            plan = Plan(pull=is_fresh and not offline_first, offline_first=offline_first)
+            if await self._is_behind(replace(plan, offline_first=True)):
+                await self.run(plan, brief=True)
 
     @property
     def _rest_seconds(self) -> float:

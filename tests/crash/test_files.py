@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 
@@ -39,12 +40,15 @@ async def test_a_killed_export_leaves_the_file_that_was_there_or_the_new_one_who
 
         async for death in kill.at_every_step("export", order):
             points.add(death.at)
+            if death.at != "to be moved" and hasattr(os, "O_TMPFILE"):
+                assert not list(folder.glob(".export-*"))
             lines = target.read_bytes().splitlines()
             ends.add(len(lines))
             assert lines == [b"what was there"] or set(lines) == bodies
             async with store_at(ledger) as store:
                 assert store.integrity() == []
                 assert store.export(folder / "again.jsonl", overwrite=True) == COUNT
+            assert not list(folder.glob(".export-*"))
     assert ends == {1, COUNT}
     assert points >= {"progress", "fsync", "to be moved", "moved"}
 
