@@ -179,33 +179,45 @@ def recall(context: typer.Context, key: KeyArgument, _json: JsonOption = False) 
 def forget(
     context: typer.Context,
     *,
-    key: KeyArgument,
+    keys: Annotated[
+        list[str],
+        typer.Argument(metavar="KEY...", show_default=False, help="The memory keys: one or several."),
+    ],
     anyway: AnywayOption = False,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Purge a memory here, for good, and ask every relay to delete it.
+    """Purge memories here, for good, and ask every relay to delete them.
 
-    Where nothing is kept under that key here, relays are asked for it first. If all of them answer and none has it,
-    nothing is written; if one cannot be asked, or with --anyway, the deletion is requested all the same. Nobody can
-    promise that every copy is gone.
+    Where nothing is kept under a key here, relays are asked for it first. If all of them answer and none has it,
+    nothing at all is written; if one cannot be asked, or with --anyway, the deletion is requested all the same. Nobody
+    can promise that every copy is gone.
     """
     writing.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[writing.Written, str | None]:
-        unsure = None if await _is_here(store, key) else ""
-        if unsure is not None and not anyway:
+    async def work(store: MemoryStore) -> tuple[writing.Written, list[writing.Forgotten]]:
+        names, unsure = list(dict.fromkeys(keys)), ""
+        unknown = {key for key in names if not await _is_here(store, key)}
+        if unknown and not anyway:
             unsure = await ask_relays(store, wait)
-            if await _is_here(store, key):
-                unsure = None
-            elif not unsure or await in_palace(store, key, "palace forget"):
-                raise await no_flat_memory(store, key, "palace forget")
-        return await writing.send(store, [await store.forget(key)], wait), unsure
+            for key in names:
+                if key not in unknown:
+                    continue
+                if await _is_here(store, key):
+                    unknown.remove(key)
+                elif not unsure or await in_palace(store, key, "palace forget"):
+                    raise await no_flat_memory(store, key, "palace forget")
+        ids = await store.forget_many(names)
+        forgotten = [
+            writing.Forgotten(name_data(key), ident, unsure if key in unknown else None)
+            for key, ident in zip(names, ids, strict=True)
+        ]
+        return await writing.send(store, list(dict.fromkeys(ids)), wait), forgotten
 
-    written, unsure = invocation.run(work, creates=True)
-    writing.end_forgetting(invocation, written, name_data(key), unsure, require_acks)
+    written, forgotten = invocation.run(work, creates=True)
+    writing.end_forgetting(invocation, written, forgotten, require_acks)
 
 
 async def _is_here(store: MemoryStore, key: str) -> bool:

@@ -145,27 +145,52 @@ def end(
         raise typer.Exit(ExitCode.NOT_REPLICATED)
 
 
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A memory that was forgotten.
+
+    Attributes:
+        named: its name, for JSON.
+        deletion_id: of the request that deletes it.
+        unsure: None where it was here; else why relays could not be asked for it, or nothing where they need not be.
+    """
+
+    named: dict[str, Any]
+    deletion_id: str
+    unsure: str | None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self.named, "deletion_id": self.deletion_id, "was_here": self.unsure is None}
+
+
 def end_forgetting(
-    invocation: Invocation,
-    written: Written,
-    named: dict[str, Any],
-    unsure: str | None,
-    require_acks: int,
+    invocation: Invocation, written: Written, forgotten: Sequence[Forgotten], require_acks: int
 ) -> None:
-    """Say that a memory is forgotten; or that nobody knows of it, and why its deletion is requested nevertheless.
+    """Say what is forgotten; and of what nobody knows, why its deletion is requested nevertheless.
 
     Args:
         invocation: of the command.
-        written: the deletion request.
-        named: the memory, for JSON.
-        unsure: None where it was here; else why relays could not be asked for it, or nothing where they need not be.
+        written: the deletion requests.
+        forgotten: the memories.
         require_acks: how many relays have to acknowledge it.
     """
-    result = {**named, "deletion_id": written.ids[0], "was_here": unsure is None}
-    done = "forgotten here, deletion requested"
-    if unsure is not None:
-        why = f" ({one_line(unsure)})" if unsure else ""
-        done = f"nothing was kept here under that name; its deletion is requested all the same{why}"
+    unknown = [memory for memory in forgotten if memory.unsure is not None]
+    here, why = len(forgotten) - len(unknown), ""
+    if unknown and unknown[0].unsure:
+        why = f" ({one_line(unknown[0].unsure)})"
+    if len(forgotten) == 1:
+        done = "forgotten here, deletion requested"
+        if unknown:
+            done = f"nothing was kept here under that name; its deletion is requested all the same{why}"
+        end(invocation, written, done, forgotten[0].data, require_acks)
+        return
+    done = f"{quantity(here, 'memory', 'memories')} forgotten here, deletion requested"
+    if unknown:
+        names = quantity(len(unknown), "other name")
+        done += f"; nothing was kept here under {names}, whose deletion is requested all the same{why}"
+    result = {"forgotten": [memory.data for memory in forgotten]}
     end(invocation, written, done, result, require_acks)
 
 

@@ -162,6 +162,7 @@ journal            | journal "Lisa called."
 recent             | recent
 search             | search lisa
 forget             | --relay RELAY forget k
+forget KEYS        | forget nowhere nothing --anyway
 sync               | --relay RELAY sync
 status             | --relay RELAY status
 doctor             | --relay RELAY doctor
@@ -188,6 +189,7 @@ palace introspect  | palace introspect
 palace introspect --schedule | palace introspect --schedule 1h --count 1
 palace prune       | palace prune --dry-run
 palace forget      | palace forget people/facts/lisa
+palace forget PATHS | palace forget people/facts/nobody people/facts/none --anyway
 export             | export all.jsonl
 init               | --agent bob init
 completion         | completion bash

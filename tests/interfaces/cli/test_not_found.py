@@ -222,3 +222,30 @@ def test_no_slip_of_the_finger_leads_to_a_command_that_destroys_something():
             for typed in slips - set(names):
                 told = no_command(typed, f"sense-memory{group}", names)
                 assert not any(word in told.partition(";")[2] for word in ("forget", "prune", "remove")), told
+
+
+# ── Several names ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("command", "write"),
+    [(["forget"], ["remember"]), (["palace", "forget"], ["palace", "remember"])],
+    ids=["flat", "palace"],
+)
+def test_several_names_are_forgotten_with_one_request_or_none_of_them(agent, relay, command, write):
+    names = ["a", "b", "c"] if command == ["forget"] else ["x/y/a", "x/y/b", "c"]
+    for name in names:
+        agent(*write, name if "/" in name or command == ["forget"] else "x/y/c", "v")
+    before = events(agent)
+
+    refused = agent("--relay", relay, *command, *names, "x/y/z" if "/" in names[0] else "z", code=4)
+    assert refused.stdout == ""
+    assert events(agent) == before
+
+    told = agent("--relay", relay, *command, *names[:2], names[0]).stdout
+    assert told == "2 memories forgotten here, deletion requested · 1 relay has it\n"
+    anyway = "x/y/z" if "/" in names[0] else "z"
+    found = agent.json("--relay", relay, *command, names[2], anyway, "--anyway")
+    assert [item["was_here"] for item in found["forgotten"]] == [True, False]
+    assert len({item["deletion_id"] for item in found["forgotten"]}) == found["acks"] == 1
+    assert agent.json("list") == agent.json("palace", "list") == []

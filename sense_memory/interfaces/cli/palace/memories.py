@@ -193,35 +193,51 @@ def search(
 def forget(
     context: typer.Context,
     *,
-    path: NameArgument,
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...",
+            show_default=False,
+            help="DOMAIN/FACET/KEY of each memory, or its KEY alone where no other memory has it.",
+        ),
+    ],
     anyway: AnywayOption = False,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Purge a memory here, for good, and ask every relay to delete it.
+    """Purge memories here, for good, and ask every relay to delete them.
 
-    Nothing brings it back, unlike what has only faded. Links to it are ignored from then on. Where nothing is kept
-    under that name here, relays are asked for it first. If all of them answer and none has it, nothing is written; if
-    one cannot be asked, or with --anyway, the deletion of a DOMAIN/FACET/KEY is requested all the same.
+    Nothing brings them back, unlike what has only faded. Links to them are ignored from then on. Where nothing is kept
+    under a name here, relays are asked for it first. If all of them answer and none has it, nothing at all is written;
+    if one cannot be asked, or with --anyway, the deletion of a DOMAIN/FACET/KEY is requested all the same.
     """
     writing.refuse_contradiction(context, wait, require_acks)
-    if "/" in path:
-        parts(path)
+    for path in paths:
+        if "/" in path:
+            parts(path)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[writing.Written, str, str | None]:
-        memory, unsure = find(await everything(store), path), ""
-        if memory is None and not anyway:
+    async def work(store: MemoryStore) -> tuple[writing.Written, list[writing.Forgotten]]:
+        there, unsure = await everything(store), ""
+        if not anyway and any(find(there, path) is None for path in paths):
             unsure = await ask_relays(store, wait)
-            memory = find(await everything(store), path)
-        if memory is None and (
-            "/" not in path or not (unsure or anyway)
-        ):  # of a bare KEY nobody knows the path
-            raise no_memory(path, store.status(), names(path, await everything(store)))
-        place = parts(path if memory is None else memory.path)
-        ident = await store.persona_forget(*place)
-        return await writing.send(store, [ident], wait), "/".join(place), unsure if memory is None else None
+            there = await everything(store)
+        whole: dict[str, str | None] = {}
+        for path in paths:
+            memory = find(there, path)
+            if memory is None and (
+                "/" not in path or not (unsure or anyway)
+            ):  # of a bare KEY nobody knows the path
+                raise no_memory(path, store.status(), names(path, there))
+            place = "/".join(parts(path if memory is None else memory.path))
+            whole[place] = unsure if memory is None else None
+        ids = await store.persona_forget_many(whole)
+        forgotten = [
+            writing.Forgotten(name_data(place), ident, whole[place])
+            for place, ident in zip(whole, ids, strict=True)
+        ]
+        return await writing.send(store, list(dict.fromkeys(ids)), wait), forgotten
 
-    written, whole, unsure = invocation.run(work, creates=True)
-    writing.end_forgetting(invocation, written, name_data(whole), unsure, require_acks)
+    written, forgotten = invocation.run(work, creates=True)
+    writing.end_forgetting(invocation, written, forgotten, require_acks)
