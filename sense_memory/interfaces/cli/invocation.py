@@ -7,11 +7,12 @@ as one line each. Heavy modules are imported when a command needs them.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 import textwrap
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _ECHOED_COUNT: Final = 500  # texts that are written at a time
+_MIN_COLUMNS: Final = 30
 _OPTIONS: Final = {"agent": "--agent", "relays": "--relay", "env_file": "--env-file"}
 
 
@@ -206,13 +208,26 @@ def warnings_as_lines() -> Iterator[None]:
 
 def say(kind: str, message: str) -> None:
     """A line of our own on stderr, such as an error: wrapped on a terminal, one line elsewhere."""
-    line = f"{kind}: {safe(message)}"
+    note(f"{kind}: {message}")
+
+
+def note(message: str) -> None:
+    """As `say`, of what speaks for itself."""
+    line = safe(message)
     if sys.stderr.isatty():
-        width = max(40, shutil.get_terminal_size().columns - 1)
+        width = max(_MIN_COLUMNS, _columns_of_stderr() - 1)
         line = textwrap.fill(
             line, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
         )
     typer.echo(line, err=True)
+
+
+def _columns_of_stderr() -> int:
+    """How wide the terminal is that shows stderr, wherever stdout goes."""
+    if "COLUMNS" not in os.environ:
+        with suppress(OSError):
+            return os.get_terminal_size(sys.stderr.fileno()).columns
+    return shutil.get_terminal_size().columns
 
 
 def echo_all(pieces: Iterable[str], ending: str = "\n") -> None:

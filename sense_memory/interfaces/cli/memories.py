@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.interfaces.cli import reading, writing
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, echo_all, of, say
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, echo_all, note, of, say
 from sense_memory.interfaces.cli.json_output import memory_data, name_data
 from sense_memory.interfaces.cli.not_found import ask_relays, in_palace, no_flat_memory, refuse_path
 from sense_memory.interfaces.cli.pages import ends
@@ -254,7 +254,7 @@ def list_memories(context: typer.Context, _json: JsonOption = False) -> None:
     show_memories(invocation, memories, none="There are no memories under plain keys.")
     if others > 0 and not invocation.as_json:
         count = quantity(others, "memory", "memories")
-        typer.echo(f"{count} in the palace: sense-memory palace list", err=True)
+        note(f"{count} in the palace: sense-memory palace list")
 
 
 # ── Shown by other commands too ─────────────────────────────────────────────────────────
@@ -290,19 +290,13 @@ def show_memories(invocation: Invocation, memories: Sequence[Memory], *, none: s
 def warn_if_incomplete(status: Status) -> None:
     """Say on stderr that a list may lack what relays hold: incomplete is not "everything"."""
     if not status.is_complete:
-        typer.echo(
-            "incomplete: no relay has shown everything yet, so there may be more; run `sense-memory sync`",
-            err=True,
-        )
+        note("incomplete: no relay has shown everything yet, so there may be more; run `sense-memory sync`")
 
 
 def warn_of_gaps(gaps: Gaps) -> None:
     """Say on stderr that memories were searched by words only, although there is an embedder."""
     if gaps.trouble is not None:
-        typer.echo(f"searched by words only: {safe(str(gaps.trouble))}", err=True)
+        note(f"searched by words only: {gaps.trouble}")
     elif gaps.count:
         count = quantity(gaps.count, "memory was", "memories were")
-        typer.echo(
-            f"{count} searched by words only, not embedded yet; run `sense-memory embed`",
-            err=True,
-        )
+        note(f"{count} searched by words only, not embedded yet; run `sense-memory embed`")

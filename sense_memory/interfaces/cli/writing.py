@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import LedgerError
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, too_few
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, tell, too_few
 from sense_memory.interfaces.cli.json_output import copy_data, relay_data
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity
 
@@ -136,9 +136,9 @@ def end(
         relays = [_copy(copies) for copies in written.copies]
         typer.echo(as_json({**result, "acks": written.acks, "outdated": written.outdated, "relays": relays}))
     elif written.outdated:
-        typer.echo("in the history only: another device wrote a newer version, and that one counts")
+        tell("in the history only: another device wrote a newer version, and that one counts")
     else:
-        typer.echo(f"{done} · {sentence(written.copies)}")
+        tell(f"{done} · {sentence(written.copies)}")
     if written.acks < require_acks:
         what = "this" if len(written.ids) == 1 else "all of it"
         say("error", too_few(require_acks, written.acks, what))

@@ -208,3 +208,17 @@ def test_ctrl_c_stays_ignored_where_it_was(agent):
     program = INTERRUPTED.replace("moment = ", "signal.signal(signal.SIGINT, signal.SIG_IGN)\nmoment = ")
 
     assert run(program, "sense_memory.store", "list").returncode == 0
+
+
+# ── Narrow terminals ────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_said_beside_a_result_is_broken_between_words(agent, dead_relay, forks, monkeypatch):
+    agent("palace", "remember", "people/facts/lisa", "artist")
+    monkeypatch.setenv("COLUMNS", "40")
+    for command in (["list"], ["remember", "k", "v"], ["forget", "none", "--wait", "0"], ["recall", "lisa"]):
+        _, shown = forks.on_terminal("-m", "sense_memory", "--relay", dead_relay, *command)
+        lines = shown.splitlines()
+        assert max(map(len, lines)) <= 40
+        words = " ".join(lines).split()
+        assert not {"rel", "ay", "connecti", "de", "letion", "pal", "ace"} & set(words)
