@@ -28,7 +28,16 @@ from relays.lies.answers import (
     Stall,
     Withhold,
 )
-from relays.lies.lines import AuthGate, AuthStorm, CloseEvery, Deaf, ExclusiveUntil, Information, NoNegentropy
+from relays.lies.lines import (
+    AuthGate,
+    AuthStorm,
+    CloseEvery,
+    Deaf,
+    ExclusiveUntil,
+    HangUpAt,
+    Information,
+    NoNegentropy,
+)
 from relays.lies.oks import DeletesWhateverTheDate, ForgetAfterAck, LieInOk, RateLimit, Refuse, SwallowPublish
 from relays.proxy import HANGUP, Fault, FaultyRelay, Pause
 
@@ -40,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HANGUP", "AuthGate", "AuthStorm", "CloseEvery", "ClosedOnly", "Deaf", "DeletesWhateverTheDate", "Drip", "EarlyEose", "ExclusiveUntil", "Fault",
-    "FaultyRelay", "Flood", "Forge", "ForgetAfterAck", "Fuzz", "Information", "Inject", "LieInOk", "NoEose", "NoNegentropy",
+    "FaultyRelay", "Flood", "Forge", "ForgetAfterAck", "Fuzz", "HangUpAt", "Information", "Inject", "LieInOk", "NoEose", "NoNegentropy",
     "NoticeOnly", "Oversized", "Pause", "RateLimit", "Record", "Refuse", "Rollback", "SplitView", "Stall",
     "SwallowPublish", "Withhold",
 ]  # fmt: skip

@@ -41,9 +41,11 @@ class Hangup(Enum):
     """What a fault yields to cut the connection, without a farewell."""
 
     HANGUP = auto()
+    TOO_LARGE = auto()  # with a farewell: code 1009
 
 
 HANGUP: Final = Hangup.HANGUP
+TOO_LARGE: Final = Hangup.TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,10 @@ _silent.setLevel(logging.CRITICAL + 1)
 
 class _HungUp(Exception):
     """A fault cuts the connection."""
+
+    def __init__(self, how: Hangup) -> None:
+        self.says_why = how is TOO_LARGE
+        super().__init__(how)
 
 
 class Talk:
@@ -213,7 +219,9 @@ class FaultyRelay:
                         if fault.on:
                             await self._tell(client, talk, fault.on_connect(talk), place)
                     await self._carry(client, relay, talk)
-                except _HungUp:
+                except _HungUp as cut:
+                    if cut.says_why:
+                        await client.close(1009)
                     client.transport.close()  # what was said before still arrives, a farewell does not
                     relay.transport.abort()
         except (ConnectionClosed, OSError, InvalidHandshake):
@@ -256,7 +264,7 @@ class FaultyRelay:
                 await self._tell(client, talk, answers, place)
             for reply in replies:
                 if isinstance(reply, Hangup):
-                    raise _HungUp
+                    raise _HungUp(reply)
                 if isinstance(reply, Pause):
                     await asyncio.sleep(reply.seconds)
                 else:
@@ -273,7 +281,7 @@ class FaultyRelay:
             replies = _through(fault, fault.from_relay, replies, talk)
         for reply in replies:
             if isinstance(reply, Hangup):
-                raise _HungUp
+                raise _HungUp(reply)
             if isinstance(reply, Pause):
                 await asyncio.sleep(reply.seconds)
                 continue

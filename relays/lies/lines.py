@@ -8,13 +8,13 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from relays.proxy import HANGUP, Fault, Pause
+from relays.proxy import HANGUP, TOO_LARGE, Fault, Pause
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from relays.proxy import Frame, Reply, Talk
+    from relays.proxy import Frame, NostrEvent, Reply, Talk
 
 
 class CloseEvery(Fault):
@@ -31,6 +31,30 @@ class CloseEvery(Fault):
             self.sent += 1
             if self.sent % self.n == 0:
                 yield HANGUP
+
+
+class HangUpAt(Fault):
+    """Hangs up at some events, and says nothing of its limits (P-17).
+
+    Args:
+        what: at which.
+        says_why: with code 1009, as for a message that is too large; otherwise without a word.
+    """
+
+    def __init__(self, what: Callable[[NostrEvent], bool], *, says_why: bool = True) -> None:
+        super().__init__()
+        self.what, self.says_why = what, says_why
+
+    def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Cut the line at such an event."""
+        if frame[0] == "EVENT" and self.what(frame[1]):
+            yield TOO_LARGE if self.says_why else HANGUP
+        else:
+            yield frame
+
+    def information(self, document: bytes) -> bytes:
+        """Say nothing."""
+        return b""
 
 
 class Deaf(Fault):

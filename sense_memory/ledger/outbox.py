@@ -319,6 +319,24 @@ class Outbox:
                 rows = self._db.rows(_NEXT, *wanted)  # another process may have replaced one since
         return [Parcel(seq, ident.hex(), slot, body) for seq, ident, slot, body, _ in rows]
 
+    def still_due(self, url: str, seqs: Iterable[int], now: float) -> list[Parcel]:
+        """Those of some events, which were sent before, that wait for a relay and are due."""
+        query = (
+            "SELECT e.seq, e.id, e.slot, e.body FROM outbox o JOIN events e ON e.seq = o.event "
+            "WHERE o.relay = ? AND o.event = ? AND o.state = 'queued' AND o.due_at <= ?"
+        )
+        relay = self._relay(url)
+        rows = [row for seq in seqs if (row := self._db.row(query, relay, seq, now))]
+        return [Parcel(seq, ident.hex(), slot, body) for seq, ident, slot, body in rows]
+
+    def as_large_as(self, url: str, size: int) -> list[int]:
+        """Seqs of what waits for a relay and has at least so many bytes."""
+        query = (
+            "SELECT o.event FROM outbox o JOIN events e ON e.seq = o.event "
+            "WHERE o.relay = ? AND o.state = 'queued' AND length(e.body) >= ?"
+        )
+        return [seq for (seq,) in self._db.rows(query, self._relay(url), size)]
+
     def record(self, url: str, verdicts: Mapping[int, Verdict], now: float) -> None:
         """Record a relay's words on events, by seq."""
         accepted = {seq: item for seq, item in verdicts.items() if item.outcome is Outcome.ACCEPTED}

@@ -9,6 +9,7 @@ from sense_memory import limits
 
 
 CONNECTION_LOST: Final = "connection lost"  # how the problem of a connection begins that the relay ended
+TOO_LARGE_LOST: Final = f"{CONNECTION_LOST} (code 1009)"  # RFC 6455, 7.4.1: a message was too large for it
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from sense_memory.errors import RelayError
@@ -19,8 +19,10 @@ from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDO
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome, Verdict
-from sense_memory.relay.conduct import CONNECTION_LOST
+from sense_memory.relay.batch import each
+from sense_memory.relay.conduct import CONNECTION_LOST, TOO_LARGE_LOST
 from sense_memory.relay.hints import is_too_large
+from sense_memory.relay.isolation import Isolation
 from sense_memory.relay.pull import Pulled, by_address
 from sense_memory.relay.pulling import Puller, fetching
 from sense_memory.relay.report import RelayReport
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.reconcile import Stock
 
 _TOO_LARGE = Verdict(Outcome.REFUSED, "too large for this relay")
+_HANGS_UP = Verdict(Outcome.REFUSED, "the relay hangs up when it is sent this")
 
 
 class Intake(Protocol):
@@ -62,6 +65,23 @@ class Plan:
     compare: bool = True
     sweep: bool = False
     offline_first: bool = False
+
+
+@dataclass(slots=True)
+class _Sending:
+    """One sending.
+
+    Attributes:
+        sent: the relay's words so far, with counts.
+        served: how events were filed that it showed meanwhile, with counts.
+        waiting: seq and slot of what is on its way, by id.
+        verdicts: what has to be recorded, by seq.
+    """
+
+    sent: Counter[str]
+    served: Counter[str]
+    waiting: dict[str, tuple[int, str]] = field(default_factory=dict)
+    verdicts: dict[int, Verdict] = field(default_factory=dict)
 
 
 class RelaySync:
@@ -96,6 +116,7 @@ class RelaySync:
         self._puller = Puller(url, ledger, author, stock=stock, clock=clock)
         self.was_cut_off = self.came_further = False
         self.in_vain = 0
+        self._isolation = Isolation()
         self._awaited = 0.0  # the second that was last waited for
         self._reported: tuple[RelayConnection | None, Counter[str]] = None, Counter()
 
@@ -108,6 +129,7 @@ class RelaySync:
             as_of: what came to the relay until then has to be shown, in seconds since 1970.
         """
         self.came_further, self.in_vain = False, 0
+        self._isolation.begin()
         served: Counter[str] = Counter()
         sent: Counter[str] = Counter()
         pulled = Pulled()
@@ -127,10 +149,13 @@ class RelaySync:
                 await self._send(connection, sent, served)
         problem = connection.problem or ""
         self.was_cut_off = problem.startswith(CONNECTION_LOST) and not connection.misbehaving
-        self.came_further |= not sent.keys() <= {Outcome.RETRY.value, Outcome.RATE_LIMITED.value}
+        self.came_further |= self._isolation.moved or not sent.keys() <= {
+            Outcome.RETRY.value,
+            Outcome.RATE_LIMITED.value,
+        }
         return replace(
             self.standing(),
-            problem=problem,
+            problem="" if self._isolation.gave_up else problem,
             pulled=pulled,
             served=dict(served),
             sent=dict(sent),
@@ -191,15 +216,32 @@ class RelaySync:
         outbox = self._ledger.outbox
         await self._ledger.write_if_due(outbox.backfill, self._url, self._clock())
         await self._ledger.write_if_due(outbox.leave_out, self._url)
+        isolation = self._isolation
+        if isolation.aside is None and isolation.suspects:
+            await self._isolate(connection, sent, served)
+        if connection.is_open:
+            sending, judged = _Sending(sent, served), sent.total()
+            lost = await self._offer(connection, self._due(connection, sending), sending)
+            too_large = connection.problem == TOO_LARGE_LOST
+            isolation.ended(lost, answered=sent.total() > judged, is_too_large=too_large)
+        if connection.is_open and isolation.aside is not None:
+            await self._isolate(connection, sent, served)
+        if connection.is_open and await self._keeps_no_deletions(connection):
+            await self._push(connection, sent, served)
+
+    async def _offer(
+        self, connection: RelayConnection, parcels: AsyncIterator[Parcel], sending: _Sending
+    ) -> list[int]:
+        """Send events and record the relay's word on each; returns the seqs of those that it cut off."""
+        outbox, verdicts = self._ledger.outbox, sending.verdicts
         newer: dict[int, tuple[str, Verdict]] = {}  # what the relay claims to have a newer version of
-        waiting: dict[str, tuple[int, str]] = {}  # seq and slot of what is on its way, by id
-        verdicts: dict[int, Verdict] = {}
-        parcels = self._due(connection, waiting, verdicts)
+        lost: list[int] = []
         async for ident, verdict in connection.publish((parcel.id, parcel.body) async for parcel in parcels):
+            seq, slot = sending.waiting.pop(ident)
             if verdict.outcome is Outcome.RETRY and verdict.reason == (connection.problem or ""):
-                continue  # cut off on the way: no word of the relay's, so it stays due
-            seq, slot = waiting.pop(ident)
-            sent[verdict.outcome.value] += 1
+                lost.append(seq)  # no word of the relay's, so it stays due
+                continue
+            sending.sent[verdict.outcome.value] += 1
             if verdict.outcome is Outcome.SUPERSEDED:
                 newer[seq] = slot, verdict
                 continue
@@ -209,12 +251,43 @@ class RelaySync:
                 verdicts.clear()
         await self._ledger.write(outbox.record, self._url, verdicts, self._clock())
         if newer:
-            await self._pull_newer(connection, [slot for slot, _ in newer.values()], served)
+            await self._pull_newer(connection, [slot for slot, _ in newer.values()], sending.served)
             claims = {seq: verdict for seq, (_, verdict) in newer.items()}
             # By now it has shown a newer version, or made it up.
             await self._ledger.write(outbox.record, self._url, claims, self._clock())
-        if connection.is_open and await self._keeps_no_deletions(connection):
-            await self._push(connection, sent, served)
+        return lost
+
+    async def _isolate(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
+        """Find the event at which the relay hangs up: see `isolation`."""
+        outbox, isolation = self._ledger.outbox, self._isolation
+        due = outbox.still_due(self._url, isolation.suspects, self._now())
+        parcels, size = sorted(due, key=lambda parcel: len(parcel.body)), 1
+        while parcels:
+            part, parcels = parcels[:size], parcels[size:]
+            if len(part) == 1 and not await self._answers(connection):
+                return
+            sending = _Sending(sent, served, {parcel.id: (parcel.seq, parcel.slot) for parcel in part})
+            lost = await self._offer(connection, each(part), sending)
+            if lost or not connection.is_open:
+                too_large = connection.problem == TOO_LARGE_LOST
+                if lost and isolation.failed(lost, is_too_large=too_large):
+                    await self._give_up(next(parcel for parcel in part if parcel.seq in lost), too_large)
+                return
+            isolation.took()
+            size *= 2
+        isolation.passed()
+
+    async def _answers(self, connection: RelayConnection) -> bool:
+        """Whether the relay answers a simple question now."""
+        question = Filter(authors=(self._author,), kinds=(KIND_DELETION,), limit=1)
+        return (await fetching(connection)([question])).complete
+
+    async def _give_up(self, parcel: Parcel, is_too_large: bool) -> None:
+        """Do not send this event again, nor any as large where it is too large, unless somebody asks for it."""
+        outbox = self._ledger.outbox
+        seqs = outbox.as_large_as(self._url, len(parcel.body)) if is_too_large else [parcel.seq]
+        verdict = _TOO_LARGE if is_too_large else _HANGS_UP
+        await self._ledger.write(outbox.record, self._url, dict.fromkeys(seqs, verdict), self._clock())
 
     async def _keeps_no_deletions(self, connection: RelayConnection) -> bool:
         """Whether a relay turns out to keep no deletion request, by a look at the first that it accepted.
@@ -237,19 +310,19 @@ class RelaySync:
         self._ledger.notes.note(self._url, Remark.DROPS_DELETIONS, self._clock())
         self._ledger.outbox.bury_again(self._url, self._clock())
 
-    async def _due(
-        self, connection: RelayConnection, waiting: dict[str, tuple[int, str]], verdicts: dict[int, Verdict]
-    ) -> AsyncIterator[Parcel]:
+    async def _due(self, connection: RelayConnection, sending: _Sending) -> AsyncIterator[Parcel]:
         """What is due, read as there is room for it: each is noted as waiting, or judged at once."""
         last, due = 0, self._ledger.outbox.due
         while parcels := await self._ledger.write_if_due(
             due, self._url, self._now(), SEND_BATCH_COUNT, after=last
         ):
             for parcel in parcels:
+                if parcel.seq == self._isolation.aside:
+                    continue
                 if is_too_large(parcel.body, connection.information):
-                    verdicts[parcel.seq] = _TOO_LARGE
+                    sending.verdicts[parcel.seq] = _TOO_LARGE
                 else:
-                    waiting[parcel.id] = parcel.seq, parcel.slot
+                    sending.waiting[parcel.id] = parcel.seq, parcel.slot
                     yield parcel
             last = parcels[-1].seq
 

@@ -8,7 +8,16 @@ import warnings
 
 import pytest
 
-from relays.faults import FaultyRelay, ForgetAfterAck, Information, RateLimit, Record, Refuse, SwallowPublish
+from relays.faults import (
+    FaultyRelay,
+    ForgetAfterAck,
+    HangUpAt,
+    Information,
+    RateLimit,
+    Record,
+    Refuse,
+    SwallowPublish,
+)
 from sense_memory import RelayLimitWarning, StorageFullError
 from sense_memory.ledger.notes import Remark
 from sense_memory.ledger.outbox import LOST
@@ -425,3 +434,46 @@ async def test_p15_what_a_relay_said_it_will_not_take_is_told(stage, told, words
         assert (
             await store.recall("new")
         ).event_id == ident  # it is written, and no error says that it is not
+
+
+@pytest.mark.parametrize("says_why", [True, False], ids=["code 1009", "without a word"])
+async def test_p17_too_large_without_being_told(stage, says_why):
+    """Three of forty events make the relay hang up: those are refused, the others arrive, and one can ask again."""
+    large = HangUpAt(lambda event: len(event["content"]) > 8_000, says_why=says_why)
+    reason = "too large for this relay" if says_why else "the relay hangs up when it is sent this"
+    async with stage.liar(record := Record(), large) as liar, stage.store(liar) as store:
+        await stage.sync(store)
+        small = [await store.remember(f"k{number}", stage.plaintext) for number in range(20)]
+        for size in (7_000, 9_000, 20_000):
+            await store.remember(f"large {size}", "x" * size)
+        small += [await store.remember(f"l{number}", stage.plaintext) for number in range(17)]
+        for _ in range(3):
+            (line,) = (await stage.sync(store)).relays
+        assert line.problem == ""
+        assert not line.in_step
+        assert (line.waiting, line.refused, line.reasons) == (0, 3, {reason: 3})
+        assert {event["id"] for event in await stage.stored(liar.upstream)} == set(small)
+        sent = len(record.published)
+        await stage.sync(store, full=True)
+        assert len(record.published) == sent
+
+        large.on = False
+        (line,) = (await store.sync(retry_refused=True)).relays
+        assert line.in_step
+        assert len(await stage.stored(liar.upstream)) == 40
+
+
+async def test_p17_trouble_of_the_network_refuses_nothing(stage):
+    """The line is cut at whatever event is sent, whichever it is, until it holds again."""
+    cut = HangUpAt(lambda event: True, says_why=False)
+    async with stage.liar(cut) as liar, stage.store(liar) as store:
+        await stage.sync(store)
+        idents = {await store.remember(f"k{number}", stage.plaintext) for number in range(5)}
+        for _ in range(2):
+            (line,) = (await stage.sync(store)).relays
+            assert line.problem.startswith("connection lost")
+            assert (line.waiting, line.refused) == (5, 0)
+        cut.on = False
+        (line,) = (await stage.sync(store)).relays
+        assert line.in_step
+        assert {event["id"] for event in await stage.stored(liar.upstream)} == idents
