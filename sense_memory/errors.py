@@ -303,7 +303,7 @@ class LedgerBusy(LedgerError):
 
     def __init__(self, path: object) -> None:
         super().__init__(
-            f"{path or 'the ledger in memory'} is held by another process; nothing was written. "
+            f"{path or 'the ledger in memory'} is held by another process; this change was not written. "
             "Try again, or end that process."
         )
 

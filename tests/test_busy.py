@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
-from sense_memory import EmbeddedRelay, LedgerBusy, LedgerError, LocalSigner, MemoryStore
+from sense_memory import ClockSkewError, EmbeddedRelay, LedgerBusy, LedgerError, LocalSigner, MemoryStore
 from sense_memory.ledger import database
 
 
@@ -194,7 +194,7 @@ async def test_a_real_process_that_writes_for_long_is_waited_for(signer, path):
 async def test_a_call_that_can_not_await_says_at_once_that_the_ledger_is_held(signer, path):
     async with prepared(signer, path) as store:
         held = Held(path)
-        with pytest.raises(LedgerBusy, match="nothing was written"):
+        with pytest.raises(LedgerBusy, match="this change was not written"):
             store.drop_relay("wss://relay.example")
         held.release()
         assert store.drop_relay("wss://relay.example") == 0
@@ -212,3 +212,19 @@ async def test_a_ledger_file_that_is_gone_is_noticed_at_the_next_write(is_replac
         assert (await store.recall("k")).value == "two"
         path.with_name("elsewhere").replace(path)
         await store.remember("k", "three")
+
+
+async def test_a_draft_that_was_published_is_no_error_where_it_can_not_be_discarded(signer, path, clock):
+    """What was written is never said to be not written; the draft is there to be discarded another time."""
+    async with MemoryStore(signer, ledger=path, clock=clock) as store:
+        await store.remember("k", "one")
+        clock.advance(-86_400)
+        with pytest.raises(ClockSkewError):
+            await store.remember("k", "two")
+        clock.advance(2 * 86_400)
+        store._ledger._db.execute(
+            "CREATE TEMP TRIGGER t BEFORE DELETE ON main.drafts BEGIN SELECT raise(ABORT, 'no'); END"
+        )
+        ident = await store.publish_draft(1)
+        assert (await store.recall("k")).event_id == ident
+        assert [draft.number for draft in await store.drafts()] == [1]

@@ -166,7 +166,7 @@ SENTENCES = [
     ),
     (
         errors.LedgerBusy("/home/a/a.db"),
-        "/home/a/a.db is held by another process; nothing was written. Try again, or end that process.",
+        "/home/a/a.db is held by another process; this change was not written. Try again, or end that process.",
     ),
     (
         errors.StoreForked(),

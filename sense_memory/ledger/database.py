@@ -193,7 +193,7 @@ class Database:
             self._connection.execute("ROLLBACK")
             self._writers.give_back()
             raise LedgerError(
-                f"{self.path} was deleted or replaced while it was open; nothing was written. "
+                f"{self.path} was deleted or replaced while it was open; this change was not written. "
                 "Close the store and open it again, or put the file back."
             )
         return True
@@ -465,7 +465,7 @@ def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path 
             return LedgerBusy(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return LedgerError(
-                f"{where} can not be opened for writing ({error}); nothing was written. It has to be a file "
+                f"{where} can not be opened for writing ({error}); this change was not written. It has to be a file "
                 "of yours, in a folder of yours."
             )
-    return LedgerError(f"{where} could not be used ({error}); nothing was written.")
+    return LedgerError(f"{where} could not be used ({error}); this change was not written.")
