@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.event import Event, Tags
     from sense_memory.nostr.signer import Signer
 
+DELETION_TYPE: Final = "sense-memory:deletion"
 SCHEMA_VERSION: Final = 1  # a record with a larger `v` is kept and not shown
 
 
@@ -129,11 +130,16 @@ def embedding(path: str, fields: Mapping[str, Any]) -> Record:
     return Record(RecordType.EMBEDDING, address.EMBEDDING + path, {"key": path, **fields})
 
 
-def tombstone(path: str) -> Record:
-    """The record that takes a memory's place when it is forgotten; readable by 0.3.1 as an empty value."""
+def tombstone(path: str, removing: Mapping[str, Any] | None = None) -> Record:
+    """The record that takes a memory's place when it is forgotten; readable by 0.3.1 as an empty value.
+
+    Args:
+        path: where.
+        removing: what it removes and why, as `origins` writes it.
+    """
     key = path.rpartition("/")[2]
     fields = {"key": key, "value": ""} | ({} if key == path else {"path": path})
-    return Record(RecordType.TOMBSTONE, path, fields)
+    return Record(RecordType.TOMBSTONE, path, {**(removing or {}), **fields})
 
 
 async def seal(signer: Signer, record: Record) -> Sealed:
@@ -177,8 +183,29 @@ def _plaintext(record: Record) -> bytes:
         raise InvalidInput("the text is not valid Unicode (lone surrogates); nothing was written") from None
 
 
+async def seal_deletion(signer: Signer, removing: Mapping[str, Mapping[str, Any]]) -> str:
+    """The content of a deletion: what it removes and why, by path, as in the tombstones; encrypted to oneself.
+
+    Relays that honour a deletion drop the tombstone with the memory, so it has to say the same itself.
+    """
+    fields = {"type": DELETION_TYPE, "of": removing}
+    return await signer.encrypt(orjson.dumps(fields), signer.public_key)
+
+
+async def open_deletion(signer: Signer, event: Event) -> Mapping[str, Any]:
+    """What a deletion removes and why, by path; empty where it does not say so."""
+    if not event.content:
+        return {}
+    try:
+        fields = _fields(await signer.decrypt(event.content, signer.public_key))
+    except BadPayload:
+        return {}  # another client's reason
+    found = fields.get("of") if fields.get("type") == DELETION_TYPE else None
+    return found if isinstance(found, dict) else {}
+
+
 def deletion(
-    public_key: str, d_tags: tuple[str, ...], event_ids: tuple[str, ...], created_at: int
+    public_key: str, d_tags: tuple[str, ...], event_ids: tuple[str, ...], created_at: int, content: str = ""
 ) -> Unsigned:
     """The NIP-09 request that deletes addresses and the named events, at the second of the last tombstone."""
     tags = (
@@ -186,7 +213,7 @@ def deletion(
         *(("e", ident) for ident in event_ids),
         ("k", str(KIND_APP_DATA)),
     )
-    return Unsigned(created_at, KIND_DELETION, tags, "")
+    return Unsigned(created_at, KIND_DELETION, tags, content)
 
 
 def entry_deletion(entry: Event, created_at: int) -> Unsigned:

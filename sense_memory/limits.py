@@ -30,6 +30,8 @@ ACCESS_SECONDS = 5.0  # until an access that was noted in memory is noted in the
 MAX_THEMES_COUNT = 64  # of one memory
 MAX_LINKS_COUNT = 256  # connections of one memory; each is a path, and all have to fit one event
 MAX_BATCH_COUNT = 200  # memories that one write changes, where many are to be changed
+MAX_FORGOTTEN_TEXTS_COUNT = 1_000  # texts that are remembered to be forgotten, of one address
+NAMED_TEXTS_COUNT = 400  # texts that one deletion names, shared by its addresses: some 8 KB of what is inside
 MAX_DELETED_COUNT = (
     32  # memories that one deletion request names, each with three tags; some relays take 100 tags
 )
@@ -41,6 +43,7 @@ MAX_FOUND_COUNT = 1_000  # memories that one search returns
 MAX_SUSPICIONS_COUNT = 500  # doubtful contradictions that are kept for the next introspection
 MAX_CANDIDATES_COUNT = 10  # paths that an error lists when a bare key is not unique
 DISSOLVED_DAYS = 30.0  # from first seen dissolved to deletion
+HOUR_SECONDS = 3_600.0  # between two looks of the background at what was recalled
 DAY_SECONDS = 86_400.0
 
 # ── Introspection (sense-memory v2) ─────────────────────────────────────────────────────

@@ -51,19 +51,22 @@ class JournalEntry(_Frozen):
 
 
 class Draft(_Frozen):
-    """A memory that could not be written because this clock was wrong: kept on this machine only, sealed.
+    """A text that is in no memory, because this clock was wrong or another device forgot it unseen: kept on this
+    machine only, sealed.
 
     Attributes:
         number: names it to `publish_draft` and `discard_draft`.
         key: where it was to be written.
         value: its text.
         created_at: when, by the clock of then, seconds since 1970.
+        reason: why it is a draft; empty where the clock did not allow to write it.
     """
 
     number: int
     key: str
     value: str = Field(repr=False)
     created_at: float
+    reason: str = ""
 
 
 class ChangeKind(StrEnum):

@@ -1,60 +1,47 @@
-"""Which edits of this device lost against another's in a synchronisation: known before it, compared after it.
+"""Which edits of this device lost against another's that did not know them: noted when they do, told once.
 
-An edit that no relay had yet is one that no other device can have known. Where another's takes its place all the
-same, both were made side by side, and whoever made ours is told. Nothing is changed here.
+The ledger notes it in the transaction in which an edit loses: a flat memory that another device replaced unaware, a
+persona memory whose text is kept as a conflict copy, and a text that was forgotten unseen and is a draft now. Here
+the notes get their names.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sense_memory.envelope import RecordType
+from sense_memory import envelope
 from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from sense_memory.ledger import Ledger, Stored
+    from sense_memory.ledger import Ledger
+    from sense_memory.nostr.signer import Signer
     from sense_memory.reader import Reader
 
-_CONFIRMED = "confirmed"  # a relay has shown it
 
+async def overruled(ledger: Ledger, reader: Reader, signer: Signer) -> tuple[str, ...]:
+    """Names of the memories at which an edit of this device lost since this was last asked, sorted.
 
-class Edited:
-    """The edits that no relay has at this moment.
-
-    Args:
-        ledger: where they are.
-        reader: opens them.
+    A key, or `domain/facet/key`. Each is given once, to whichever process on the ledger asks first.
     """
+    slots = ledger.edits.overruled()
+    if not slots:
+        return ()
+    drafts = {draft.slot: draft.content for draft in ledger.drafts.all()}
+    names = {await _name(ledger, reader, slot, drafts.get(slot), signer) for slot in slots}
+    await ledger.write(ledger.edits.told, slots)
+    return tuple(sorted(names))
 
-    def __init__(self, ledger: Ledger, reader: Reader) -> None:
-        self._ledger, self._reader = ledger, reader
-        self._before = ledger.inventory.unheld()
-        self._last = ledger.edits.last
 
-    async def overruled(self) -> tuple[str, ...]:
-        """Names of those whose text another device's has replaced since, sorted: a key, or `domain/facet/key`."""
-        if not self._before or self._ledger.edits.last == self._last:
-            return ()
-        found = []
-        for slot, head in self._ledger.edits.heads_of(self._before):
-            if head != self._before[slot] and (name := await self._lost(slot, head)):
-                found.append(name)
-        return tuple(sorted(found))
-
-    async def _lost(self, slot: str, head: int) -> str:
-        """The name of what lies at a slot, where its text is another device's now; else empty."""
-        versions = {stored.seq: stored for stored in self._ledger.versions(slot)}
-        ours, now = versions.get(self._before[slot]), versions.get(head)
-        if ours is None or now is None or not any(self._came(stored) for stored in versions.values()):
-            return ""  # it was forgotten, or another process of this machine wrote
-        old, new = await self._reader.record(ours), await self._reader.record(now)
-        if old is None or new is None or RecordType.TOMBSTONE in {old.type, new.type}:
-            return ""
-        if old.fields.get("value") == new.fields.get("value"):
-            return ""
-        return old.path.removeprefix(address.PERSONA)
-
-    def _came(self, stored: Stored) -> bool:
-        """Whether a relay has shown an event since."""
-        return stored.seq > self._last and _CONFIRMED in self._ledger.outbox.holders(stored.seq).values()
+async def _name(ledger: Ledger, reader: Reader, slot: str, draft: str | None, signer: Signer) -> str:
+    """What lies, or lay, at a slot; of a conflict copy what it is a copy of."""
+    path = slot.removeprefix(address.PREFIX)  # where nothing is left of it
+    if draft is not None:
+        path = (await envelope.open_draft(signer, draft, slot)).path
+    for stored in ledger.versions(slot):
+        record = await reader.record(stored)
+        if record is not None:
+            copied = record.fields.get("conflict_of")
+            path = copied if isinstance(copied, str) and copied else record.path
+            break
+    return path.removeprefix(address.PERSONA)

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sense_memory import envelope
 from sense_memory.blocks import Opened
 from sense_memory.envelope import Record, RecordType
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
-from sense_memory.ledger import Fate, Filed, Role
+from sense_memory.ledger import Fate, Filed, HeadMoved, Origin, Role
 from sense_memory.ledger.versions import deletion_targets, slot_of
 from sense_memory.limits import SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, wins_over
+from sense_memory.origins import origin_of, removal_of, removals_of
 
 
 if TYPE_CHECKING:
@@ -215,7 +217,7 @@ class Reader:
             except BadPayload:
                 left_out[index] = "unreadable"
         counts.update(left_out.values())
-        fates = await self._ledger.write(self._ledger.apply, filed, relay, self._clock())
+        fates = await self._apply(filed, relay)
         for item, fate in zip(filed, fates, strict=True):
             counts[fate.value] += 1
             if fate is Fate.NEW:
@@ -224,6 +226,40 @@ class Reader:
             fresh = zip(filed, fates, strict=True)
             self.on_new([item.event.id for item, fate in fresh if fate is Fate.NEW], relay)
         return counts, left_out
+
+    async def _apply(self, filed: Sequence[Filed], relay: str | None) -> Sequence[Fate]:
+        """File events, once all that they may remove or replace has been looked at."""
+        while True:
+            origins = await self.origins(filed)
+            with suppress(HeadMoved):
+                return await self._ledger.write(
+                    self._ledger.apply, filed, relay, self._clock(), origins=origins
+                )
+
+    async def release(self) -> int:
+        """File what was dated too far ahead, and whose time has come; returns how many."""
+        while True:
+            waiting = [await self._file(item.event, {}) for item in self._ledger.due(self._clock())]
+            if not waiting:
+                return 0
+            origins = await self.origins(waiting)
+            with suppress(HeadMoved):
+                return await self._ledger.write(self._ledger.release, self._clock(), waiting, origins=origins)
+
+    async def origins(self, filed: Sequence[Filed]) -> Mapping[bytes, Origin]:
+        """Where those memories come from that some events may remove or replace, themselves included; by id.
+
+        Raises:
+            LedgerCorrupt: what was stored can not be opened any more.
+        """
+        new = {bytes.fromhex(item.event.id): item.comes_from for item in filed if item.role is Role.MEMORY}
+        return new | {stored.id: await self.origin(stored) for stored in self._ledger.affected(filed)}
+
+    async def origin(self, stored: Stored) -> Origin:
+        """Where a stored memory comes from."""
+        record = await self.record(stored)
+        ident, at = stored.id.hex(), stored.created_at
+        return Origin.plain(ident, at) if record is None else origin_of(record, ident, at)
 
     def _keep(self, filed: Filed, record: Record | None) -> None:
         """Keep the record of a new head; drop what it replaced, or what a deletion names."""
@@ -244,7 +280,12 @@ class Reader:
         if event.kind == KIND_DELETION:
             if not _concerns_us(event):
                 raise _ForeignEvent
-            return Filed(event, slot_of(event), Role.DELETION)
+            removed = await envelope.open_deletion(self._signer, event)
+            removals = {
+                address.d_tag(path): removal_of(fields, path, event.created_at)
+                for path, fields in removed.items()
+            }
+            return Filed(event, slot_of(event), Role.DELETION, removals=removals)
         if event.kind not in {KIND_APP_DATA, KIND_DIRECT_MESSAGE}:
             raise _ForeignEvent  # no relay is asked for one, but a file may hold anything
         if event.kind == KIND_APP_DATA and (event.d_tag is None or not address.is_ours(event.d_tag)):
@@ -259,7 +300,16 @@ class Reader:
                 raise _ForeignEvent from None  # a note to self of another client
             raise
         opened[event.id] = record
-        return Filed(event, slot, ROLES.get(record.type, Role.MEMORY))
+        return filed_as(record, event)
+
+
+def filed_as(record: Record, event: Event) -> Filed:
+    """A memory, an entry, an embedding or a tombstone with its place, and with what the ledger is told of its inside."""
+    role, slot = ROLES.get(record.type, Role.MEMORY), slot_of(event)
+    if role is Role.TOMBSTONE:
+        return Filed(event, slot, role, removals=removals_of(record, slot, event.created_at))
+    origin = origin_of(record, event.id, event.created_at) if role is Role.MEMORY else None
+    return Filed(event, slot, role, origin)
 
 
 def _is_worth_saving(unsaved: int, of: int) -> bool:

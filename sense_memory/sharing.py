@@ -192,7 +192,7 @@ class Sharing:
         path = record.path.removeprefix(address.EMBEDDING)
         is_entry = path.startswith(address.JOURNAL)
         slot = f"#{path.removeprefix(address.JOURNAL)}" if is_entry else address.d_tag(path)
-        return self._ledger.edits.basis(slot).forgotten_at >= 0
+        return self._ledger.edits.was_forgotten(slot)
 
 
 async def forget(writer: Writer, paths: Sequence[str]) -> int:

@@ -35,6 +35,7 @@ from sense_memory.ledger.notes import Remark
 from sense_memory.limits import (
     APPLY_BATCH_COUNT,
     ENTRY_AHEAD_SECONDS,
+    HOUR_SECONDS,
     LINGER_SECONDS,
     MAX_RECENT_COUNT,
     SMALL_EVENT_BYTES,
@@ -44,6 +45,7 @@ from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.signer import as_signer
 from sense_memory.nostr.verdict import printable
+from sense_memory.origins import next_seen, origin_of
 from sense_memory.reader import Reader
 from sense_memory.relay.url import is_local, relay_url
 from sense_memory.removal import Named
@@ -167,6 +169,7 @@ class MemoryStore:
         self._everything: Finding | None = None
         self._meaning: Embedding | None = None
         self._last_entry = 0.0
+        self._accesses_at = 0.0
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
@@ -211,7 +214,7 @@ class MemoryStore:
         try:
             if snapshot is None:
                 await self._ledger.write_if_due(self._ledger.snapshot.discard)
-            await self._ledger.write_if_due(self._ledger.release, self._clock())
+            await self._reader.release()
             await self._ledger.write_if_due(self._ledger.outbox.ensure, self._urls)
             if self._urls and self._background:
                 self._relay_pool().start()
@@ -534,8 +537,8 @@ class MemoryStore:
         """One memory by its exact key, or the memories of a facet, of a domain, or all.
 
         Recalling by the exact key revives a memory, whatever its state: relevance 1 again, one access more.
-        That is noted here; relays learn it with the memory's next edit, `flush` or `persona_prune`. Listing is
-        no access; it gives active and fading memories, the most relevant first. A key without domain or facet
+        That is noted here; relays learn it with `sync` (see there), the memory's next edit, `flush` or
+        `persona_prune`. Listing is no access; it gives active and fading memories, the most relevant first. A key without domain or facet
         finds the memories that have it; if that is one, it counts as recalled.
 
         Args:
@@ -757,19 +760,29 @@ class MemoryStore:
     # ── What could not be written ───────────────────────────────────────────────────────
 
     async def drafts(self) -> list[Draft]:
-        """The memories that this clock did not allow to write (`ClockSkewError`), oldest first.
+        """The texts of this device that are in no memory, oldest first: `reason` says why.
 
-        They are kept sealed, on this machine only; `forget` discards those of its key.
+        Either this clock did not allow to write them (`ClockSkewError`), or another device, which had not seen
+        them, forgot their memory later. They are kept sealed, on this machine only; `forget` discards those of its
+        key.
         """
         found = []
         for draft in self._opened().drafts.all():
             record = await envelope.open_draft(self._signer, draft.content, draft.slot)
             key, value = record.path.removeprefix(address.PERSONA), record.fields["value"]
-            found.append(Draft(number=draft.number, key=key, value=value, created_at=draft.created_at))
+            found.append(
+                Draft(
+                    number=draft.number,
+                    key=key,
+                    value=value,
+                    created_at=draft.created_at,
+                    reason=draft.reason,
+                )
+            )
         return found
 
     async def publish_draft(self, number: int) -> str:
-        """Write a draft, now that the clock is right; it replaces what its key holds by now.
+        """Write a draft, now that the clock is right or although it was forgotten; it replaces what its key holds.
 
         Returns:
             The event's id. Errors as `remember`; the draft stays then.
@@ -1043,6 +1056,10 @@ class MemoryStore:
     async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """Bring every relay and the ledger in step now: pull, then push.
 
+        Persona memories that were recalled are written anew with their accesses first: each once a day at most, or
+        where that changes its state, so that no other device prunes what is used here. Background rounds look for
+        them once an hour. It costs an event of the memory's size each.
+
         Args:
             full: ask for everything instead of what is new, and send again what went missing there.
             retry_refused: send once more what relays refused, or never took in a week. Else neither is ever
@@ -1053,17 +1070,23 @@ class MemoryStore:
 
         Raises:
             LedgerError: the ledger could not be used (`StorageFullError`: the disk is full).
+
+        `overruled` names the memories at which an edit of this device lost since the last call: another device,
+        which did not know it, wrote later, or forgot the memory. The text is in `history`, in a conflict copy, or
+        in `drafts`.
         """
-        from sense_memory.overruled import Edited
+        from sense_memory.overruled import overruled
         from sense_memory.relay.sync import Plan
 
-        await self._settle()
         ledger = self._opened()
+        unfit = await self._publish_accesses()
         if retry_refused:
             await ledger.write(ledger.outbox.retry, self._urls, self._clock())
-        edited = Edited(ledger, self._reader)
         report = await self._round(Plan(sweep=full))
-        return replace(report, overruled=await edited.overruled())
+        if not self._urls:
+            await self._settle()
+        lost = await overruled(ledger, self._reader, self._signer)
+        return replace(report, overruled=lost, unfit=(*report.unfit, *unfit))
 
     async def flush(self) -> SyncReport:
         """Send what is queued, without pulling (but for relays that were never pulled completely).
@@ -1205,7 +1228,7 @@ class MemoryStore:
                 await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
             if progress is not None:
                 progress(batch[-1][0])
-        await self._settle()
+        await self._settle(heard=not self._urls)
         self._wake()
         return ImportReport(dict(counts), tuple(sorted(bad, key=lambda line: line.number)))
 
@@ -1405,19 +1428,42 @@ class MemoryStore:
                 clock=self._clock,
                 timeouts=self._timeouts or Timeouts(),
                 offline_first=self._offline_first,
+                heard=self._heard,
             )
         return self._pool
 
     async def _admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
-        """File what a relay served, and settle what another device wrote without knowledge of what is here."""
+        """File what a relay served; what is accessed here is noted before, so that no pruning elsewhere wins over it."""
+        if self._palace is not None:
+            await self._palace.palace.note_accesses()
         counts = await self._reader.admit(events, relay)
-        await self._settle()
+        await self._settle(heard=False)
         return counts
 
-    async def _settle(self) -> None:
+    async def _heard(self) -> bool:
+        """Every relay that can be asked has told everything: settle what devices wrote without knowledge of each other.
+
+        What was recalled is looked at once an hour: reading by itself sends nothing. Returns whether anything was
+        written.
+        """
+        before = self._opened().edits.last
+        await self._settle()
+        now = self._clock()
+        if not 0 <= now - self._accesses_at < HOUR_SECONDS:
+            self._accesses_at = now
+            await self._publish_accesses()
+        return self._opened().edits.last != before
+
+    async def _publish_accesses(self) -> list[str]:
+        """Write what was recalled and is due; returns the paths of memories whose accesses do not fit."""
+        if self._palace is None and not self._opened().edits.accesses():
+            return []
+        return await self._persona().publish_accesses(due=True)
+
+    async def _settle(self, *, heard: bool = True) -> None:
         ledger = self._opened()
-        if ledger.edits.forked():
-            await self._persona().settle()
+        if ledger.edits.forked() if heard else ledger.edits.forked_copies():
+            await self._persona().settle(heard=heard)
         if orphans := ledger.vectors.orphans():
             from sense_memory.sharing import forget
 
@@ -1446,6 +1492,7 @@ class MemoryStore:
         from sense_memory.relay.report import SyncReport
 
         self._opened()
+        await self._reader.release()
         return await self._while_open(self._relay_pool().sync(plan)) if self._urls else SyncReport()
 
     async def _ask_relays(self, what: str, found: Callable[[], object] = lambda: False) -> bool:
@@ -1492,15 +1539,19 @@ class MemoryStore:
         self._plan.check_adding(Holdings(there), len(new))
 
     async def _carry_over(self, ledger: Ledger, record: Record) -> Record:
-        """Unknown fields that a newer writer put into the version before survive the rewrite."""
-        before = ledger.head(address.d_tag(record.path))
-        if before is None or before.role is not Role.MEMORY:
-            return record
-        old = await self._reader.needed(before)
-        if old.type is not record.type:
-            return record
-        kept = {name: value for name, value in old.fields.items() if name != RESTORED}
-        return envelope.Record(record.type, record.path, {**kept, **record.fields})
+        """A flat memory as it is to be written over what stands there.
+
+        It says what it knew of that (`seen`), and unknown fields that a newer writer put there survive.
+        """
+        before, kept, origin = ledger.head(address.d_tag(record.path)), {}, None
+        if before is not None and before.role is Role.MEMORY:
+            old = await self._reader.needed(before)
+            if old.type is record.type:
+                kept = {name: value for name, value in old.fields.items() if name != RESTORED}
+                origin = await self._reader.origin(before)
+        device = ledger.edits.device
+        known = {"seen": next_seen(origin, device, self._clock()), "said": device}
+        return envelope.Record(record.type, record.path, {**kept, **record.fields, **known})
 
     async def _all_flat(self) -> list[Memory]:
         self._opened()
@@ -1559,10 +1610,7 @@ def _is_stray(ledger: Ledger, record: Record, stored: Stored) -> bool:
     """Whether a version is of a persona memory that was forgotten before it was written, see `persona.settling`."""
     if record.type is not RecordType.PERSONA:
         return False
-    from sense_memory.palace.version import version_of
-
-    said = version_of(record.fields, stored.id.hex(), stored.created_at).said
-    return said.at <= ledger.edits.basis(stored.slot).forgotten_at
+    return ledger.edits.forgets(stored.slot, origin_of(record, stored.id.hex(), stored.created_at))
 
 
 def _paths(key: str) -> tuple[str, ...]:

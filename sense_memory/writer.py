@@ -8,29 +8,44 @@ is stamped and signed again. Nothing is sent from here.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
 from sense_memory.errors import ClockSkewError, InvalidEvent
-from sense_memory.ledger import Filed, Role
+from sense_memory.ledger import Filed, HeadMoved, Removal, Role
 from sense_memory.ledger.handover import is_simple
+from sense_memory.ledger.removals import ID_CHARS
 from sense_memory.ledger.stamps import BurstWait
 from sense_memory.ledger.versions import slot_of
-from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_NAMED_COUNT, OLD_CLOCK_SECONDS
+from sense_memory.limits import (
+    MAX_FUTURE_SECONDS,
+    MAX_NAMED_COUNT,
+    NAMED_TEXTS_COUNT,
+    OLD_CLOCK_SECONDS,
+)
 from sense_memory.nostr import address
 from sense_memory.nostr.event import Unsigned
-from sense_memory.reader import ROLES
+from sense_memory.origins import FORGET, PRUNE, removal_of, removing
+from sense_memory.palace.version import copy_key
+from sense_memory.reader import ROLES, filed_as
 
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from sense_memory.envelope import Record, Sealed
-    from sense_memory.ledger import Basis, Ledger
+    from sense_memory.ledger import Basis, Ledger, Origin
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
     from sense_memory.reader import Reader
+
+
+class _MovedOn(Exception):
+    """Something came in while a deletion was made: it is to be made anew."""
 
 
 class Writer:
@@ -104,7 +119,12 @@ class Writer:
         return await self.forget_all([path])
 
     async def forget_all(
-        self, paths: Sequence[str], bases: Mapping[str, Basis] | None = None, *, insists: bool = False
+        self,
+        paths: Sequence[str],
+        bases: Mapping[str, Basis] | None = None,
+        *,
+        insists: bool = False,
+        why: str = FORGET,
     ) -> str:
         """As `forget`, for some addresses with one request; their embeddings go with them.
 
@@ -114,6 +134,7 @@ class Writer:
             insists: also where this clock is far behind. No tombstone can be dated then, so the request names
                 what is there by its ids, which need no order in time: it stays forgotten here, and on every
                 device and relay that is told.
+            why: one of those in `origins`; says how far it reaches on devices that know more than this one.
 
         Raises:
             HeadMoved: one is not what the decision was based on; nothing was written.
@@ -121,20 +142,52 @@ class Writer:
         """
         paths = [*paths, *self._embeddings(paths)]
         bare = self._undatable(paths) if insists else {}
-        records = [envelope.tombstone(path) for path in paths if path not in bare]
+        while True:
+            with suppress(_MovedOn):
+                return await self._forgotten(paths, bare, bases, why)
+
+    async def _forgotten(
+        self,
+        paths: Sequence[str],
+        bare: Mapping[str, int],
+        bases: Mapping[str, Basis] | None,
+        why: str,
+    ) -> str:
+        """Forget addresses as they stand; returns the request's id.
+
+        Raises:
+            _MovedOn: something came in meanwhile.
+        """
+        fields = await self._removing(paths, why)
+        records = [envelope.tombstone(path, fields[path]) for path in paths if path not in bare]
         sealed = [await envelope.seal(self._signer, record) for record in records]
+        content = await envelope.seal_deletion(self._signer, fields)
         graves: list[Filed] = []
         while True:
             graves = await self._filed(records, sealed, graves, bases or {})
-            request = await self._request(paths, graves, bare)
-            if await self._append([*graves, request], bases=bases):
+            request = await self._request(fields, graves, bare, content)
+            items = [*graves, request]
+            origins = await self._reader.origins(items)
+            try:
+                is_done = await self._append(items, bases=bases, origins=origins)
+            except HeadMoved:
+                if bases is None:
+                    raise _MovedOn from None
+                raise
+            if is_done:
                 break
         self._reader.forget(request.event)
         for grave, record in zip(graves, records, strict=True):
             self._reader.remember(grave, record)
         return request.event.id
 
-    async def _request(self, paths: Sequence[str], graves: Sequence[Filed], bare: Mapping[str, int]) -> Filed:
+    async def _request(
+        self,
+        fields: Mapping[str, Mapping[str, Any]],
+        graves: Sequence[Filed],
+        bare: Mapping[str, int],
+        content: str,
+    ) -> Filed:
         """The NIP-09 request for some addresses, their tombstones and heads, and the versions at those without one."""
         seconds = [grave.event.created_at for grave in graves]
         second = max([*seconds, *(self._second_by_id(mark) for mark in bare.values())])
@@ -142,10 +195,42 @@ class Writer:
         ids += [head.id.hex() for grave in graves if (head := self._ledger.head(grave.slot)) is not None]
         for path in bare:
             ids += self._ledger.ids_after(address.d_tag(path), second, MAX_NAMED_COUNT // len(bare))
-        tags = dict.fromkeys(tag for path in paths for tag in address.d_tags(path))
-        unsigned = envelope.deletion(self._signer.public_key, tuple(tags), tuple(dict.fromkeys(ids)), second)
+        tags = dict.fromkeys(tag for path in fields for tag in address.d_tags(path))
+        unsigned = envelope.deletion(
+            self._signer.public_key, tuple(tags), tuple(dict.fromkeys(ids)), second, content
+        )
         request = await self._signed(unsigned)
-        return Filed(request, slot_of(request), Role.DELETION)
+        removals = {address.d_tag(path): removal_of(said, path, second) for path, said in fields.items()}
+        return Filed(request, slot_of(request), Role.DELETION, removals=removals)
+
+    async def _removing(self, paths: Sequence[str], why: str) -> dict[str, dict[str, Any]]:
+        """What forgetting some paths removes, as they stand: by path, the fields that say so."""
+        found = {}
+        for path in paths:
+            slot = address.d_tag(path)
+            stored = [item for item in self._ledger.versions(slot) if item.role is Role.MEMORY]
+            versions = [await self._reader.origin(item) for item in stored]
+            removal = self._ledger.edits.removal(slot)
+            if why == PRUNE:
+                pruned = [Removal(seen=version.seen, upto=version.at) for version in versions]
+                found[path] = removing(why, reduce(Removal.joined, pruned, removal))
+                continue
+            texts, kept = self._texts(path, versions)
+            named = tuple(dict.fromkeys((*removal.texts, *texts)))[-(NAMED_TEXTS_COUNT // len(paths)) :]
+            found[path] = removing(why, replace(removal, texts=named, kept=frozenset(kept)))
+        return found
+
+    def _texts(self, path: str, versions: Iterable[Origin]) -> tuple[list[str], list[str]]:
+        """The texts that lie at a path, the newest last; and those of them that lie elsewhere as copies too."""
+        texts: list[str] = []
+        kept: list[str] = []
+        for version in sorted(versions, key=lambda version: version.said_at):
+            copy = None
+            if path.startswith(address.PERSONA):
+                copy = self._ledger.head(address.d_tag(copy_key(path, version.said)))
+            is_kept = copy is not None and copy.role is Role.MEMORY
+            (kept if is_kept else texts).append(version.said[:ID_CHARS])
+        return texts, kept
 
     def _undatable(self, paths: Sequence[str]) -> dict[str, int]:
         """The marks of those paths at which nothing can be dated, because this clock is far behind."""
@@ -176,10 +261,16 @@ class Writer:
             await self.forget_all(embeddings, insists=True)
         return request.id
 
-    async def _append(self, items: Sequence[Filed], *, bases: Mapping[str, Basis] | None = None) -> bool:
+    async def _append(
+        self,
+        items: Sequence[Filed],
+        *,
+        bases: Mapping[str, Basis] | None = None,
+        origins: Mapping[bytes, Origin] | None = None,
+    ) -> bool:
         """As `Ledger.append`."""
         now, ledger = self._clock(), self._ledger
-        return await ledger.write(ledger.append, items, self._relays, now, bases=bases)
+        return await ledger.write(ledger.append, items, self._relays, now, bases=bases, origins=origins)
 
     def _embeddings(self, paths: Iterable[str]) -> list[str]:
         """The paths of the embeddings that the ledger holds of some memories."""
@@ -221,7 +312,7 @@ class Writer:
                 filed.append(before[index])
                 continue
             event = await self._signed(item.at(second))
-            filed.append(Filed(event, slot_of(event), _role(record)))
+            filed.append(filed_as(record, event))
         return filed
 
     def _seconds(self, records: Sequence[Record], known: Collection[str]) -> list[int]:

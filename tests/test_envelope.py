@@ -417,6 +417,7 @@ async def test_unknown_fields_survive_a_rewrite(written, signer):
         ident = await store.remember("x", "ours")
 
         opened = await open_event(signer, store._ledger.by_id(ident).event())
+        device = store._ledger.edits.device
     assert opened.fields == {
         "key": "x",
         "value": "ours",
@@ -424,6 +425,8 @@ async def test_unknown_fields_survive_a_rewrite(written, signer):
         "mood": "calm",
         "nested": {"deep": [1, None, "é"]},
         "v": 1,
+        "seen": {device: 1_800_000_100},
+        "said": device,
     }
 
 
@@ -436,7 +439,7 @@ async def test_forgotten_fields_do_not_come_back(written, signer):
         ident = await store.remember("x", "ours")
 
         opened = await open_event(signer, store._ledger.by_id(ident).event())
-    assert set(opened.fields) == {"key", "value", "ts"}
+    assert set(opened.fields) == {"key", "value", "ts", "seen", "said"}
 
 
 # ── Garbage ─────────────────────────────────────────────────────────────────────────────

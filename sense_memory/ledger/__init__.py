@@ -5,9 +5,11 @@ No plaintext and no clock: times are parameters. `Ledger` is the door; the other
 
 from __future__ import annotations
 
-from sense_memory.ledger.edits import Basis, HeadMoved
+from sense_memory.ledger.edits import Basis
 from sense_memory.ledger.ledger import Ledger
+from sense_memory.ledger.purge import HeadMoved
+from sense_memory.ledger.removals import Origin, Removal
 from sense_memory.ledger.versions import Fate, Filed, Role, Stored
 
 
-__all__ = ["Basis", "Fate", "Filed", "HeadMoved", "Ledger", "Role", "Stored"]
+__all__ = ["Basis", "Fate", "Filed", "HeadMoved", "Ledger", "Origin", "Removal", "Role", "Stored"]

@@ -1,4 +1,4 @@
-"""Drafts: texts that could not be stamped, kept as ciphertext until somebody publishes or discards them.
+"""Drafts: texts that could not be stamped, or were forgotten elsewhere unseen, as ciphertext until somebody decides.
 
 A draft is no event: it has no second and no signature, and no relay ever sees it.
 """
@@ -24,12 +24,14 @@ class SealedDraft:
         slot: the address it was written for.
         content: ciphertext (NIP-44).
         created_at: when it was written, seconds since 1970.
+        reason: why it is a draft; empty where the clock did not allow to write it.
     """
 
     number: int
     slot: str
     content: str = field(repr=False)
     created_at: float
+    reason: str = ""
 
 
 class Drafts:
@@ -55,12 +57,14 @@ class Drafts:
 
     def all(self) -> list[SealedDraft]:
         """Every draft, in the order in which they were written."""
-        rows = self._db.rows("SELECT draft, slot, content, created_at FROM drafts ORDER BY draft")
+        rows = self._db.rows("SELECT draft, slot, content, created_at, reason FROM drafts ORDER BY draft")
         return [SealedDraft(*row) for row in rows]
 
     def get(self, number: int) -> SealedDraft | None:
         """One draft, or None."""
-        found = self._db.row("SELECT draft, slot, content, created_at FROM drafts WHERE draft = ?", number)
+        found = self._db.row(
+            "SELECT draft, slot, content, created_at, reason FROM drafts WHERE draft = ?", number
+        )
         return SealedDraft(*found) if found else None
 
     def discard(self, number: int) -> bool:

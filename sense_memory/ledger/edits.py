@@ -11,7 +11,9 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sense_memory.ledger import forks
+from sense_memory.ledger import forks, removals
+from sense_memory.ledger.purge import HeadMoved
+from sense_memory.ledger.removals import NOTHING, Origin, Removal
 from sense_memory.ledger.versions import Role, deletion_targets
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
@@ -33,7 +35,7 @@ _SINCE: Final = (
     f"SELECT slot, role, iif(role = {int(Role.DELETION)}, body, NULL) FROM events "
     f"WHERE seq > ? AND role <> {int(Role.EMBEDDING)}"
 )
-_FORGOTTEN_AT = (
+_COVERED_TO = (
     "SELECT max(second) FROM (SELECT until AS second FROM deletions WHERE target = ? UNION ALL "
     f"SELECT created_at FROM events WHERE slot = ? AND role = {int(Role.TOMBSTONE)} AND quarantined = 0)"
 )
@@ -48,14 +50,16 @@ class Basis:
         forks: seqs of the versions that it may not know.
         accessed_at: the last access that no version knows, seconds since 1970, or 0.
         accesses: how many there were.
-        forgotten_at: up to which second what was said here is forgotten, or -1.
+        removal: what was forgotten or pruned here.
+        covered_to: the second of the last tombstone or deletion, or -1: nothing before it can be the head.
     """
 
     head: int | None = None
     forks: tuple[int, ...] = ()
     accessed_at: float = 0.0
     accesses: int = 0
-    forgotten_at: int = -1
+    removal: Removal = NOTHING
+    covered_to: int = -1
 
 
 class Placed(NamedTuple):
@@ -70,10 +74,6 @@ class Placed(NamedTuple):
     slot: str
     seq: int
     id: bytes
-
-
-class HeadMoved(Exception):
-    """Something came in between reading and writing: nothing was written; read again."""
 
 
 class Edits:
@@ -105,14 +105,28 @@ class Edits:
         head = self._db.row("SELECT head FROM slots WHERE slot = ?", slot)
         listed = self._db.rows("SELECT event FROM forks WHERE slot = ? ORDER BY event", slot)
         access = self._db.row("SELECT last_at, count FROM access WHERE slot = ?", slot) or (0.0, 0)
-        (forgotten_at,) = self._db.row(_FORGOTTEN_AT, slot, slot) or (None,)
+        (covered_to,) = self._db.row(_COVERED_TO, slot, slot) or (None,)
         return Basis(
             head[0] if head else None,
             tuple(seq for (seq,) in listed),
             access[0],
             access[1],
-            -1 if forgotten_at is None else forgotten_at,
+            removals.read(self._db, slot),
+            -1 if covered_to is None else covered_to,
         )
+
+    def removal(self, slot: str) -> Removal:
+        """What was forgotten or pruned at a slot, as far as it is known here."""
+        return removals.read(self._db, slot)
+
+    def forgets(self, slot: str, origin: Origin) -> bool:
+        """Whether the text of a version at a slot is forgotten, there or where it is a copy from."""
+        copied = origin.copy_of
+        return self.removal(slot).forgets(origin) or bool(copied and self.removal(copied).names(origin.said))
+
+    def was_forgotten(self, slot: str) -> bool:
+        """Whether a deletion or a tombstone is known that concerns a slot."""
+        return self._db.row(_COVERED_TO, slot, slot) not in {None, (None,)}
 
     def check(self, items: Iterable[Filed], bases: Mapping[str, Basis] | None) -> dict[str, Basis]:
         """Those of the bases that some edits start from; call it in the transaction that writes them.
@@ -132,7 +146,7 @@ class Edits:
         basis = based.get(slot, Basis())
         if basis.forks:
             self._db.execute("DELETE FROM forks WHERE slot = ?", slot)
-        if basis.forgotten_at >= 0:
+        if basis.covered_to >= 0:
             forks.doubt_head(self._db, slot)
         if basis.accesses:
             self._db.execute("UPDATE access SET count = count - ? WHERE slot = ?", basis.accesses, slot)
@@ -143,6 +157,11 @@ class Edits:
     def forked(self) -> list[str]:
         """The slots with versions that their heads may not know."""
         return [slot for (slot,) in self._db.rows("SELECT DISTINCT slot FROM forks ORDER BY slot")]
+
+    def forked_copies(self) -> list[str]:
+        """Those of them that may be conflict copies; a hashed address does not tell."""
+        hashed = f"{address.PREFIX}~"
+        return [slot for slot in self.forked() if "~conflict-" in slot or slot.startswith(hashed)]
 
     def drop(self, slot: str, seqs: Iterable[int]) -> None:
         """These versions of a slot are known to its head after all."""
@@ -172,6 +191,15 @@ class Edits:
         return {slot: (last_at, count) for slot, last_at, count in rows}
 
     # ── What changed ────────────────────────────────────────────────────────────────────
+
+    def overruled(self) -> list[str]:
+        """The slots at which an edit of this device lost, and nobody was told yet."""
+        return [slot for (slot,) in self._db.rows("SELECT slot FROM overruled ORDER BY slot")]
+
+    def told(self, slots: Iterable[str]) -> None:
+        """Somebody was told of these."""
+        with self._db.transaction():
+            self._db.execute_many("DELETE FROM overruled WHERE slot = ?", [(slot,) for slot in slots])
 
     def version(self) -> tuple[int, int]:
         """Equal versions: neither this process nor another has changed anything in between."""

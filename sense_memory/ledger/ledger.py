@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from sense_memory.errors import LedgerBusy, LedgerError, StorageFullError
-from sense_memory.ledger import audit, handover, versions
+from sense_memory.ledger import audit, handover, purge, versions
 from sense_memory.ledger.arrivals import Arrivals
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.drafts import Drafts
@@ -16,6 +16,7 @@ from sense_memory.ledger.erasure import Erasure
 from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.notes import Notes, Remark
 from sense_memory.ledger.outbox import Outbox
+from sense_memory.ledger.purge import Sight
 from sense_memory.ledger.snapshotfile import SnapshotFile
 from sense_memory.ledger.stamps import Stamps
 from sense_memory.ledger.vectors import Vectors
@@ -30,6 +31,7 @@ from sense_memory.limits import (
     MAX_SAFE_INTEGER,
     STAMP_LOOKBACK_SECONDS,
 )
+from sense_memory.nostr import address
 from sense_memory.nostr.event import Event, is_hex64
 
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sense_memory.ledger.edits import Basis
+    from sense_memory.ledger.removals import Origin
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -164,23 +167,30 @@ class Ledger:
         now: float,
         *,
         bases: Mapping[str, Basis] | None = None,
+        origins: Mapping[bytes, Origin] | None = None,
     ) -> bool:
         """File our own events and queue them for relays, in one transaction: all or none.
 
         Returns False, and nothing is stored, where the second of one was taken by another process meanwhile: the
-        caller stamps them again. HeadMoved is raised where an edit does not start from what is there by now:
-        `bases` say from what, by slot.
+        caller stamps them again. HeadMoved is raised where an edit does not start from what is there by now
+        (`bases` say from what, by slot), or something is removed that was not looked at (`origins`, see `apply`).
         """
         try:
             with self._change():
-                seqs = self._file(items, now, bases)
+                seqs = self._file(items, now, bases, origins)
                 self.outbox.queue(seqs, relays, now)
         except _SecondTaken:
             return False
         self.arrivals.ours(seqs)
         return True
 
-    def _file(self, items: Sequence[Filed], now: float, bases: Mapping[str, Basis] | None) -> list[int]:
+    def _file(
+        self,
+        items: Sequence[Filed],
+        now: float,
+        bases: Mapping[str, Basis] | None,
+        origins: Mapping[bytes, Origin] | None,
+    ) -> list[int]:
         """The seqs of our own events, filed in the caller's transaction."""
         seqs: list[int] = []
         used: dict[int, int] = {}  # within the transaction nobody else can add to a second
@@ -194,7 +204,8 @@ class Ledger:
             elif second < marks.get(item.slot, -1) or self._is_full(item, used):
                 raise _SecondTaken
             now = max(now, second)  # a deletion by ids may be dated ahead of a clock that is far behind
-            fate, seq = versions.apply(self._db, item, now, knows=item.slot in based, replaces=replaces)
+            sight = Sight(now, origins, knows=item.slot in based, is_ours=True, replaces=replaces)
+            fate, seq = versions.apply(self._db, item, sight)
             self.edits.done(item.slot, based)
             if fate is not Fate.NEW or seq is None:
                 raise LedgerError("an event of ours did not become the head; nothing was written")
@@ -205,14 +216,31 @@ class Ledger:
             seqs.append(seq)
         return seqs
 
-    def apply(self, items: Sequence[Filed], relay: str | None, now: float) -> list[Fate]:
-        """File events in one transaction: from a relay, recording that it holds them, or (None) from a file."""
+    def apply(
+        self,
+        items: Sequence[Filed],
+        relay: str | None,
+        now: float,
+        origins: Mapping[bytes, Origin] | None = None,
+    ) -> list[Fate]:
+        """File events in one transaction: from a relay, recording that it holds them, or (None) from a file.
+
+        Args:
+            items: what to file.
+            relay: who served it.
+            now: seconds since 1970.
+            origins: of the versions that may be removed or replaced, by id; see `affected`.
+
+        Raises:
+            HeadMoved: something came in since `affected` was asked; nothing was filed.
+        """
+        sight = Sight(now, origins)
         fates: list[Fate] = []
         seqs: list[int] = []
         behind: list[str] = []
         with self._change():
             for item in items:
-                fate, seq = versions.apply(self._db, item, now)
+                fate, seq = versions.apply(self._db, item, sight)
                 fates.append(fate)
                 if relay is None:
                     continue
@@ -228,12 +256,46 @@ class Ledger:
             self.outbox.heal(relay, behind, now)
         return fates
 
-    def release(self, now: float) -> int:
-        """Apply quarantined events whose time has come; returns how many."""
-        if not self._db.row("SELECT 1 FROM events WHERE quarantined = 1 LIMIT 1"):
+    def keep_aside(self, event_id: str, now: float) -> None:
+        """Keep the text of a stored version as a draft, once: it lost, and is too large for a copy."""
+        with self._change():
+            purge.draft(self._db, bytes.fromhex(event_id), purge.TOO_LARGE, now)
+
+    def due(self, now: float) -> list[Filed]:
+        """The quarantined events whose time has come."""
+        return versions.due(self._db, now)
+
+    def release(
+        self,
+        now: float,
+        items: Sequence[Filed] | None = None,
+        origins: Mapping[bytes, Origin] | None = None,
+    ) -> int:
+        """Apply quarantined events whose time has come, by default all; returns how many. As `apply`."""
+        items = self.due(now) if items is None else items
+        if not items:
             return 0
         with self._change():
-            return versions.release(self._db, now)
+            return versions.release(self._db, items, Sight(now, origins))
+
+    def affected(self, items: Sequence[Filed]) -> list[Stored]:
+        """The memories that some events may remove, and the flat ones that they may replace."""
+        removed = set().union(*(item.targets for item in items))
+        replaced = [item.slot for item in items if item.role is Role.MEMORY and not address.merges(item.slot)]
+        columns = "e.seq, e.id, e.slot, e.role, e.body"
+        rows = [
+            *self._db.rows_in(
+                f"SELECT {columns} FROM events e WHERE e.role IN ({int(Role.MEMORY)}, {int(Role.REPLACED)}) "
+                "AND e.quarantined = 0 AND e.slot IN ",
+                removed,
+            )
+        ]
+        rows += self._db.rows_in(
+            f"SELECT {columns} FROM slots s JOIN events e ON e.seq = s.head "
+            f"WHERE e.role = {int(Role.MEMORY)} AND s.slot IN ",
+            [slot for slot in replaced if not slot.startswith("#")],
+        )
+        return list(map(_stored, rows))
 
     @contextmanager
     def _change(self) -> Iterator[None]:

@@ -97,10 +97,7 @@ def salvage(aside: Path) -> Salvage:
     except sqlite3.Error:  # not even the list of its tables can be read
         return Salvage(unreadable=1)
     bodies = tuple(body for (body,) in events if isinstance(body, bytes))
-    unreadable = bad_events + bad_drafts or int(
-        not events
-    )  # nothing at all: not even the tables could be found
-    return Salvage(bodies, tuple(drafts), unreadable)
+    return Salvage(bodies, tuple(drafts), bad_events + bad_drafts)
 
 
 def _rows(
@@ -127,7 +124,7 @@ def _last(connection: sqlite3.Connection, table: str, key: str) -> int:
     ):
         try:
             found = connection.execute(query).fetchone()
-        except (sqlite3.Error, UnicodeDecodeError):
+        except sqlite3.Error:
             continue
         if found is not None and type(found[0]) is int:
             return min(max(found[0], 0), MAX_SALVAGED_COUNT)

@@ -134,5 +134,22 @@ MIGRATIONS: Final = (
     """
     CREATE INDEX events_that_delete ON events (seq) WHERE role = 2;
     """,
+    # What is removed at a slot, see `removals`; of deletions so far only the date is known. Edits that lost, until
+    # somebody was told. Why a draft is one: empty where the clock forbade to write it.
+    """
+    CREATE TABLE removals (
+      slot TEXT PRIMARY KEY,
+      until INTEGER NOT NULL,
+      upto INTEGER NOT NULL,
+      texts TEXT NOT NULL,
+      seen TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO removals SELECT slot, max(until), -1, '', '' FROM (
+      SELECT target AS slot, until FROM deletions WHERE substr(target, 1, 1) <> '#' UNION ALL
+      SELECT slot, created_at FROM events WHERE role = 1 AND quarantined = 0
+    ) GROUP BY slot;
+    CREATE TABLE overruled (slot TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+    ALTER TABLE drafts ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+    """,
 )
 VERSION: Final = len(MIGRATIONS)

@@ -2,24 +2,28 @@
 
 A *slot* is the logical place of an event: the d-tag of an addressable one, `#{id}` of any other. Its
 *mark* is the newest second ever seen and never goes back; its *head* is the version that counts. What
-is stored of a slot is its living versions and its best tombstone; the first of them is the head. So the
-order in which events arrive never matters. Functions here run inside a transaction.
+is stored of a slot is its living versions and its best tombstone; the first of them is the head. A version that
+no removal reaches lives, even where a later tombstone stands over it: it is listed as one to be looked at, and
+whoever looks writes it anew, above. So the order in which events arrive never matters. Functions here run inside
+a transaction.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sense_memory.ledger import forks
+from sense_memory.ledger import forks, removals
+from sense_memory.ledger.purge import Cover, Sight, device_of, elect, overrule, remove
+from sense_memory.ledger.removals import Origin, Removal
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_SAFE_INTEGER
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64, wins_over
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sense_memory.ledger.database import Database
 
@@ -27,11 +31,14 @@ _NEVER: Final = -1  # a second before every event
 
 # Whether an event is known, and everything about its slot that decides on it, in one look.
 _PLACE: Final = (
-    "SELECT k.seq, k.quarantined, s.mark_at, e.seq, e.created_at, e.id, e.role, d.until, x.by_event "
+    "SELECT k.seq, k.quarantined, s.mark_at, e.seq, e.created_at, e.id, e.role, d.until, x.by_event, x.until "
     "FROM (SELECT 1) LEFT JOIN events k ON k.id = ? "
     "LEFT JOIN slots s ON s.slot = ? LEFT JOIN events e ON e.seq = s.head "
     "LEFT JOIN deletions d ON d.target = ? LEFT JOIN deletions x ON x.target = ?"
 )
+_ALONE: Final = (
+    MAX_SAFE_INTEGER - 1
+)  # of a version that is deleted by its id: the older ones have a word of their own
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 
 
@@ -63,11 +70,33 @@ class Filed:
         event: verified.
         slot: its logical place.
         role: memory, tombstone, deletion or embedding.
+        origin: of a memory, what its inside says of where it comes from; None where nobody looked.
+        removals: of a tombstone or a deletion, what its inside says that it removes, by slot.
     """
 
     event: Event
     slot: str
     role: Role = Role.MEMORY
+    origin: Origin | None = None
+    removals: Mapping[str, Removal] = field(default_factory=dict)
+
+    @property
+    def comes_from(self) -> Origin:
+        """The origin; where nobody looked, one that says nothing."""
+        return self.origin or Origin.plain(self.event.id, self.event.created_at)
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """The slots at which this removes something."""
+        if self.role is Role.TOMBSTONE:
+            return frozenset((self.slot,))
+        if self.role is Role.DELETION:
+            return frozenset(slot for slot, _ in deletion_targets(self.event) if not slot.startswith("#"))
+        return frozenset()
+
+    def removal(self, slot: str) -> Removal:
+        """What is removed at a slot."""
+        return self.removals.get(slot) or Removal.blind(self.event.created_at)
 
 
 class Stored(NamedTuple):
@@ -111,55 +140,64 @@ def slot_of_id(event_id: str) -> str:
     return f"#{event_id}"
 
 
-def apply(
-    db: Database, filed: Filed, now: float, *, knows: bool = False, replaces: bool = False
-) -> tuple[Fate, int | None]:
-    """File one event; returns its fate and, if stored, its seq.
-
-    Args:
-        db: the open ledger file.
-        filed: what.
-        now: seconds since 1970.
-        knows: it knows all that is there of its slot.
-        replaces: it takes the place of the head, whose second it shares (see `handover`).
-    """
+def apply(db: Database, filed: Filed, sight: Sight) -> tuple[Fate, int | None]:
+    """File one event; returns its fate and, if stored, its seq."""
     event, ident = filed.event, bytes.fromhex(filed.event.id)
-    if replaces:
+    if sight.replaces:
         _make_room(db, filed)
     place = _place(db, filed, ident)
     if place.known is not None:
         return (Fate.QUARANTINED if place.quarantined else Fate.KNOWN), place.known
-    if event.created_at > now + MAX_FUTURE_SECONDS:
+    if event.created_at > sight.now + MAX_FUTURE_SECONDS:
         return Fate.QUARANTINED, _insert(db, filed, quarantined=True)
     if filed.role is Role.DELETION:
         seq = _insert(db, filed)
         _set_head(db, filed.slot, event.created_at, seq)
         for target, until in deletion_targets(event):
-            _delete(db, target, until, ident)
-            forks.doubt_head(db, target)
+            if not target.startswith("#"):
+                _delete(db, target, (ident, until), filed.removal(target), sight)
+            elif not any(removal.is_automatic for removal in filed.removals.values()):
+                _delete_by_id(db, target, _ALONE if filed.removals else until, ident, sight)
         return Fate.NEW, seq
     if filed.role is Role.TOMBSTONE:
-        fate, kept = _bury(db, filed, place)
-        forks.doubt_head(db, filed.slot)
-        return fate, kept
-    fate, kept = _keep(db, filed, place)
-    if not knows and filed.role is Role.MEMORY:
+        return _bury(db, filed, place, sight)
+    fate, kept = _keep(db, filed, place, sight)
+    if not sight.knows and filed.role is Role.MEMORY:
         is_doubtful = fate is Fate.STALE or place.buried or place.until != _NEVER
         forks.doubt(db, filed.slot, kept if is_doubtful else None)
         forks.doubt(db, filed.slot, place.head if fate is Fate.NEW and not place.buried else None)
+    if kept is not None and (copied := filed.comes_from.copy_of):
+        _notice_copy(db, filed, kept, copied, is_new=place.mark_at == _NEVER)
     return fate, kept
 
 
-def release(db: Database, now: float) -> int:
-    """Apply the quarantined events whose time has come; returns how many."""
+def _notice_copy(db: Database, filed: Filed, seq: int, copied: str, *, is_new: bool) -> None:
+    """A conflict copy came in: perhaps of a text that is forgotten, perhaps of one that this device lost."""
+    origin = filed.comes_from
+    if removals.read(db, copied).names(origin.said):
+        forks.doubt(db, filed.slot, seq)
+    elif is_new and origin.device and origin.device == device_of(db):
+        overrule(db, filed.slot)
+
+
+def due(db: Database, now: float) -> list[Filed]:
+    """The quarantined events whose time has come, as they were filed."""
     waiting = db.rows(
-        "SELECT seq, slot, role, body FROM events WHERE quarantined = 1 AND created_at <= ? ORDER BY seq",
+        "SELECT slot, role, body FROM events WHERE quarantined = 1 AND created_at <= ? ORDER BY seq",
         int(now) + MAX_FUTURE_SECONDS,
     )
-    for seq, slot, role, body in waiting:
-        db.execute("DELETE FROM events WHERE seq = ?", seq)
-        apply(db, Filed(Event.restored(body), slot, Role(role)), now)
-    return len(waiting)
+    return [Filed(Event.restored(body), slot, Role(role)) for slot, role, body in waiting]
+
+
+def release(db: Database, items: Iterable[Filed], sight: Sight) -> int:
+    """Apply quarantined events whose time has come; returns how many."""
+    count = 0
+    for item in items:
+        count += db.execute(
+            "DELETE FROM events WHERE quarantined = 1 AND id = ?", bytes.fromhex(item.event.id)
+        ).rowcount
+        apply(db, item, sight)
+    return count
 
 
 def mark(db: Database, slot: str) -> int | None:
@@ -187,6 +225,7 @@ class _Place:
         buried: whether the head is a tombstone.
         until: up to which second a deletion covers the slot, or `_NEVER`.
         deleted_by: the deletion that names the event itself, or None.
+        is_alone: whether that deletion says itself what else it removes.
     """
 
     known: int | None
@@ -198,6 +237,7 @@ class _Place:
     buried: bool
     until: int
     deleted_by: bytes | None
+    is_alone: bool
 
     def wins(self, event: Event) -> bool:
         """Whether an event replaces the head (NIP-01)."""
@@ -205,8 +245,8 @@ class _Place:
 
 
 def _place(db: Database, filed: Filed, ident: bytes) -> _Place:
-    found = db.row(_PLACE, ident, filed.slot, filed.slot, slot_of_id(filed.event.id)) or (None,) * 9
-    known, quarantined, mark_at, head, head_at, head_id, role, until, deleted_by = found
+    found = db.row(_PLACE, ident, filed.slot, filed.slot, slot_of_id(filed.event.id)) or (None,) * 10
+    known, quarantined, mark_at, head, head_at, head_id, role, until, deleted_by, named_until = found
     return _Place(
         known,
         bool(quarantined),
@@ -217,6 +257,7 @@ def _place(db: Database, filed: Filed, ident: bytes) -> _Place:
         role == Role.TOMBSTONE,
         _NEVER if until is None else until,
         deleted_by,
+        named_until == _ALONE,
     )
 
 
@@ -232,15 +273,22 @@ def _make_room(db: Database, filed: Filed) -> None:
     db.execute(f"UPDATE events SET role = {int(Role.REPLACED)} WHERE seq = ?", head)
 
 
-def _keep(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
-    """A memory, an entry or an embedding: the head if it wins, else history, and nothing where it was forgotten."""
+def _keep(db: Database, filed: Filed, place: _Place, sight: Sight) -> tuple[Fate, int | None]:
+    """A memory, an entry or an embedding: the head if it wins, else history, and nothing where it was removed."""
     event = filed.event
     if place.deleted_by is not None:
-        _delete_version(db, filed.slot, event.created_at, place.deleted_by)
+        if not place.is_alone:
+            _delete_version(db, filed.slot, event.created_at, place.deleted_by, sight)
         return Fate.DELETED, None
-    if event.created_at <= place.until:
+    wins = place.wins(event)
+    is_covered = event.created_at <= place.until or (
+        not wins and (place.buried or _has_better_tombstone(db, filed))
+    )
+    if not sight.is_ours and _is_removed(db, filed, is_covered=is_covered):
         return Fate.DELETED, None
-    if place.wins(event):
+    if wins and not is_covered:
+        if place.head is not None and not place.buried and not sight.is_ours:
+            _compare(db, filed, place, sight)
         seq = _insert(db, filed)
         _set_head(db, filed.slot, max(place.mark_at, event.created_at), seq)
         if filed.role is Role.EMBEDDING:
@@ -251,35 +299,60 @@ def _keep(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
                 "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", place.head
             )
         return Fate.NEW, seq
-    if place.buried or _has_better_tombstone(db, filed):
-        return Fate.DELETED, None
     return Fate.STALE, None if filed.role is Role.EMBEDDING else _insert(db, filed)
 
 
-def _bury(db: Database, filed: Filed, place: _Place) -> tuple[Fate, int | None]:
-    """A tombstone: the versions that it wins over go for good.
+def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
+    """Whether a version is not even to be kept.
+
+    One that is dated after what removes its text is kept for now: it has to be replaced on relays.
+    """
+    if filed.role is not Role.MEMORY:
+        return is_covered
+    removal = removals.read(db, filed.slot)
+    return removal.names(filed.event.id) or (is_covered and removal.reaches(filed.comes_from))
+
+
+def _compare(db: Database, filed: Filed, place: _Place, sight: Sight) -> None:
+    """A flat memory's head is about to be replaced: note where that was an edit of this device, and not known."""
+    if sight.origins is None or filed.role is not Role.MEMORY or address.merges(filed.slot):
+        return
+    old, new = sight.of(bytes.fromhex(place.head_id), place.head_at), filed.comes_from
+    if old.text == new.text or new.knows(old):
+        return
+    is_unheld = db.row(_HELD, place.head) is None
+    if is_unheld or (bool(new.seen) and bool(old.device) and old.device == device_of(db)):
+        overrule(db, filed.slot)
+
+
+def _bury(db: Database, filed: Filed, place: _Place, sight: Sight) -> tuple[Fate, int | None]:
+    """A tombstone: what it removes goes for good.
 
     The best one stays at its slot even where a deletion came first, because it heals relays that ignore
     NIP-09.
     """
     event = filed.event
     wins = place.wins(event)
-    if not wins and (place.buried or _has_better_tombstone(db, filed)):
-        return Fate.DELETED, None
-    seq = _insert(db, filed)
-    if wins:
-        _set_head(db, filed.slot, max(place.mark_at, event.created_at), seq)
-        db.execute("DELETE FROM access WHERE slot = ?", filed.slot)
-    db.execute(
-        f"DELETE {_OF_SLOT} AND seq <> ? "
-        f"AND (created_at < ? OR created_at = ? AND (id > ? OR role = {int(Role.REPLACED)}))",
-        filed.slot,
-        seq,
-        event.created_at,
-        event.created_at,
-        bytes.fromhex(event.id),
-    )
-    return (Fate.NEW if wins else Fate.STALE), seq
+    fate, seq = (Fate.NEW if wins else Fate.STALE), None
+    if wins or not (place.buried or _has_better_tombstone(db, filed)):
+        seq = _insert(db, filed)
+        db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
+        db.execute(
+            f"DELETE {_OF_SLOT} AND seq <> ? AND role NOT IN ({int(Role.MEMORY)}, {int(Role.REPLACED)}) "
+            "AND (created_at < ? OR created_at = ? AND id > ?)",
+            filed.slot,
+            seq,
+            event.created_at,
+            event.created_at,
+            bytes.fromhex(event.id),
+        )
+    else:
+        fate = Fate.DELETED
+    remove(db, filed.slot, Cover(event.created_at, event.id), filed.removal(filed.slot), sight)
+    return fate, seq
+
+
+_HELD: Final = "SELECT 1 FROM outbox WHERE event = ? AND state IN ('acked', 'confirmed') LIMIT 1"
 
 
 def _has_better_tombstone(db: Database, filed: Filed) -> bool:
@@ -318,8 +391,14 @@ def deletion_targets(event: Event) -> Iterator[tuple[str, int]]:
             yield slot_of_id(ident), MAX_SAFE_INTEGER
 
 
-def _delete(db: Database, target: str, until: int, by_event: bytes) -> None:
-    """Raise the water-mark of a target (never lower it) and purge what lies below."""
+def _delete(db: Database, slot: str, by_event: tuple[bytes, int], removal: Removal, sight: Sight) -> None:
+    """Raise the water-mark of a slot to a deletion's second (never lower it) and purge what is removed there."""
+    ident, until = by_event
+    _note_deletion(db, slot, until, ident)
+    remove(db, slot, Cover(until), removal, sight)
+
+
+def _note_deletion(db: Database, target: str, until: int, by_event: bytes) -> None:
     db.execute(
         "INSERT INTO deletions (target, until, by_event) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
         "SET until = excluded.until, by_event = excluded.by_event WHERE until < excluded.until",
@@ -327,14 +406,11 @@ def _delete(db: Database, target: str, until: int, by_event: bytes) -> None:
         until,
         by_event,
     )
-    if target.startswith("#"):
-        _delete_by_id(db, target, by_event)
-    else:
-        _purge(db, target, until)
 
 
-def _delete_by_id(db: Database, target: str, by_event: bytes) -> None:
+def _delete_by_id(db: Database, target: str, until: int, by_event: bytes, sight: Sight) -> None:
     """Delete one event by id: a journal entry, or a version that another Nostr client deletes."""
+    _note_deletion(db, target, until, by_event)
     found = db.row(
         "SELECT seq, slot, role, created_at, quarantined FROM events WHERE id = ?",
         bytes.fromhex(target.removeprefix("#")),
@@ -347,32 +423,17 @@ def _delete_by_id(db: Database, target: str, by_event: bytes) -> None:
     else:
         db.execute("UPDATE slots SET head = NULL WHERE head = ?", seq)
     db.execute("DELETE FROM events WHERE seq = ?", seq)
-    if slot != target and not quarantined:
-        _delete_version(db, slot, created_at, by_event)
+    if slot != target and not quarantined and until == _ALONE:
+        elect(db, slot, created_at)
+    elif slot != target and not quarantined:
+        _delete_version(db, slot, created_at, by_event, sight)
 
 
-def _delete_version(db: Database, slot: str, created_at: int, by_event: bytes) -> None:
+def _delete_version(db: Database, slot: str, created_at: int, by_event: bytes, sight: Sight) -> None:
     """A version was deleted by its id: whoever did that does not want the older ones back either."""
     if not slot.startswith("#"):
-        _delete(db, slot, created_at - 1, by_event)
+        until = created_at - 1
+        # Nobody looked at what lies there, and nobody need: it goes by date.
+        _delete(db, slot, (by_event, until), Removal.blind(until), Sight(sight.now))
         db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.REPLACED)} AND created_at = ?", slot, created_at)
         db.execute("UPDATE slots SET mark_at = max(mark_at, ?) WHERE slot = ?", created_at, slot)
-
-
-def _purge(db: Database, slot: str, until: int) -> None:
-    """Remove a slot's versions up to a second, tombstones excepted, and elect the head from what is left."""
-    db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)  # a foreign key: it goes first
-    db.execute(f"DELETE {_OF_SLOT} AND role <> {int(Role.TOMBSTONE)} AND created_at <= ?", slot, until)
-    left = db.row(
-        f"SELECT seq, role {_OF_SLOT} AND role <> {int(Role.REPLACED)} ORDER BY created_at DESC, id LIMIT 1",
-        slot,
-    )
-    db.execute(
-        "INSERT INTO slots (slot, mark_at, head) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
-        "SET mark_at = max(mark_at, excluded.mark_at), head = excluded.head",
-        slot,
-        until,
-        None if left is None else left[0],
-    )
-    if left is None or left[1] != Role.MEMORY:
-        db.execute("DELETE FROM access WHERE slot = ?", slot)

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.models import State
-from sense_memory.palace.version import Said, Version
+from sense_memory.palace.version import Said, Version, copy_key
 
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def sibling(loser: Version) -> PersonaMemory:
     """The memory under which a value that lost is kept: on every device the same, at the same path."""
     memory = loser.memory
     return memory.changed(
-        key=f"{memory.key}~conflict-{loser.said.id[:8]}",
+        key=copy_key(memory.key, loser.said.id),
         connections=(),
         dismissed=(),
         conflict_of=memory.path,

@@ -96,7 +96,7 @@ def version_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> Ver
     return Version(
         memory,
         created_at,
-        _said(fields.get("said"), memory, created_at),
+        said_in(fields.get("said"), memory.seen, event_id, created_at),
         float(ts) if isinstance(ts, int | float) and not isinstance(ts, bool) else float(created_at),
         {name: fields[name] for name in fields.keys() - _OURS},
     )
@@ -150,14 +150,37 @@ def _lean(memory: PersonaMemory) -> PersonaMemory:
     return memory
 
 
-def _said(claim: Any, memory: PersonaMemory, created_at: int) -> Said:
-    """Where a value comes from; without a claim that makes sense, from this event."""
+def said_in(claim: Any, seen: Mapping[str, int], event_id: str, created_at: int) -> Said:
+    """Where a value comes from; without a claim that makes sense, from this event.
+
+    Args:
+        claim: the field `said`, or anything.
+        seen: the version vector beside it.
+        event_id: the event's, 64 hex digits.
+        created_at: the event's, seconds since 1970.
+    """
     match claim:
-        case str() if claim in memory.seen:
-            return Said(created_at, memory.event_id, claim, memory.seen[claim])
+        case str() if claim in seen:
+            return Said(created_at, event_id, claim, seen[claim])
         case [str() as device, int() as count, int() as at, str() as ident]:
             return Said(at, ident, device, count)
-    return Said(created_at, memory.event_id)
+    return Said(created_at, event_id)
+
+
+def counts_in(seen: Any) -> dict[str, int]:
+    """The version vector in the field `seen`, or in anything: what makes no sense is left out."""
+    if not isinstance(seen, dict):
+        return {}
+    return {
+        device: count
+        for device, count in seen.items()
+        if isinstance(device, str) and type(count) is int and 0 <= count <= MAX_SAFE_INTEGER
+    }
+
+
+def copy_key(key: str, said: str) -> str:
+    """The key under which a text that lost is kept, by the key of its memory and the event that said it."""
+    return f"{key}~conflict-{said[:8]}"
 
 
 def _mended(name: str, value: Any) -> Any:
@@ -168,9 +191,5 @@ def _mended(name: str, value: Any) -> Any:
         low, high = _RANGES[name]
         return type(high)(min(max(value, low), high))
     if name == "seen" and isinstance(value, dict):
-        return {
-            device: count
-            for device, count in value.items()
-            if type(count) is int and 0 <= count <= MAX_SAFE_INTEGER
-        }
+        return counts_in(value)
     return None

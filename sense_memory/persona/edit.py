@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory import envelope
+from sense_memory.limits import DAY_SECONDS
+from sense_memory.models import State
 from sense_memory.palace.lifecycle import revived
 from sense_memory.palace.version import fields_of
 from sense_memory.timeline import RESTORED
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from sense_memory.palace.version import Version
 
 
+_TRIMMED: Final = ("dismissed", "connections", "contradicts", "themes")
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What stands at an address, for an edit.
@@ -30,8 +35,12 @@ class Standing:
         basis: what the ledger holds of it.
         joined: its versions as one; None where there is no memory.
         known: seqs of the forks that need no more looking at, once this is settled.
-        stray: where the head is of a memory that was forgotten before it was written, all versions as one.
+        stray: where the head is of a memory that was removed before it was written, all versions as one.
         pending: when it was last accessed and how often, as far as not even the ledger knows.
+        is_covered: whether the memory lives although what the ledger has on top says otherwise: it is to be written
+            anew, above.
+        is_forgotten: whether the stray was forgotten; else it was pruned.
+        is_revived: whether it lives only because it was recalled here, unknown to who pruned it.
     """
 
     slot: str
@@ -40,6 +49,9 @@ class Standing:
     known: tuple[int, ...] = ()
     stray: Version | None = None
     pending: tuple[float, int] = (0.0, 0)
+    is_covered: bool = False
+    is_revived: bool = False
+    is_forgotten: bool = False
 
     @property
     def memory(self) -> PersonaMemory | None:
@@ -49,6 +61,18 @@ class Standing:
         at, count = sum_of((self.basis.accessed_at, self.basis.accesses), self.pending)
         memory = self.joined.version.memory
         return revived(memory, at, count) if count else memory
+
+    @property
+    def access_is_due(self) -> bool:
+        """Whether relays are to learn when the memory was last accessed: a day after the last that they know.
+
+        At once where that brings it back: it is not active as it was written, or counts as dissolved.
+        """
+        if self.joined is None:
+            return False
+        known, at = self.joined.version.memory, max(self.basis.accessed_at, self.pending[0])
+        is_back = known.state is not State.ACTIVE or known.dissolved_at is not None or self.is_revived
+        return is_back or at - known.last_accessed >= DAY_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +103,34 @@ class Edit:
 def record_of(edit: Edit, device: str, now: float) -> Record:
     """What is written: the next step of this device's count, in knowledge of all that the edit starts from."""
     before = edit.standing.joined
-    if edit.settles:
-        version, kept = (edit.standing.stray, {}) if before is None else (before.version, before.version.rest)
-        if version is not None:
-            return envelope.persona(fields_of(edit.memory, version.said, version.ts, kept))
+    if edit.settles and before is not None:
+        version = before.version
+        return envelope.persona(fields_of(edit.memory, version.said, version.ts, version.rest))
     seen = {} if before is None else dict(before.version.memory.seen)
-    seen[device] = max(seen.get(device, 0) + 1, int(now))  # so it goes up where a memory is forgotten between
+    pruned = edit.standing.basis.removal.seen.get(device, 0)
+    seen[device] = max(
+        seen.get(device, 0) + 1, pruned + 1, int(now)
+    )  # up, even if it was forgotten in between
     rest = {} if before is None else {k: v for k, v in before.version.rest.items() if k != RESTORED}
     said = device if before is None or edit.says else before.version.said
     return envelope.persona(fields_of(edit.memory.changed(seen=seen), said, now, {**rest, **edit.extra}))
+
+
+def trimmed(record: Record) -> Record:
+    """A record that fits an event, if that can be done without touching its text: its longest lists lose their ends.
+
+    What devices make of a memory together may be larger than what either wrote. The same on every device.
+    """
+    fields = dict(record.fields)
+    lists = {name: list(fields[name]) for name in _TRIMMED if fields.get(name)}
+    while lists and not envelope.fits(record):
+        longest = max(lists, key=lambda name: (sum(map(len, lists[name])), name))
+        lists[longest].pop()
+        fields[longest] = list(lists[longest])
+        if not lists[longest]:
+            del lists[longest]
+        record = envelope.persona(fields)
+    return record
 
 
 def sum_of(first: tuple[float, int] | None, second: tuple[float, int] | None) -> tuple[float, int]:

@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
-from sense_memory.errors import LedgerError
+from sense_memory.errors import LedgerError, NeedsNewerVersion, TooLargeError
 from sense_memory.ledger import Role
-from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT
+from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.nostr import address
+from sense_memory.origins import AGAIN, PRUNE, origin_of
 from sense_memory.palace.catalog import Catalog, collector_resting
 from sense_memory.palace.lifecycle import revived
 from sense_memory.palace.merging import joined, merge, sibling
 from sense_memory.palace.version import fields_of, memory_of, version_of
-from sense_memory.persona.edit import Standing, record_of, sum_of
+from sense_memory.persona.edit import Standing, record_of, sum_of, trimmed
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from sense_memory.blocks import Opened
     from sense_memory.envelope import Record
@@ -101,12 +102,13 @@ class Palace:
         if version == self._version:
             return
         new = None if self._seq < 0 else edits.since(self._seq)
+        forked = frozenset(edits.forked())
         changed: set[str] | None = None
         if new is None:
             self._accesses = edits.accesses()
         else:
             changed = {slot for slot in new if address.merges(slot)}
-            changed |= self._look_at_accesses(version, changed)
+            changed |= self._look_at_accesses(version, changed) | forked
             for slot in changed:
                 if new.get(slot):
                     self._pending.pop(slot, None)  # what was accessed is forgotten, whatever is there now
@@ -115,26 +117,26 @@ class Palace:
         if len(heads) + len(gone) >= APPLY_BATCH_COUNT:
             self.catalog.expect_many()
         with collector_resting(len(heads)):
-            await self._open(heads, gone)
+            await self._open(heads, forked, gone)
         for slot in gone:
             self._drop(slot)
         self._version, self._seq = version, last
 
-    async def _open(self, heads: Sequence[tuple[str, int]], gone: set[str]) -> None:
-        """Put what some heads (slot, seq) hold into the catalog; their slots are not gone."""
-        forked = frozenset(self._ledger.edits.forked())
-        for number, opened in enumerate(await self._reader.opened(heads), 1):
+    async def _open(self, heads: Sequence[tuple[str, int]], forked: Collection[str], gone: set[str]) -> None:
+        """Put what some heads (slot, seq) and some forked slots hold into the catalog; these slots are not gone."""
+        for slot in forked:
+            with suppress(NeedsNewerVersion):
+                memory = (await self.standing(slot)).memory
+                if memory is not None:
+                    gone.discard(slot)
+                    self._put(slot, memory)
+        plain = [head for head in heads if head[0] not in forked]
+        for number, opened in enumerate(await self._reader.opened(plain), 1):
             if number % APPLY_BATCH_COUNT == 0:
                 await asyncio.sleep(0)
             if opened.type is not RecordType.PERSONA:
                 continue
             slot = address.d_tag(opened.path)
-            if slot in forked:
-                memory = (await self.standing(slot)).memory
-                if memory is not None:
-                    gone.discard(slot)
-                    self._put(slot, memory)
-                continue
             gone.discard(slot)
             if slot in self._accesses or slot in self._pending:
                 self._put(slot, self._accessed(slot, _read(opened)))
@@ -243,10 +245,14 @@ class Palace:
             self._accesses[slot] = sum_of(self._accesses.get(slot), access)
         self._pending.clear()
 
-    async def close(self) -> None:
-        """Note what was accessed, as far as that can be done."""
+    async def note_accesses(self) -> None:
+        """As `save_accesses`, as far as that can be done."""
         with suppress(LedgerError):
             await self.save_accesses()
+
+    async def close(self) -> None:
+        """Note what was accessed, as far as that can be done."""
+        await self.note_accesses()
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────
 
@@ -257,17 +263,30 @@ class Palace:
             NeedsNewerVersion: a newer sense-memory wrote it; it is neither shown nor overwritten.
             LedgerCorrupt: it can not be opened any more.
         """
-        basis = self._ledger.edits.basis(slot)
+        edits = self._ledger.edits
+        basis = edits.basis(slot)
         versions: dict[int, Version] = {}
+        forgotten: set[int] = set()
+        pruned: set[int] = set()
         seqs = [*basis.forks] if basis.head is None else [basis.head, *basis.forks]
         for stored in self._ledger.read(seqs):
             if stored.role is Role.MEMORY:
                 record = await self._reader.needed(stored)
                 if record.type is RecordType.PERSONA:
-                    versions[stored.seq] = version_of(record.fields, stored.id.hex(), stored.created_at)
+                    ident, at = stored.id.hex(), stored.created_at
+                    versions[stored.seq] = version_of(record.fields, ident, at)
+                    origin = origin_of(record, ident, at)
+                    if edits.forgets(slot, origin):
+                        forgotten.add(stored.seq)
+                    elif basis.removal.prunes(origin):
+                        pruned.add(stored.seq)
+        pending = self._pending.get(slot, (0.0, 0))
         # A memory that was forgotten does not come back because a device that did not know linked or read it.
-        said = {seq: version for seq, version in versions.items() if version.said.at > basis.forgotten_at}
-        is_stray = bool(versions) and basis.head not in said
+        said = {seq: version for seq, version in versions.items() if seq not in forgotten | pruned}
+        is_revived = not said and bool(pruned) and bool(basis.accesses + pending[1])
+        if is_revived:  # recalled here, and pruned by a device that did not know
+            said = {seq: versions[seq] for seq in pruned}
+        is_stray = basis.head in versions and basis.head not in said
         left = {version.id for version in merge(said.values(), ())}
         return Standing(
             slot,
@@ -279,8 +298,23 @@ class Palace:
                 if (not is_stray if seq == basis.head else seq not in said or said[seq].id not in left)
             ),
             joined(versions.values()).version if is_stray else None,
-            self._pending.get(slot, (0.0, 0)),
+            pending,
+            is_covered=bool(said) and basis.head not in said,
+            is_revived=is_revived,
+            is_forgotten=basis.head in forgotten,
         )
+
+    async def remove_again(self, standing: Standing) -> None:
+        """Remove what came back although it was forgotten or pruned; what nobody has removed is not reached.
+
+        Raises:
+            HeadMoved: something came in since; nothing was written.
+            ClockSkewError, LedgerError: as `Writer.forget_all`.
+        """
+        if standing.stray is not None:
+            path = address.PERSONA + standing.stray.memory.path
+            why = AGAIN if standing.is_forgotten else PRUNE
+            await self._writer.forget_all([path], {standing.slot: standing.basis}, why=why)
 
     async def write(
         self, edits: Sequence[Edit], *, drafts: bool = False, spare: Callable[[Edit], bool] = lambda _: False
@@ -297,29 +331,54 @@ class Palace:
             TooLargeError, InvalidInput, ClockSkewError, LedgerError: as `Writer.write`.
         """
         now, device = self._clock(), await self._ledger.write_if_due(lambda: self._ledger.edits.device)
-        made = [(edit, record_of(edit, device, now)) for edit in edits]
+        records = [record_of(edit, device, now) for edit in edits]
+        made = [
+            (edit, trimmed(record) if edit.settles else record)
+            for edit, record in zip(edits, records, strict=True)
+        ]
         left_out = {
             index for index, (edit, record) in enumerate(made) if spare(edit) and not envelope.fits(record)
         }
         edits = [edit for index, (edit, _) in enumerate(made) if index not in left_out]
         records = [record for index, (_, record) in enumerate(made) if index not in left_out]
         bases = {edit.standing.slot: edit.basis for edit in edits}
-        losers = [loser for edit in edits if edit.standing.joined for loser in edit.standing.joined.losers]
-        records += self._siblings(losers, bases)
+        for edit in edits:
+            records += await self._siblings(edit.standing, bases, is_lasting=not edit.settles)
         ids = iter(await self._writer.write(records, drafts=drafts, bases=bases))
         for edit in edits:
             if not edit.settles:
                 self._forget_pending(edit.standing)
         return ["" if index in left_out else next(ids) for index in range(len(made))]
 
-    def _siblings(self, losers: Iterable[Version], bases: Mapping[str, Basis]) -> list[Record]:
-        """The memories that keep values which lost, where no device has written them yet."""
+    async def _siblings(
+        self, standing: Standing, bases: Mapping[str, Basis], *, is_lasting: bool
+    ) -> list[Record]:
+        """The memories that keep values which lost, where no device has written them yet.
+
+        One that fits no event, because its path and its origin make it longer, is a draft where it was written;
+        others wait until that has happened, unless they are to edit.
+
+        Args:
+            standing: what stands at an address.
+            bases: what is written, by slot.
+            is_lasting: whether this device edits, and so takes the place of what it knows.
+
+        Raises:
+            TooLargeError: another device has to look first.
+        """
         records: dict[str, Record] = {}
-        for loser in losers:
-            record = envelope.persona(fields_of(sibling(loser), loser.said, loser.ts, loser.rest))
-            slot = address.d_tag(record.path)
-            if slot not in bases and self._ledger.mark(slot) is None:
+        for loser in standing.joined.losers if standing.joined is not None else ():
+            whole = envelope.persona(fields_of(sibling(loser), loser.said, loser.ts, loser.rest))
+            slot = address.d_tag(whole.path)
+            if slot in bases or self._ledger.mark(slot) is not None:
+                continue
+            record = trimmed(whole)
+            if envelope.fits(record):
                 records[slot] = record
+            elif is_lasting or loser.said.device == self._ledger.edits.device:
+                await self._ledger.write(self._ledger.keep_aside, loser.id, self._clock())
+            else:
+                raise TooLargeError(MAX_PLAINTEXT_BYTES + 1, MAX_PLAINTEXT_BYTES)
         return list(records.values())
 
     def _forget_pending(self, standing: Standing) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.envelope import RecordType
 from sense_memory.ledger import Role
 from sense_memory.models import State
+from sense_memory.origins import origin_of
 from sense_memory.palace.lifecycle import current_state
 from sense_memory.palace.version import version_of
 from sense_memory.persona.edit import Edit
@@ -42,16 +43,15 @@ _CONTENT: Final = (  # what an undo brings back; times and counts go on
 
 async def versions(ledger: Ledger, reader: Reader, slot: str) -> list[Version]:
     """The versions of a memory since it was last forgotten, newest first."""
-    forgotten_at = ledger.edits.basis(slot).forgotten_at
     found = []
     for stored in ledger.versions(slot):
         if stored.role is not Role.MEMORY:
             continue
         record = await reader.record(stored)
         if record is not None and record.type is RecordType.PERSONA:
-            version = version_of(record.fields, stored.id.hex(), stored.created_at)
-            if version.said.at > forgotten_at:  # else a stray, see `settling`
-                found.append(version)
+            ident, at = stored.id.hex(), stored.created_at
+            if not ledger.edits.forgets(slot, origin_of(record, ident, at)):  # else a stray, see `settling`
+                found.append(version_of(record.fields, ident, at))
     return found
 
 

@@ -10,7 +10,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import ClockSkewError
+from sense_memory.errors import ClockSkewError, NeedsNewerVersion
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT
 from sense_memory.models import PersonaMemory, State
@@ -198,20 +198,29 @@ class Persona:
 
     # ── Between devices ─────────────────────────────────────────────────────────────────
 
-    async def settle(self) -> int:
-        """Write what versions make together that did not know of each other; returns how many memories."""
-        return await settle(self._ledger, self.palace)
+    async def settle(self, *, heard: bool = True) -> int:
+        """Write what versions make together that did not know of each other; returns how many memories.
 
-    async def publish_accesses(self) -> list[str]:
+        Args:
+            heard: whether relays have told everything; else only what is forgotten for sure is settled.
+        """
+        return await settle(self._ledger, self.palace, heard=heard)
+
+    async def publish_accesses(self, *, due: bool = False) -> list[str]:
         """Write the memories that were recalled, with their accesses; returns the paths of those that do not fit.
 
         A text near the size limit leaves no room for what an access adds: its accesses stay on this machine.
+
+        Args:
+            due: only where the last access that relays know is a day old, or the memory is not active there.
         """
         if not self.palace.accessed():
             return []
         await self.palace.refresh()
         unfit: list[str] = []
         slots = self.palace.accessed()
+        if due:
+            return list(filter(None, [await self._publish_access(slot) for slot in slots]))
         for start in range(0, len(slots), MAX_BATCH_COUNT):
             part = slots[start : start + MAX_BATCH_COUNT]
 
@@ -223,6 +232,20 @@ class Persona:
 
             unfit += await until_done(attempt)
         return unfit
+
+    async def _publish_access(self, slot: str) -> str:
+        """Write one memory with its accesses, if they are due; its path where they do not fit."""
+
+        async def attempt() -> str:
+            standing = await self.palace.standing(slot)
+            if standing.memory is None or not standing.access_is_due:
+                return ""
+            (ident,) = await self.palace.write([Edit(standing, standing.memory)], spare=lambda _: True)
+            return "" if ident else standing.memory.path
+
+        with suppress(ClockSkewError, NeedsNewerVersion):
+            return await until_done(attempt)
+        return ""
 
     async def close(self) -> None:
         """Note in the ledger what was accessed; wait for no embedder any more."""

@@ -8,21 +8,18 @@ named, and nothing is deleted until they answer or are left out by name.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory import envelope
 from sense_memory.envelope import RecordType
 from sense_memory.errors import ClockSkewError, InvalidInput
-from sense_memory.ledger import HeadMoved
 from sense_memory.limits import (
-    DAY_SECONDS,
-    DISSOLVED_DAYS,
     MAX_BATCH_COUNT,
     MAX_DELETED_COUNT,
     SUGGESTED_PAIRS_COUNT,
 )
 from sense_memory.nostr import address
+from sense_memory.origins import PRUNE
 from sense_memory.palace.compression import compress
 from sense_memory.palace.contradiction import pairs
 from sense_memory.palace.introspection import introspect
@@ -30,7 +27,6 @@ from sense_memory.palace.pruning import Action, PruneReport, plan
 from sense_memory.palace.report import from_log
 from sense_memory.persona import given
 from sense_memory.persona.batch import Batch, until_done
-from sense_memory.persona.settling import strays
 
 
 if TYPE_CHECKING:
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
     from sense_memory.models import IntrospectionReport
     from sense_memory.palace.pruning import PrunePlan, PruneStep
     from sense_memory.palace.report import Standing as LastTime
-    from sense_memory.persona.edit import Standing
     from sense_memory.persona.persona import Persona
     from sense_memory.reader import Reader
     from sense_memory.writer import Writer
@@ -172,7 +167,7 @@ class Reviews:
         await self._persona.publish_accesses()
         missing: Sequence[str] = ()
         due = (await self._plan()).deletions
-        if due or await self._strays():
+        if due:
             missing = await incomplete()
         made = await self._plan()
         refused: dict[str, str] = {}
@@ -183,24 +178,10 @@ class Reviews:
             refused |= await self._rewrite(part)
         for part in _parts([] if missing else made.deletions, MAX_DELETED_COUNT):
             refused |= await self._delete(part)
-        for stray in [] if missing else await self._strays():
-            await self._forget_again(stray)
         if not missing:
             self._ledger.checkpoint()
         report = PruneReport.of(made, refused)
         return Pruned.of(report, report.count)
-
-    async def _strays(self) -> list[Standing]:
-        until = self._clock() - DISSOLVED_DAYS * DAY_SECONDS
-        return await strays(self._ledger, self._persona.palace, until)
-
-    async def _forget_again(self, stray: Standing) -> None:
-        """Forget what was forgotten, and then linked or read by a device that did not know."""
-        head = self._ledger.head(stray.slot)
-        if head is not None:
-            record = await self._reader.needed(head)
-            with suppress(HeadMoved, ClockSkewError):
-                await self._writer.forget_all([record.path], {stray.slot: stray.basis})
 
     async def _rewrite(self, steps: Sequence[PruneStep]) -> dict[str, str]:
         """Write the states of some memories as they are now; returns what was refused, and why."""
@@ -236,7 +217,7 @@ class Reviews:
                 else:
                     refused[step.path] = "it was changed meanwhile"
             if paths:
-                await self._writer.forget_all(paths, bases)
+                await self._writer.forget_all(paths, bases, why=PRUNE)
 
         refused |= await self._tried(attempt, steps, self._delete)
         return refused

@@ -1,11 +1,15 @@
 """Settling: where devices wrote a memory without knowledge of each other, what they make together becomes its head.
 
 Every device that holds the versions writes the same, so two that settle at once do not disagree, and one that
-finds it written already writes nothing. Values that lost are kept as siblings beside it.
+finds it written already writes nothing. Values that lost are kept as siblings beside it. Nothing of that happens
+before a device has heard everything from its relays: one of them may know that a text was forgotten.
+
+What was pruned without knowledge of an edit, a link or an access is written anew, above the deletion. A sibling of
+a text that was forgotten is forgotten too, whoever made it.
 
 A memory that was forgotten, and then linked or read by a device that did not know, is a *stray*: nobody shows it,
-and its text is taken out. It is not forgotten again at once, because that would reach what a third device said in
-the meantime; `prune` does it when there has been time to meet.
+and it is removed again, above. That reaches no further than the forgetting did, so what a third device said in the
+meantime stays.
 """
 
 from __future__ import annotations
@@ -25,8 +29,13 @@ if TYPE_CHECKING:
     from sense_memory.persona.palace import Palace
 
 
-async def settle(ledger: Ledger, palace: Palace) -> int:
+async def settle(ledger: Ledger, palace: Palace, *, heard: bool = True) -> int:
     """Settle whatever is forked; returns how many memories were written.
+
+    Args:
+        ledger: where they lie.
+        palace: opens and writes them.
+        heard: whether relays have told everything; else only what is forgotten for sure is settled.
 
     What this clock, this version of the program or the size of an event does not allow stays as it is.
 
@@ -34,49 +43,42 @@ async def settle(ledger: Ledger, palace: Palace) -> int:
         LedgerError: the ledger could not be used.
     """
     written = 0
-    for slot in ledger.edits.forked():
+    for slot in ledger.edits.forked() if heard else ledger.edits.forked_copies():
         with suppress(ClockSkewError, NeedsNewerVersion, TooLargeError):
-            written += await _settle(ledger, palace, slot)
+            written += await _settle(ledger, palace, slot, heard=heard)
     return written
 
 
-async def strays(ledger: Ledger, palace: Palace, until: float) -> list[Standing]:
-    """What stands where only a stray is left that was written until a time (seconds since 1970)."""
-    found = []
-    for slot in ledger.edits.forked():
-        with suppress(NeedsNewerVersion):
-            standing = await palace.standing(slot)
-            if standing.joined is None and standing.stray is not None and standing.stray.at <= until:
-                found.append(standing)
-    return found
-
-
-async def _settle(ledger: Ledger, palace: Palace, slot: str) -> bool:
+async def _settle(ledger: Ledger, palace: Palace, slot: str, *, heard: bool) -> bool:
     """Settle one address; whether anything was written."""
     while True:
         standing = await palace.standing(slot)
-        memory = _due(standing)
+        if (
+            standing.joined is None
+            and standing.stray is not None
+            and (heard or standing.stray.memory.conflict_of)
+        ):
+            with suppress(HeadMoved):
+                await palace.remove_again(standing)
+                return True
+            continue
+        memory = _due(standing) if heard else None
         if memory is None:
-            if standing.known:
+            if heard and standing.known:
                 await ledger.write(ledger.edits.drop, slot, standing.known)
             return False
         with suppress(HeadMoved):
-            await palace.write([Edit(standing, memory, settles=True)])
+            await palace.write([Edit(standing, memory, settles=not standing.is_revived)])
             return True
 
 
 def _due(standing: Standing) -> PersonaMemory | None:
     """What has to be written at an address, or None."""
-    current, stray = standing.joined, standing.stray
+    current = standing.joined
     if current is None:
-        return None if stray is None or not stray.memory.value else _emptied(stray.memory)
-    if current.settled and not current.losers and stray is None:
+        return None
+    if standing.is_revived:
+        return standing.memory
+    if current.settled and not current.losers and not standing.is_covered:
         return None
     return current.version.memory
-
-
-def _emptied(memory: PersonaMemory) -> PersonaMemory:
-    """What a stray leaves behind for relays: nothing of what it said or was about."""
-    return memory.changed(
-        value="", themes=(), connections=(), contradicts=(), superseded_by=None, dismissed=(), source=""
-    )

@@ -29,7 +29,7 @@ from sense_memory.relay.sync import Plan, RelaySync
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
@@ -48,6 +48,7 @@ class Link:
     Attributes:
         report: of the last run.
         failure: what went wrong on this machine in the last run, or None.
+        has_told: whether the last pull was complete; None where the relay could not be reached.
     """
 
     def __init__(
@@ -60,7 +61,10 @@ class Link:
         stock: Stock,
         clock: Callable[[], float],
         timeouts: Timeouts,
+        pulled: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._pulled = pulled
+        self.has_told: bool | None = None
         self.url = url
         self.report: RelayReport | None = None
         self.failure: SenseMemoryError | None = None
@@ -87,6 +91,8 @@ class Link:
             now = asyncio.get_running_loop().time
             begun, pace = now(), self._dialler.pace
             self.failure = None
+            if plan.pull:
+                self.has_told = False
             try:
                 if not plan.pull and not await self._is_behind(plan):
                     return RelayReport(self.url, asked=False) if brief else self._sync.standing()
@@ -103,6 +109,9 @@ class Link:
                 await self._hang_up()
                 self._sync.came_further = False
                 report = RelayReport(self.url, problem=problem, asked=plan.pull)
+            if plan.pull or report.asked:
+                is_reached = bool(report.pulled.reasons) or not report.problem
+                self.has_told = report.pulled.complete if is_reached else None
             if not report.problem:
                 self._revived.set()
             pace.ended(now(), failed=bool(report.problem) and not self._sync.came_further)
@@ -191,6 +200,9 @@ class Link:
             self._log.ended(report, self._rest_seconds)
             # A pull that is cut off again and again would leave what was written here for ever.
             sends = pulls and self._sync.was_cut_off and report.waiting > 0 and not report.held_back
+            if self.has_told and pulls and self._pulled is not None:
+                with suppress(SenseMemoryError):  # the ledger's: the next round says so
+                    await self._pulled()
             if pulls and not report.problem:
                 compare = False
                 pause = BACKGROUND_SECONDS if report.complete else INCOMPLETE_SECONDS

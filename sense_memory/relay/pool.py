@@ -20,7 +20,7 @@ from sense_memory.relay.sync import Plan
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
@@ -42,6 +42,7 @@ class Pool:
         clock: seconds since 1970.
         timeouts: of every connection.
         offline_first: push to relays that never completed a pull.
+        heard: acts on what was pulled, once all relays that can be reached have told everything; whether it wrote.
     """
 
     def __init__(
@@ -54,13 +55,22 @@ class Pool:
         clock: Callable[[], float],
         timeouts: Timeouts,
         offline_first: bool = False,
+        heard: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
+        self._heard = heard
         self._ledger = ledger
         self._clock = clock
         self._offline_first = offline_first
         stock = Stock(ledger)
         self._links = [
-            Link(url, ledger, signer, intake, stock=stock, clock=clock, timeouts=timeouts) for url in urls
+            Link(
+                *(url, ledger, signer, intake),
+                stock=stock,
+                clock=clock,
+                timeouts=timeouts,
+                pulled=self._pulled,
+            )
+            for url in urls
         ]
         self._wake = asyncio.Event()
         self._asked = asyncio.Event()
@@ -77,15 +87,28 @@ class Pool:
             LedgerError: the ledger could not be used; every relay's round has ended by then.
         """
         plan = replace(plan, offline_first=plan.offline_first or self._offline_first)
-        await self._ledger.write_if_due(self._ledger.release, self._clock())
         reports = await asyncio.gather(*(link.run(plan) for link in self._links))
         self._raise_our_own()
+        await self._act_on_it()
         followed = await asyncio.gather(
             *(self._follow_up(link, report, plan) for link, report in zip(self._links, reports, strict=True))
         )
         self._raise_our_own()
         self._asked.set()
         return SyncReport(tuple(followed))
+
+    async def _pulled(self) -> None:
+        """A relay that is followed was pulled completely."""
+        if await self._act_on_it():
+            self.wake()
+
+    async def _act_on_it(self) -> bool:
+        """Have what was pulled acted upon, if it is all; whether anything was written.
+
+        A relay that could not be reached is not waited for: it may be gone for good.
+        """
+        told = [link.has_told for link in self._links]
+        return self._heard is not None and True in told and False not in told and await self._heard()
 
     def _raise_our_own(self) -> None:
         """Raise what went wrong on this machine: it is no relay's fault, and no relay's report."""

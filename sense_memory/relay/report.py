@@ -89,8 +89,8 @@ class SyncReport:
 
     Attributes:
         relays: every configured relay's part, in their order.
-        overruled: names of memories that were edited here and, unknown to each other, on another device, whose
-            text counts now; ours is in their history.
+        overruled: names of memories that were edited here, where another device, which did not know that, wrote or
+            forgot later; ours is in their history, in a conflict copy, or a draft.
         unfit: paths of memories whose text leaves no room in an event for the accesses that should travel: those
             stay on this machine.
     """

@@ -42,11 +42,11 @@ async def written(stage, relay, count=200):
 
 
 def damage(path, part, seed=7):
-    """Overwrite some bytes of one page in `part`, but for the first two."""
+    """Overwrite some bytes of every tenth page but for the first four, in which the list of tables lies."""
     chance = random.Random(seed)
+    size = 4096
     raw = bytearray(path.read_bytes())
-    size = int.from_bytes(raw[16:18], "big")
-    for start in range(2 * size, len(raw), part * size):
+    for start in range(4 * size, len(raw), part * size):
         for _ in range(64):
             raw[start + chance.randrange(size)] ^= 0xFF
     path.write_bytes(raw)
@@ -64,8 +64,8 @@ async def read_all(store):
 async def test_l02_corrupt_page(stage, seed):
     """Detected; the file is kept aside, what can be read is saved, unsent memories too, and the relay has the rest."""
     async with stage.relay() as relay:
-        path, memories = await written(stage, relay, 400)
-        damage(path, 7, seed)
+        path, memories = await written(stage, relay)
+        damage(path, 10, seed)
         damaged = path.read_bytes()
         with pytest.raises(LedgerCorrupt):
             await read_all(stage.store(relay, ledger="k.db"))
@@ -73,7 +73,7 @@ async def test_l02_corrupt_page(stage, seed):
         report = await stage.store(relay, ledger="k.db").rescue()
         assert report.aside.read_bytes() == damaged
         assert report.aside.name == "k.db.damaged-1"
-        assert 50 < sum(report.counts.values()) < 460
+        assert 50 < sum(report.counts.values()) < 260
         assert report.unreadable > 0
 
         async with stage.store(relay, ledger="k.db") as store:
@@ -84,7 +84,7 @@ async def test_l02_corrupt_page(stage, seed):
             assert unsent
             assert (await stage.sync(store, full=True)).in_step
             found = {memory.key: memory for memory in await store.recall_all()}
-            assert {key for key in found if key.startswith("k")} == {f"k{number}" for number in range(1, 400)}
+            assert {key for key in found if key.startswith("k")} == {f"k{number}" for number in range(1, 200)}
             assert all(found[memory.key] == memory for memory in memories if memory.key in found)
         held = {event["id"] for event in await stage.stored(relay.url)}
         assert {found[key].event_id for key in unsent} <= held

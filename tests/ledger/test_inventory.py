@@ -374,8 +374,9 @@ def test_a_ledger_of_the_step_before_is_brought_up_to_date(me, tmp_path, relay):
             for line in later.splitlines():
                 if line.strip().startswith("CREATE TABLE "):
                     connection.execute(f"DROP TABLE {line.split()[2]}")
-                if line.strip().startswith("ALTER TABLE relays ADD COLUMN "):
-                    connection.execute(f"ALTER TABLE relays DROP COLUMN {line.split()[5]}")
+                for table in ("relays", "drafts"):
+                    if line.strip().startswith(f"ALTER TABLE {table} ADD COLUMN "):
+                        connection.execute(f"ALTER TABLE {table} DROP COLUMN {line.split()[5]}")
         connection.execute("DROP INDEX events_replaced")
         connection.execute("DROP INDEX events_that_delete")
         connection.execute(f"PRAGMA user_version = {step}")

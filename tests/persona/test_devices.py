@@ -328,7 +328,7 @@ async def test_delete_vs_edit_race_the_later_forgetting_wins(devices, clock):
 
 
 async def test_a_link_elsewhere_does_not_bring_back_what_was_forgotten(devices, clock):
-    """Nobody shows it, relays lose its text, and once everybody had time to meet pruning forgets it for good."""
+    """Nobody shows it, and it is forgotten again for good."""
     async with devices() as (one, other):
         await one.persona_remember(*FACT, "lisa", "artist", ["art"])
         await one.persona_remember(*FACT, "bob", "painter", halflife_days=3_000)
@@ -342,12 +342,6 @@ async def test_a_link_elsewhere_does_not_bring_back_what_was_forgotten(devices, 
         await in_step(one, other)
 
         assert await texts(one) == await texts(other) == {"people/facts/bob": "painter"}
-        slot = "sense-memory/persona/people/facts/lisa"
-        (stray,) = one._ledger.read([one._ledger.edits.basis(slot).head])
-        assert (await one._reader.needed(stray)).fields["value"] == ""
-        clock.advance(31 * 86_400)
-        await one.persona_prune()
-        await in_step(one, other)
         assert one._ledger.edits.forked() == other._ledger.edits.forked() == []
         await one.persona_remember(*FACT, "lisa", "begun anew")
         await in_step(one, other)
@@ -436,3 +430,45 @@ async def known(store):
         return await store.persona_recall(*FACT, include_forgotten=True)
     except (InvalidInput, LookupError):
         return []
+
+
+# ── What fits no event ──────────────────────────────────────────────────────────────────
+
+
+async def test_a_merge_that_grows_too_large_keeps_both_texts_and_loses_ends_of_lists(devices, clock):
+    async with devices(3) as stores:
+        one, other, _ = stores
+        await one.persona_remember(*FACT, "big", "base")
+        await in_step(*stores)
+        for store, letter in ((one, "a"), (other, "b")):
+            clock.advance(10)
+            themes = [f"{letter}{number:02d}{'q' * 57}" for number in range(60)]
+            await store.persona_remember(*FACT, "big", letter * 35_500, themes)
+        await in_step(*stores)
+
+        for store in stores:
+            assert sorted(value[0] for value in (await texts(store)).values()) == ["a", "b"]
+            (big,) = [memory for memory in await store.persona_recall() if memory.key == "big"]
+            assert (big.value[0], len(big.themes) > 60) == ("b", True)
+            assert store._ledger.edits.forked() == []
+        await one.persona_remember(*FACT, "big", "short")
+        await in_step(*stores)
+        assert (await texts(stores[2]))["people/facts/big"] == "short"
+
+
+async def test_a_text_that_fits_no_conflict_copy_is_a_draft_where_it_was_written(devices, clock):
+    async with devices() as (one, other):
+        await one.persona_remember(*FACT, "big", "base")
+        await in_step(one, other)
+        told = []
+        for store, letter in ((one, "a"), (other, "b")):
+            clock.advance(10)
+            await store.persona_remember(*FACT, "big", letter * 40_460)
+        for store in (one, other, one, other, one):
+            told += (await store.sync()).overruled
+
+        assert {path: value[0] for path, value in (await texts(one)).items()} == {"people/facts/big": "b"}
+        assert await texts(one) == await texts(other)
+        (draft,) = await one.drafts()
+        assert (draft.key, draft.value[0], "too large" in draft.reason) == ("people/facts/big", "a", True)
+        assert (await other.drafts(), told) == ([], ["people/facts/big"])

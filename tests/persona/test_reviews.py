@@ -138,7 +138,7 @@ async def test_hundreds_are_deleted_with_few_requests(open_store, clock):
         await store.persona_prune()
         clock.advance(31 * DAY)
         assert await store.persona_prune() == 120
-        assert store.status().counts["deletions"] == 3
+        assert store.status().counts["deletions"] == 4  # 32 each
         assert await store.persona_recall(include_forgotten=True) == []
         assert store.integrity() == []
 

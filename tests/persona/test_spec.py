@@ -204,11 +204,14 @@ async def test_v1_is_unchanged_beside_v2(open_store, clock):
         await store.persona_remember("people", "facts", "lisa", "persona")
         stored = dict(await events(store))
 
+        device = store._ledger.edits.device
         assert stored["sense-memory/lisa"] == {
             "type": "sense-memory:kv",
             "key": "lisa",
             "value": "flat",
             "ts": clock(),
+            "seen": {device: clock()},
+            "said": device,
         }
         assert stored[4] == {"type": "sense-memory:journal", "content": "an entry", "ts": clock()}
         assert [memory.value for memory in await store.persona_recall()] == ["persona"]

@@ -1,4 +1,4 @@
-"""`drafts` and `refresh`: what a wrong clock kept from being written, and what a relay calls too old."""
+"""`drafts` and `refresh`: texts of this machine that are in no memory, and what a relay calls too old."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ def drafts(
     *,
     publish: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Write this draft, now that the clock is right.", show_default=False),
+        typer.Option(metavar="N", help="Write this draft: it counts from now on.", show_default=False),
     ] = None,
     discard: Annotated[
         int | None, typer.Option(metavar="N", help="Remove this draft for good.", show_default=False)
     ] = None,
     _json: JsonOption = False,
 ) -> None:
-    """List what a wrong clock kept from being written; publish it, or discard it.
+    """List texts of this machine that are in no memory; publish one, or discard it.
 
-    Where this clock is far behind the newest version of a memory, a new one could not win over it: its text is
-    kept as a draft, encrypted and on this machine only.
+    Where this clock is far behind the newest version of a memory, a new one could not win over it. Where another
+    device forgot a memory later, without having seen what was written here, that text goes too. Either is kept as
+    a draft, encrypted and on this machine only.
     """
     if publish is not None and discard is not None:
         context.fail("give one of --publish and --discard")
@@ -88,7 +89,10 @@ def _list(invocation: Invocation) -> None:
         return
     for draft in found:
         written = age(draft.created_at, time.time())
-        typer.echo(f"draft {draft.number}, for {safe(draft.key)}, written {written}:\n{safe(draft.value)}")
+        why = f", {draft.reason}" if draft.reason else ""
+        typer.echo(
+            f"draft {draft.number}, for {safe(draft.key)}, written {written}{why}:\n{safe(draft.value)}"
+        )
     if not found:
         typer.echo("There are no drafts.", err=True)
 

@@ -164,8 +164,8 @@ def _overruled(names: Sequence[str]) -> str:
     """Whose edits lost, in a sentence."""
     count = quantity(len(names), "memory was", "memories were")
     return (
-        f"{count} edited on another device too, and that text counts now: {some(names, _MAX_NAMED)}. "
-        "Yours is in `history`."
+        f"{count} edited or forgotten on another device too, and that counts now: {some(names, _MAX_NAMED)}. "
+        "Yours is in `history`, or in `drafts`."
     )
 
 

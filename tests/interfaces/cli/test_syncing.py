@@ -104,8 +104,8 @@ def test_sync_names_what_was_edited_here_and_lost_against_another_device(agent, 
     shown = agent(*one, "sync").stdout
 
     assert shown.endswith(
-        "\n7 memories were edited on another device too, and that text counts now: k0, k1, k2, k3, k4 and 2 more. "
-        "Yours is in `history`.\n"
+        "\n7 memories were edited or forgotten on another device too, and that counts now: "
+        "k0, k1, k2, k3, k4 and 2 more. Yours is in `history`, or in `drafts`.\n"
     )
     assert agent(*one, "recall", "k0").stdout == "most"
     assert "mine" in [version["value"] for version in agent.json(*one, "history", "k0")]

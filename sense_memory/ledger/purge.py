@@ -1,0 +1,205 @@
+"""What a removal does to the versions of a slot that are stored: some go, some stay and are listed as in doubt.
+
+That depends on the inside of each version, which whoever can open it has looked at before (`Sight`). Functions here
+run inside the transaction that files the tombstone or the deletion, so that a draft of a text that was forgotten
+unseen is there if and only if the text is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.ledger import forks, removals
+from sense_memory.ledger.removals import Origin, Removal
+from sense_memory.nostr.event import Event, wins_over
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sense_memory.ledger.database import Database
+
+_MEMORY, _EMBEDDING, _REPLACED = 0, 3, 4  # as in `versions.Role`, which stands above this
+_OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
+_DEVICE: Final = "SELECT value FROM meta WHERE name = 'device'"
+# Whatever happens there, a version that a deletion or a tombstone covers is never the head.
+_ELECTED: Final = (
+    "SELECT e.seq FROM events e LEFT JOIN deletions d ON d.target = e.slot WHERE e.slot = ? AND e.quarantined = 0 "
+    "AND e.role <> 4 AND (e.role = 1 OR d.until IS NULL OR e.created_at > d.until) ORDER BY e.created_at DESC, e.id LIMIT 1"
+)
+TOO_LARGE: Final = "another device's text counts, and this one is too large for a conflict copy"
+FORGOTTEN_ELSEWHERE: Final = "forgotten elsewhere before this edit was seen"
+
+
+class HeadMoved(Exception):
+    """Something came in between reading and writing: nothing was written; read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The moment of filing, and what somebody who can open events has seen of those that are stored.
+
+    Attributes:
+        now: seconds since 1970.
+        origins: by event id (32 bytes), of every version that may be removed or replaced; None where nobody looked,
+            and versions say nothing of themselves.
+        knows: whether what is filed knows all that is there of its slot.
+        is_ours: whether it was written by this process a moment ago.
+        replaces: whether it takes the place of the head, whose second it shares (see `handover`).
+    """
+
+    now: float
+    origins: Mapping[bytes, Origin] | None = None
+    knows: bool = False
+    is_ours: bool = False
+    replaces: bool = False
+
+    def of(self, ident: bytes, created_at: int) -> Origin:
+        """The origin of a stored version.
+
+        Raises:
+            HeadMoved: it came in since somebody looked.
+        """
+        if self.origins is None:
+            return Origin.plain(ident.hex(), created_at)
+        if ident not in self.origins:
+            raise HeadMoved
+        return self.origins[ident]
+
+
+def overrule(db: Database, slot: str) -> None:
+    """An edit of this device lost against one that did not know it: somebody is to be told."""
+    db.execute("INSERT OR IGNORE INTO overruled (slot) VALUES (?)", slot)
+
+
+def device_of(db: Database) -> str:
+    """The name of this ledger among its owner's devices; empty before it has one."""
+    (device,) = db.row(_DEVICE) or ("",)
+    return str(device)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A version that is stored where something is removed."""
+
+    seq: int
+    id: bytes
+    at: int
+    origin: Origin
+    is_history: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """What no head may lie under: a tombstone with its id, or the second of a deletion."""
+
+    until: int
+    id: str = ""
+
+    def covers(self, version: _Kept) -> bool:
+        """Whether a version can not be the head because of this."""
+        if not self.id or version.is_history:
+            return version.at <= self.until
+        return wins_over(self.until, self.id, version.at, version.id.hex())
+
+
+def remove(db: Database, slot: str, cover: Cover, removal: Removal, sight: Sight) -> None:
+    """Purge what a removal reaches at a slot, list what is left as in doubt, and elect the head.
+
+    What is dated after the tombstone or the deletion stays until it is replaced on relays too.
+    """
+    removals.add(db, slot, removal)
+    rows = db.rows(
+        f"SELECT seq, id, created_at, role {_OF_SLOT} AND role IN ({_MEMORY}, {_REPLACED}) "
+        "ORDER BY created_at DESC, id",
+        slot,
+    )
+    stored = [
+        _Kept(seq, ident, at, sight.of(ident, at), is_history=role == _REPLACED)
+        for seq, ident, at, role in rows
+    ]
+    spared = _accessed(db, slot, stored, removal)
+    gone = [
+        item
+        for item in stored
+        if removal.names(item.id.hex())
+        or (cover.covers(item) and removal.reaches(item.origin) and item is not spared)
+    ]
+    if not removal.is_automatic:
+        _draft_unseen(db, removal, stored, gone, sight.now)
+    db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)  # a foreign key: it goes first
+    db.execute_many("DELETE FROM events WHERE seq = ?", [(item.seq,) for item in gone])
+    db.execute(
+        f"DELETE {_OF_SLOT} AND role = {_EMBEDDING} AND created_at <= ?",
+        slot,
+        cover.until,
+    )
+    elect(db, slot, cover.until)
+    left = [item for item in stored if item not in gone and not item.is_history]
+    for item in left:
+        forks.doubt(db, slot, item.seq)
+        if cover.covers(item):  # relays would refuse it: it is to be written anew
+            db.execute(
+                "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", item.seq
+            )
+    if not left:
+        db.execute("DELETE FROM access WHERE slot = ?", slot)
+    for copy in removal.copies:
+        forks.doubt_head(db, copy)
+
+
+def _accessed(db: Database, slot: str, stored: Iterable[_Kept], removal: Removal) -> _Kept | None:
+    """The newest version, where it is pruned elsewhere although it was recalled here: whoever pruned did not know."""
+    newest = next((item for item in stored if not item.is_history), None)
+    if newest is None or not removal.is_automatic or removal.forgets(newest.origin):
+        return None
+    return newest if db.row("SELECT 1 FROM access WHERE slot = ? AND count > 0", slot) else None
+
+
+def _draft_unseen(
+    db: Database, removal: Removal, stored: Iterable[_Kept], gone: Iterable[_Kept], now: float
+) -> None:
+    """Keep as a draft what this device said last, where it is forgotten by somebody who did not have it."""
+    device = device_of(db)
+    unseen = [item for item in gone if item.origin.device == device != "" and not item.is_history]
+    newest = max(unseen, key=lambda item: (item.origin.said_at, item.at), default=None)
+    if newest is None or removal.knew(newest.origin):
+        return
+    others = [item.origin for item in stored if item.origin.said != newest.origin.said]
+    if any(other.knows(newest.origin) for other in others):
+        return  # somebody has replaced it
+    draft(db, newest.id, FORGOTTEN_ELSEWHERE, now)
+
+
+def draft(db: Database, ident: bytes, reason: str, now: float) -> None:
+    """Keep the text of a stored version as a draft, unless it is one already, and have somebody told.
+
+    The ciphertext of the version is the draft's: whoever reads drafts reads it.
+    """
+    slot, body = db.row("SELECT slot, body FROM events WHERE id = ?", ident) or ("", b"")
+    if not body:
+        return
+    content = Event.restored(body).content
+    if db.row("SELECT 1 FROM drafts WHERE slot = ? AND content = ?", slot, content):
+        return
+    db.execute(
+        "INSERT INTO drafts (slot, content, created_at, reason) VALUES (?, ?, ?, ?)",
+        slot,
+        content,
+        now,
+        reason,
+    )
+    overrule(db, slot)
+
+
+def elect(db: Database, slot: str, until: int) -> None:
+    """The head of a slot from what is left there; its mark is at least `until`."""
+    left = db.row(_ELECTED, slot)
+    db.execute(
+        "INSERT INTO slots (slot, mark_at, head) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
+        "SET mark_at = max(mark_at, excluded.mark_at), head = excluded.head",
+        slot,
+        until,
+        None if left is None else left[0],
+    )

@@ -1,0 +1,332 @@
+"""What one device deletes and another did not know, or the other way round: nothing is lost unsaid, nothing comes back.
+
+Explicit forgetting goes by date, and a text that the forgetter never saw is a draft where it was written. Pruning
+goes by knowledge: what it did not know lives. A forgotten text does not return as a conflict copy. And whoever loses
+an edit to somebody who did not know it is told, once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from sense_memory import EmbeddedRelay
+
+
+FACT = ("people", "facts")
+PATH = "people/facts/k"
+DAY = 86_400
+REASON = "forgotten elsewhere before this edit was seen"
+
+
+async def write(store, kind, value):
+    if kind == "flat":
+        return await store.remember("k", value)
+    return await store.persona_remember(*FACT, "k", value)
+
+
+async def forget(store, kind):
+    return await (store.forget("k") if kind == "flat" else store.persona_forget(*FACT, "k"))
+
+
+async def shown(store, kind="palace"):
+    if kind == "flat":
+        return {memory.key: memory.value for memory in await store.recall_all()}
+    return {memory.path: memory.value for memory in await store.persona_recall(include_forgotten=True)}
+
+
+async def meet(*stores, rounds=3):
+    for _ in range(rounds):
+        for store in stores:
+            assert (await store.sync()).complete
+
+
+NAMES = {"flat": "k", "palace": PATH}
+
+
+# ── D-07 What is forgotten unseen ───────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("edit_first", [True, False])
+async def test_an_edit_that_the_forgetter_never_saw_is_a_draft_where_it_was_written(
+    devices, clock, kind, edit_first
+):
+    async with devices() as (one, other):
+        await write(one, kind, "old")
+        await meet(one, other)
+        clock.advance(60)
+        await write(other, kind, "unseen")
+        clock.advance(60)
+        await forget(one, kind)
+        told = []
+        for store in [other, one, other, other] if edit_first else [one, other, other]:
+            found = (await store.sync()).overruled
+            told += found if store is other else ()
+            clock.advance(60)
+
+        assert told == [NAMES[kind]]
+        (draft,) = await other.drafts()
+        assert (draft.key, draft.value, draft.reason) == (NAMES[kind], "unseen", REASON)
+        assert await one.drafts() == []
+        await meet(one, other)
+        assert await shown(one, kind) == await shown(other, kind) == {}
+        assert len(await other.drafts()) == 1
+
+        await other.publish_draft(draft.number)
+        await meet(other, one)
+        assert await shown(one, kind) == await shown(other, kind) == {NAMES[kind]: "unseen"}
+        assert await other.drafts() == []
+
+
+@pytest.mark.parametrize("kind", NAMES)
+async def test_what_was_forgotten_knowingly_is_no_draft(devices, clock, kind):
+    async with devices() as (one, other):
+        await write(other, kind, "seen")
+        await meet(other, one)
+        clock.advance(60)
+        await forget(one, kind)
+        await one.sync()
+
+        assert (await other.sync()).overruled == ()
+        assert await other.drafts() == []
+
+
+@pytest.mark.parametrize("kind", NAMES)
+async def test_a_draft_of_a_forgotten_text_is_kept_and_told_though_the_store_closes_in_between(
+    open_store, clock, kind
+):
+    async with EmbeddedRelay(clock=clock) as relay, open_store("one", [relay.url]) as one:
+        await write(one, kind, "old")
+        await one.sync()
+        async with open_store("other", [relay.url]) as other:
+            await other.sync()
+            clock.advance(60)
+            await write(other, kind, "unseen")
+            clock.advance(60)
+            await forget(one, kind)
+            await one.sync()
+            events = [stored.event() for stored in map(one._ledger.by_id, _ids(one)) if stored is not None]
+            await other._admit(events, relay.url)
+        async with open_store("other", [relay.url]) as other:
+            assert [draft.value for draft in await other.drafts()] == ["unseen"]
+            assert (await other.sync()).overruled == (NAMES[kind],)
+            assert len(await other.drafts()) == 1
+            other.discard_draft((await other.drafts())[0].number)
+            assert (await other.sync()).overruled == ()
+
+
+def _ids(store):
+    return [json.loads(body)["id"] for body in store._ledger.bodies()]
+
+
+# ── D-11 What is pruned unseen ──────────────────────────────────────────────────────────
+
+
+async def _edit(store):
+    await store.persona_remember(*FACT, "k", "edited")
+
+
+async def _link(store):
+    await store.persona_connect(PATH, "people/facts/bob")
+
+
+async def _recall(store):
+    await store.persona_recall(*FACT, "k")
+
+
+UNKNOWN = {"edit": _edit, "link": _link, "recall": _recall}
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+@pytest.mark.parametrize("later", [True, False])
+@pytest.mark.parametrize("unknown_first", [True, False])
+async def test_pruning_does_not_win_over_what_it_did_not_know(devices, clock, what, later, unknown_first):
+    async with devices(3) as (one, other, third):
+        await one.persona_remember(*FACT, "k", "old")
+        await one.persona_remember(*FACT, "bob", "painter", halflife_days=36_000)
+        await meet(one, other, third)
+        clock.advance(250 * DAY)
+        await one.persona_prune()
+        await meet(one, other, third)
+        clock.advance(31 * DAY)
+        steps = [lambda: UNKNOWN[what](other), one.persona_prune]
+        for step in reversed(steps) if later else steps:
+            await step()
+            clock.advance(600)
+        assert PATH not in await shown(one)
+        for store in (other, one) if unknown_first else (one, other):
+            await store.sync()
+        await meet(one, other, third)
+
+        expected = "edited" if what == "edit" else "old"
+        for store in (one, other, third):
+            assert (await shown(store)).get(PATH) == expected
+
+
+@pytest.mark.parametrize("halflife", [7, 30])
+async def test_what_is_recalled_every_week_on_one_device_is_not_pruned_by_the_other(devices, clock, halflife):
+    async with devices() as (one, other):
+        await one.persona_remember(*FACT, "k", "kept", halflife_days=halflife)
+        await one.persona_remember(*FACT, "never read", "goes", halflife_days=7)
+        await meet(one, other)
+        for _ in range(52):
+            clock.advance(7 * DAY)
+            await other.persona_recall(*FACT, "k")
+            await other.sync()
+            await one.persona_prune()
+            await one.sync()
+        await meet(one, other)
+
+        assert await shown(one) == await shown(other) == {PATH: "kept"}
+        assert other.status().counts["events"] < 52 * 3
+
+
+async def test_an_access_travels_once_a_day_and_reading_sends_nothing(devices, clock):
+    async with devices() as (one, other):
+        await one.persona_remember(*FACT, "k", "read often")
+        await meet(one, other)
+        clock.advance(2 * DAY)
+        before = other.status().counts["events"]
+        for _ in range(20):
+            await other.persona_recall(*FACT, "k")
+            assert other.status().counts["events"] <= before + 1
+            await other.sync()
+            clock.advance(600)
+
+        assert other.status().counts["events"] == before + 1
+        await one.sync()
+        (memory,) = await one.persona_recall()
+        assert memory.access_count == 1
+        clock.advance(DAY)
+        await other.persona_recall(*FACT, "k")
+        await other.sync()
+        await one.sync()
+        (memory,) = await one.persona_recall()
+        assert memory.access_count == 21
+
+
+# ── D-10 Conflict copies ────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("copied_first", [True, False])
+async def test_a_forgotten_text_does_not_return_as_a_conflict_copy(devices, clock, order, copied_first):
+    async with devices(3) as stores:
+        one, other, _ = stores
+        await one.persona_remember(*FACT, "k", "base")
+        await meet(*stores)
+        clock.advance(60)
+        await one.persona_remember(*FACT, "k", "forgotten text")
+        await one.sync()
+        clock.advance(60)
+        await other.persona_remember(*FACT, "k", "text of the other")
+        clock.advance(60)
+        if copied_first:
+            await other.sync()
+            assert "forgotten text" in (await shown(other)).values()
+            clock.advance(60)
+        await one.persona_forget(*FACT, "k")
+        await meet(*(stores[number] for number in order))
+
+        for store in stores:
+            assert "forgotten text" not in (await shown(store)).values()
+            assert await store.search("forgotten") == []
+        assert [draft.value for draft in await other.drafts()] == ["text of the other"]
+
+
+async def test_a_copy_that_stood_beside_what_is_forgotten_stays(devices, clock):
+    """Nobody forgot it: who forgot saw both."""
+    async with devices() as (one, other):
+        await one.persona_remember(*FACT, "k", "base")
+        await meet(one, other)
+        clock.advance(60)
+        await one.persona_remember(*FACT, "k", "text of one")
+        clock.advance(60)
+        await other.persona_remember(*FACT, "k", "text of the other")
+        await meet(one, other)
+        assert len(await shown(one)) == 2
+        clock.advance(60)
+        await one.persona_forget(*FACT, "k")
+        await meet(one, other)
+
+        assert list((await shown(one)).values()) == list((await shown(other)).values()) == ["text of one"]
+        assert await one.drafts() == await other.drafts() == []
+
+
+async def test_no_copy_is_made_before_every_relay_that_can_be_asked_has_told_everything(open_store, clock):
+    async with (
+        EmbeddedRelay(clock=clock) as near,
+        EmbeddedRelay(clock=clock) as far,
+        open_store("one", [near.url, far.url]) as one,
+        open_store("other", [near.url]) as other,
+    ):
+        await one.persona_remember(*FACT, "k", "base")
+        await meet(one, other)
+        clock.advance(60)
+        await one.persona_remember(*FACT, "k", "text of one")
+        await one.sync()
+        clock.advance(60)
+        await other.persona_remember(*FACT, "k", "text of the other")
+        events = [stored.event() for stored in map(one._ledger.by_id, _ids(one)) if stored is not None]
+        await other._admit(events, near.url)
+
+        assert await shown(other) == {PATH: "text of the other"}
+        await other.sync()
+        assert sorted((await shown(other)).values()) == ["text of one", "text of the other"]
+
+
+# ── Who lost is told ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("first", [0, 1])
+async def test_who_loses_an_edit_to_one_that_did_not_know_it_is_told_once(devices, clock, kind, first):
+    async with devices() as (one, other):
+        await write(one, kind, "base")
+        await meet(one, other)
+        clock.advance(60)
+        await write(one, kind, "loses")
+        clock.advance(60)
+        await write(other, kind, "wins")
+        told = {one: [], other: []}
+        for store in [(one, other), (other, one)][first] * 3:
+            told[store] += (await store.sync()).overruled
+            clock.advance(60)
+
+        assert told[one] == [NAMES[kind]]
+        assert told[other] == []
+
+
+@pytest.mark.parametrize("kind", NAMES)
+async def test_who_is_overwritten_knowingly_is_not_told(devices, clock, kind):
+    async with devices() as (one, other):
+        await write(one, kind, "base")
+        await meet(one, other)
+        for number in range(3):
+            clock.advance(60)
+            await write(other if number % 2 else one, kind, f"text {number}")
+            await meet(one, other, rounds=1)
+            await meet(one, other, rounds=1)
+        reports = [await store.sync() for store in (one, other)]
+
+        assert [report.overruled for report in reports] == [(), ()]
+
+
+async def test_a_flat_edit_that_was_synced_long_before_is_named_after_a_restart(open_store, clock):
+    async with EmbeddedRelay(clock=clock) as relay, open_store("other", [relay.url]) as other:
+        async with open_store("one", [relay.url]) as one:
+            await one.remember("k", "base")
+            await meet(one, other)
+            clock.advance(60)
+            await one.remember("k", "loses")
+            await one.sync()
+        clock.advance(60)
+        await other.remember("k", "wins")
+        await other.sync()
+        async with open_store("one", [relay.url]) as one:
+            assert (await one.sync()).overruled == ("k",)
+        async with open_store("one", [relay.url]) as one:
+            assert (await one.sync()).overruled == ()
