@@ -27,7 +27,7 @@ test: lint types  ## lint, types and the whole test suite, as CI runs them
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-relays: $(VENV)/.installed-relays  ## the store against two relays that others wrote; one of them needs node and npm
-	@SENSE_MEMORY_TEST_RELAYS=$(CURDIR)/$(RELAYS) $(BIN)/python -m pytest tests/contracts
+	@SENSE_MEMORY_TEST_RELAYS=$(CURDIR)/$(RELAYS) $(BIN)/python -m pytest --numprocesses auto tests/contracts
 
 soak: $(VENV)/.installed-test  ## random games of many devices until it is stopped; OPTIONS="--minutes 10 --seed 1"
 	@$(BIN)/python -m tests.soak $(OPTIONS)

@@ -26,7 +26,7 @@ from tests.time_unit import SECOND
 FILES = Path(__file__).with_name("relays")
 INSTALLED = Path(os.environ.get("SENSE_MEMORY_TEST_RELAYS", ""))
 ASKED_FOR = "SENSE_MEMORY_TEST_RELAYS" in os.environ
-START_SECONDS = 20 * SECOND
+START_SECONDS = 60 * SECOND
 
 
 @asynccontextmanager
