@@ -21,6 +21,7 @@ from . import (
     footprint,
     in_step,
     introspection,
+    large,
     palace,
     reading,
     replicating,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from .figure import Figure
 
-_LARGE_COUNT: Final = 100_000
 _GROUPS: Final[dict[str, Callable[[Stage], list[Figure]]]] = {
     "writing": writing.measure,
     "relays": replicating.measure,
@@ -63,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in options.only or _GROUPS:
             groups[name] = _GROUPS[name](stage)
         if options.large:
-            groups["large"] = _large(options.seed, Path(folder) / "large")
+            place = Path(folder) / "large"
+            place.mkdir()
+            groups["large"] = large.measure(Stage(place, large.COUNT, 1, options.seed, _Progress()))
     _Progress.clear()
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print("   ".join(f"{name} {value}" for name, value in machine().items()), highlight=False)
@@ -78,19 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
         options.json.write_text(json.dumps(as_json(groups, wanted), indent=2) + "\n", encoding="utf-8")
         console.print(f"written to {options.json}", highlight=False)
-
-
-def _large(seed: int, folder: Path) -> list[Figure]:
-    """Ten times as much, once."""
-    folder.mkdir()
-    stage = Stage(folder, _LARGE_COUNT, 1, seed, _Progress())
-    return [
-        replicating.publishing(stage),
-        replicating.restoring(stage),
-        footprint.restoring(stage),
-        *footprint.measure(stage),
-        *palace.measure(stage),
-    ]
 
 
 class _Progress:

@@ -7,11 +7,13 @@ in a fresh process that did nothing else.
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
+import runpy
 import socket
 import subprocess
 import sys
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,6 +112,19 @@ async def restored(path: str, seed: str, url: str) -> None:
     print(_megabytes("VmHWM:"))
 
 
+def command(home: str, *arguments: str) -> None:
+    """The most memory that a command takes, in MB; whatever it says goes nowhere."""
+    os.environ["SENSE_MEMORY_HOME"] = home
+    sys.argv = ["sense-memory", *arguments]
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        redirect_stdout(nowhere),
+        suppress(SystemExit),
+    ):
+        runpy.run_module("sense_memory", run_name="__main__")
+    print(_megabytes("VmHWM:"))
+
+
 def _signer(seed: str) -> LocalSigner:
     return LocalSigner.from_hex(secret_of(int(seed)).hex())
 
@@ -130,9 +145,12 @@ def _megabytes(name: str) -> float:
 def main() -> None:
     """Do what the first argument names."""
     known: dict[str, Callable[..., object]] = {
-        function.__name__: function for function in (relay, stream, opened, searched, plain, restored)
+        function.__name__: function
+        for function in (relay, stream, opened, searched, plain, restored, command)
     }
-    asyncio.run(known[sys.argv[1]](*sys.argv[2:]))  # type: ignore[arg-type]
+    work = known[sys.argv[1]](*sys.argv[2:])
+    if asyncio.iscoroutine(work):
+        asyncio.run(work)
 
 
 if __name__ == "__main__":

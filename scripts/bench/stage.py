@@ -24,7 +24,7 @@ from .raw_nostr import RawKey
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 VALUE_CHARS = 1_024
@@ -115,6 +115,19 @@ class Stage:
         shutil.copy(self._palace, copy)
         return copy
 
+    def mixed(self) -> Path:
+        """A ledger with as many memories, half of them flat and half in a palace, and no snapshot."""
+        self.say(f"{self.count:,} memories of both kinds to begin with")
+        path, half, now = self.path("mixed"), self.count // 2, int(time.time())
+        lines = (
+            sealed_insight(self.raw_key, fields, now - number // PER_SECOND_COUNT)[-1]
+            for number, fields in enumerate(insights(self.seed, self.count - half, now))
+        )
+        asyncio.run(self._fill(path, self.pairs[:half]))
+        asyncio.run(self._import(path, io.BytesIO(b"\n".join(lines))))
+        path.with_name(f"{path.name}.snapshot").unlink(missing_ok=True)
+        return path
+
     @cached_property
     def events(self) -> list[bytes]:
         """The events of every memory, as canonical JSON."""
@@ -124,7 +137,7 @@ class Stage:
     def _filled(self) -> Path:
         self.say(f"writing {self.count:,} memories to begin with")
         path = self.path("filled")
-        asyncio.run(self._fill(path))
+        asyncio.run(self._fill(path, self.pairs))
         return path
 
     @cached_property
@@ -145,9 +158,9 @@ class Stage:
         if report.bad:
             raise RuntimeError(f"{len(report.bad)} events of the palace were not taken")
 
-    async def _fill(self, path: Path) -> None:
+    async def _fill(self, path: Path, pairs: Sequence[tuple[str, str]]) -> None:
         async with MemoryStore(self.signer, [self.relay], ledger=path, background=False) as store:
-            await store.remember_many(self.pairs)
+            await store.remember_many(pairs)
 
 
 def sealed_insight(key: RawKey, fields: dict[str, Any], now: int) -> tuple[bytes, str, int, bytes]:

@@ -106,6 +106,22 @@ class PalaceIndex:
         Returns:
             How many were read anew because of their texts.
         """
+        count = self._put(memories, self._lexical.extend)
+        if len(self._paths) > 2 * len(self) + SPARE_ROWS:
+            self._tidy()
+        return count
+
+    def take_many(self, memories: Iterable[PersonaMemory]) -> int:
+        """As `put_many`, but nobody finds what is new of them before `fold`: that costs less where many are to come."""
+        return self._put(memories, self._lexical.take)
+
+    def fold(self) -> None:
+        """Let everything that was taken be found."""
+        self._lexical.fold()
+
+    def _put(
+        self, memories: Iterable[PersonaMemory], index: Callable[[list[tuple[str, str, str]]], None]
+    ) -> int:
         fresh: list[tuple[str, str, str]] = []
         aged: dict[int, tuple[float, float, float]] = {}
         for path, memory in {memory.path: memory for memory in memories}.items():
@@ -126,9 +142,7 @@ class PalaceIndex:
         if aged:
             for column, values in zip(self._ages, zip(*aged.values(), strict=True), strict=True):
                 column[list(aged)] = values
-        self._lexical.extend(fresh)
-        if len(self._paths) > 2 * len(self) + SPARE_ROWS:
-            self._tidy()
+        index(fresh)
         return len(fresh)
 
     def drop(self, path: str) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sense_memory.persona.persona import Persona
     from sense_memory.reader import Reader
 
+_PART_COUNT: Final = 200  # memories that are read at a time: some 20 ms
 LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
 
 
@@ -49,6 +50,8 @@ class PalaceSearch(Kept):
         super().__init__("palace", made_of("palace", FORMAT, LANGUAGE, "behind events"), ledger, reader)
         self._persona, self._clock, self._near = persona, clock, near
         self._index: PalaceIndex | None = None
+        self._is_following = False
+        self._missed: dict[str, None] = {}  # paths that changed while the index was made
         self._turn = asyncio.Lock()
 
     def __len__(self) -> int:
@@ -75,11 +78,23 @@ class PalaceSearch(Kept):
         async with self._turn:
             if self._index is None:
                 index, known = _loaded(await self.saved())
+                if not self._is_following:  # a task that was cancelled here may have begun to
+                    self._is_following = True
+                    self._persona.palace.follow(self)
+                changed = self._changed(known)
                 for path in known.keys() - set(catalog.paths()):
                     index.drop(path)
-                self.unsaved = index.put_many(catalog.all_of(self._changed(known)))
-                self._index = index
-                self._persona.palace.follow(self)
+                add = index.take_many if len(changed) >= _PART_COUNT else index.put_many
+                for start in range(0, len(changed), _PART_COUNT):
+                    self.unsaved += add(catalog.all_of(changed[start : start + _PART_COUNT]))
+                    await asyncio.sleep(0)  # that was a while, and other tasks want their turn
+                if len(changed) >= _PART_COUNT:
+                    index.fold()
+                self._index, missed, self._missed = index, self._missed, {}
+                for path in missed.keys() - set(catalog.paths()):
+                    index.drop(path)
+                if missed:
+                    self.unsaved += index.put_many(catalog.all_of(missed))
         return self._index
 
     def _changed(self, known: Mapping[str, str]) -> list[str]:
@@ -90,12 +105,16 @@ class PalaceSearch(Kept):
 
     def put(self, memory: PersonaMemory) -> None:
         """A memory is new, or changed."""
-        if self._index is not None:
+        if self._index is None:
+            self._missed[memory.path] = None
+        else:
             self.unsaved += self._index.put_many((memory,))
 
     def drop(self, path: str) -> None:
         """A memory is gone."""
-        if self._index is not None:
+        if self._index is None:
+            self._missed[path] = None
+        else:
             self._index.drop(path)
 
     async def catch_up(self) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from scripts.bench import large
 from scripts.bench.__main__ import main
+from scripts.bench.stage import Stage
 from tests.time_unit import SECOND
 
 
@@ -190,3 +192,11 @@ def test_a_run_that_makes_no_sense_is_refused(option, capsys):
 
     assert end.value.code == 2
     assert option[0] in capsys.readouterr().err
+
+
+def test_the_first_search_in_a_large_ledger_is_measured_with_what_others_wait(tmp_path):
+    stage = Stage(tmp_path, 60, 1, 7, lambda _: None)
+    figures = large.first_search(stage, stage.mixed())
+
+    assert [figure.unit for figure in figures] == ["s", "ms"]
+    assert all(figure.value > 0 and figure.floor > 0 for figure in figures)
