@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sense_memory.search.tokens import asides, fold, stemmer, words
+from sense_memory.search.vocabulary import Vocabulary
 
 
 ENGLISH = stemmer("english")
@@ -83,3 +86,36 @@ def test_folding_twice_changes_no_word(text):
 @given(st.text(alphabet=st.characters(exclude_categories=())))
 def test_every_word_of_any_text_has_a_stem(text):
     assert all(stems(text)) or not words(text)
+
+
+def test_terms_of_ascii_texts_are_those_of_their_words_one_by_one():
+    """Known words are looked up without the pattern that cuts words: whatever stands around them, nothing changes."""
+    dice = random.Random(4)
+    parts = [
+        "a",
+        "v3.2.1",
+        "1,200",
+        "10:30",
+        "3rd_",
+        "3rd",
+        "o'clock",
+        "rock'n'roll",
+        "E-52",
+        "e-mail",
+        "`x`",
+        "_f_",
+        "'q'",
+        ",1,",
+        "..",
+        "é",
+        "\n",
+        "(b)",
+        "-c-",
+    ]
+    vocabulary = Vocabulary()
+    for _ in range(3_000):
+        text = dice.choice(("", " ", "-")).join(dice.choice(parts) for _ in range(dice.randrange(9)))
+        terms, besides = vocabulary.add(text)
+
+        assert terms == [vocabulary.find(word) for word in words(text)]
+        assert besides == [vocabulary.find(word) for word in asides(text)]
