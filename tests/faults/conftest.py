@@ -42,16 +42,8 @@ HEX = "5ece7" * 12 + "beef"  # an unmistakable key
 PLAINTEXT = "zanzibar"
 WORDS = "quokka"
 TCP_INFO = getattr(socket, "TCP_INFO", 0)  # Linux
-QUICK = Timeouts(
-    open=1.0 * SECOND,
-    idle=0.8 * SECOND,
-    total=5.0 * SECOND,
-    notice_settle=0.3,
-    ok=0.8 * SECOND,
-    send=2.0 * SECOND,
-    sign=2.0 * SECOND,
-    close=0.5 * SECOND,
-)
+# Of virtual seconds, which no load of the machine makes longer.
+QUICK = Timeouts(open=1.0, idle=0.8, total=5.0, notice_settle=0.3, ok=0.8, send=2.0, sign=2.0, close=0.5)
 
 
 class _Patience(selectors.DefaultSelector):

@@ -8,6 +8,8 @@ import logging
 import traceback
 from dataclasses import asdict
 
+import pytest
+
 from relays.faults import FaultyRelay, Forge, NoticeOnly, Record, Refuse, SwallowPublish
 from sense_memory import BadKey, LocalSigner, SenseMemoryError
 
@@ -56,6 +58,7 @@ async def write_and_fail(stage, store, said):
     return store.status()
 
 
+@pytest.mark.virtual_time
 async def test_k01_canary_key_never_appears(stage, no_secret, caplog):
     """All loggers at DEBUG, and the loop in its debug mode, which logs what it calls with what."""
     for name in ("websockets", "websockets.client", "websockets.server", "asyncio", "sense_memory"):

@@ -275,6 +275,7 @@ async def test_w11_a_notice_never_changes_data(stage):
         assert words in store.status().relays[0].notices
 
 
+@pytest.mark.virtual_time
 async def test_w12_fuzzed_frames_only_raise_listed_errors(stage):
     """Ten thousand altered frames: each is counted or is what it was; whatever happens is said in our words."""
     event = await stage.event("k", "true", at=-60)
