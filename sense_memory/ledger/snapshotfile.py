@@ -57,6 +57,7 @@ class SnapshotFile:
         if self._path is not None:
             db.execute(_FORGET)
             self.sweep()
+            self._sweep_part()
 
     @property
     def key(self) -> str | None:
@@ -164,6 +165,15 @@ class SnapshotFile:
             if path is not None and path.exists() and self._sealed(name) is None:
                 with suppress(OSError):  # what can not be removed can not be read any more either
                     path.unlink(missing_ok=True)
+
+    def _sweep_part(self) -> None:
+        """Remove what a process began and was killed over: whoever is alive holds the publisher's lock meanwhile."""
+        if self._part is not None and self._part.exists() and self._db.try_lock():
+            try:
+                with suppress(OSError):
+                    self.abandon()
+            finally:
+                self._db.unlock()
 
     def _sealed(self, name: str) -> str | None:
         found = self._db.row("SELECT value FROM meta WHERE name = ?", name)
