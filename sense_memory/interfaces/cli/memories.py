@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sense_memory.errors import NotSynced
 from sense_memory.interfaces.cli import reading, writing
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, echo_all, note, of, say
 from sense_memory.interfaces.cli.json_output import memory_data, name_data
-from sense_memory.interfaces.cli.not_found import ask_relays, in_palace, no_flat_memory, refuse_path
+from sense_memory.interfaces.cli.not_found import (
+    ask_relays,
+    flat_keys,
+    in_palace,
+    meant,
+    no_flat_memory,
+    refuse_path,
+)
 from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import as_json, as_json_list, iso, one_line, quantity, safe
@@ -156,7 +164,10 @@ def recall(context: typer.Context, key: KeyArgument, _json: JsonOption = False) 
 
     async def work(store: MemoryStore) -> Memory:
         await refuse_path(store, key, "palace recall")
-        memory = await store.recall(key)
+        try:
+            memory = await store.recall(key)
+        except NotSynced as error:
+            raise await in_palace(store, key, "palace recall") or error from None
         if memory is None:
             raise await no_flat_memory(store, key, "palace recall")
         return memory
@@ -209,6 +220,8 @@ def forget(
                     unknown.remove(key)
                 elif not unsure or await in_palace(store, key, "palace forget"):
                     raise await no_flat_memory(store, key, "palace forget")
+                else:
+                    note(f"{key!r} is not here{meant(key, await flat_keys(store))}")
         ids = await store.forget_many(names)
         forgotten = [
             writing.Forgotten(name_data(key), ident, unsure if key in unknown else None)

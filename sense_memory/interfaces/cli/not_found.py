@@ -37,9 +37,15 @@ def no_memory(key: str, status: Status, names: Collection[str] = ()) -> Stop:
     """
     if not status.is_complete:
         return unknown(f"{key!r} is")
+    return Stop(
+        ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} ({_asked(status)}){meant(key, names)}"
+    )
+
+
+def meant(key: str, names: Collection[str]) -> str:
+    """A question for the names that a key may have been meant for, behind a full stop; nothing where none is alike."""
     near = get_close_matches(key, names, _MAX_NEAR, _ALIKE)
-    meant = f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""
-    return Stop(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} ({_asked(status)}){meant}")
+    return f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""
 
 
 async def no_flat_memory(store: MemoryStore, key: str, command: str) -> Stop:
@@ -53,11 +59,15 @@ async def no_flat_memory(store: MemoryStore, key: str, command: str) -> Stop:
     found = await in_palace(store, key, command)
     if found is not None:
         return found
+    return no_memory(key, store.status(), await flat_keys(store))
+
+
+async def flat_keys(store: MemoryStore) -> list[str]:
+    """The plain keys of all memories that are here."""
     try:
-        keys = [memory.key for memory in await store.recall_all()]
+        return [memory.key for memory in await store.recall_all()]
     except NotSynced:
-        keys = []
-    return no_memory(key, store.status(), keys)
+        return []
 
 
 async def in_palace(store: MemoryStore, name: str, command: str) -> Stop | None:
@@ -71,7 +81,7 @@ async def in_palace(store: MemoryStore, name: str, command: str) -> Stop | None:
     commands = [f"sense-memory {command} {quoted(path)}" for path in paths]
     one = "that is a memory of the palace" if len(paths) == 1 else "the palace has memories of that name"
     more = f" and {len(paths) - _MAX_NEAR:,} more" if len(paths) > _MAX_NEAR else ""
-    problem = f"no memory under the plain key {name!r}; {one}: {' or '.join(commands[:_MAX_NEAR])}{more}"
+    problem = f"no memory under the plain key {name!r} here; {one}: {' or '.join(commands[:_MAX_NEAR])}{more}"
     return Stop(ExitCode.NOT_FOUND, "NotFound", problem)
 
 

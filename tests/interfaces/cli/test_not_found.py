@@ -37,9 +37,8 @@ def test_forgetting_a_name_that_is_nowhere_asks_relays_and_writes_nothing(
     result = agent(*at, *command, typed, code=4)
 
     assert result.stdout == ""
-    assert result.stderr == (
-        f"error: no memory under '{typed}' (1 relay last asked just now). Did you mean {there[-1]}?\n"
-    )
+    assert result.stderr.startswith(f"error: no memory under '{typed}' (1 relay last asked ")
+    assert result.stderr.endswith(f"). Did you mean {there[-1]}?\n")
     assert events(agent) == before + 1  # what the other device wrote: the relay was really asked
     assert agent.json(*at, *command, typed, code=4)["error"]["type"] == "NotFound"
 
@@ -84,6 +83,15 @@ def test_what_may_be_on_a_relay_that_was_not_asked_is_deleted_there_and_that_is_
     assert (found["was_here"], len(found["deletion_id"])) == (False, 64)
 
 
+def test_a_name_that_may_be_a_slip_is_pointed_out_although_its_deletion_is_requested(agent, dead_relay):
+    agent("remember", "typo", "v")
+
+    result = agent("--relay", dead_relay, "forget", "tpyo")
+
+    assert "its deletion is requested all the same" in result.stdout
+    assert result.stderr == "'tpyo' is not here. Did you mean typo?\n"
+
+
 def test_a_relay_that_does_not_answer_holds_a_forgetting_up_for_the_wait_and_no_longer(agent, silent_relay):
     told = agent("--relay", silent_relay, "forget", "gone", "--wait", "0.2").stdout
     assert " its deletion is requested all the same (" in told
@@ -112,10 +120,19 @@ def test_a_name_that_only_the_palace_has_brings_the_command_that_goes_there(agen
 
     assert result.stdout == ""
     assert result.stderr == (
-        f"error: no memory under the plain key '{typed}'; that is a memory of the palace: "
+        f"error: no memory under the plain key '{typed}' here; that is a memory of the palace: "
         f"sense-memory {meant} people/facts/lisa\n"
     )
     assert events(agent) == before
+
+
+def test_the_command_that_goes_to_the_palace_is_told_although_no_relay_answers(agent, dead_relay):
+    agent("palace", "remember", "people/facts/lisa", "artist")
+
+    told = agent("--relay", dead_relay, "recall", "lisa", code=4).stderr
+
+    assert told.endswith("that is a memory of the palace: sense-memory palace recall people/facts/lisa\n")
+    assert agent.json("--relay", dead_relay, "recall", "bob", code=1)["error"]["type"] == "NotSynced"
 
 
 def test_the_past_of_a_name_that_only_the_palace_has_leads_there_too(agent):
