@@ -82,12 +82,21 @@ def _run(*, is_interruptible: bool) -> Any:
     try:
         if is_interruptible:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            sys.unraisablehook = _unraisable
         command(prog_name="sense-memory")
     except SystemExit as ended:
         return ended.code
     finally:
         gc.freeze()  # all of it goes with the process: going through it once more takes a tenth of a second
     return 0
+
+
+def _unraisable(lost: Any) -> None:
+    """End at once where Ctrl-C came while Python could raise nothing; it would be printed, and forgotten."""
+    if lost.exc_type is KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
+    sys.__unraisablehook__(lost)
 
 
 def _without_output(failed: Any) -> int:

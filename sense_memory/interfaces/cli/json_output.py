@@ -86,7 +86,7 @@ def version_data(path: str, version: Version) -> dict[str, Any]:
 def draft_data(draft: Draft) -> dict[str, Any]:
     """A draft."""
     fields = draft.model_dump(mode="json") | {"created_at": iso(draft.created_at)}
-    return {**fields, **name_data(draft.key)}
+    return {**fields, **name_data(draft.key), "reason": draft.reason or None}
 
 
 def hit_data(hit: Hit) -> dict[str, Any]:

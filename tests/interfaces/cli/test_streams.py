@@ -203,6 +203,20 @@ def test_ctrl_c_ends_a_command_without_a_traceback_whenever_it_comes(agent, mome
     )
 
 
+def test_ctrl_c_is_not_lost_where_python_can_raise_nothing(agent):
+    """As in a callback of the import system."""
+    program = INTERRUPTED.replace(
+        "            os.kill(os.getpid(), signal.SIGINT)\n",
+        "            thing = type('Thing', (), {})()\n"
+        "            ref = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))\n"
+        "            del thing\n",
+    ).replace("import atexit, ", "import weakref, atexit, ")
+
+    done = run(program, "sense_memory.settings", "list")
+
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 def test_ctrl_c_stays_ignored_where_it_was(agent):
     """As in a script behind `nohup … &`."""
     program = INTERRUPTED.replace("moment = ", "signal.signal(signal.SIGINT, signal.SIG_IGN)\nmoment = ")
