@@ -326,9 +326,11 @@ class Writer:
         marks = self._ledger.marks(filter(None, slots))
         roles = {slot: _role(record) for slot, record in zip(slots, records, strict=True) if slot in marks}
         is_open = self._ledger.open_slots(roles, known)
+        buried = [slot for slot, role in roles.items() if role is Role.TOMBSTONE]
+        graves = self._ledger.graves(buried, self._clock())
         seconds = []
         for slot, record in zip(slots, records, strict=True):
-            second = stamps.take(marks.get(slot), is_open=slot in is_open)
+            second = graves.get(slot) or stamps.take(marks.get(slot), is_open=slot in is_open)
             seconds.append(second)
             if slot:  # given to nobody yet, so the next one in this batch may replace it
                 marks[slot] = second

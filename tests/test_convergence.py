@@ -148,6 +148,7 @@ class Oracle:
     entries: dict[str, str] = field(default_factory=dict)  # id: content
     removed: set[str] = field(default_factory=set)
     last: dict[tuple[int, str], tuple[str, int, str, str]] = field(default_factory=dict)  # by device and key
+    last_tombstone: dict[tuple[int, str], tuple[str, int, str]] = field(default_factory=dict)  # likewise
 
     def forgotten(self, key):
         return max((second for where, second, _ in self.tombstones if where == key), default=-1)
@@ -166,6 +167,19 @@ class Oracle:
         written = {ident for _, _, ident, _ in self.versions}
         forgotten = {ident for key, second, ident, _ in self.replaced if second <= self.forgotten(key)}
         return written - living | forgotten | self.removed
+
+    def buried(self, device, tombstone):
+        """A device forgot: of its tombstones of one second the last counts, and what it wrote upon an earlier one is gone."""
+        key, second, _ = tombstone
+        before = self.last_tombstone.get((device, key))
+        if before is not None and before[1] == second:
+            self.tombstones.remove(before)
+        version = self.last.get((device, key))
+        if version is not None and version[1] > second and version in self.versions:
+            self.versions.remove(version)
+            self.removed.add(version[2])
+        self.last_tombstone[device, key] = tombstone
+        self.tombstones.append(tombstone)
 
     def wrote(self, device, version):
         """A device wrote a version: of what it wrote in one second at one key, only the last ever leaves it."""
@@ -346,7 +360,7 @@ class World:
             case "forget":
                 event = self.signer.signed[await store.forget(key)]
                 self.oracle.deletions.add(event.id)
-                self.oracle.tombstones.append((key, event.created_at, event.tag_values("e")[0]))
+                self.oracle.buried(write.device, (key, event.created_at, event.tag_values("e")[0]))
                 assert await store.recall(key) is None
             case "journal":
                 ident = await store.journal(value)

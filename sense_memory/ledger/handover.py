@@ -33,6 +33,17 @@ _OPEN: Final = (
 )
 
 
+_GRAVES: Final = (
+    "SELECT s.slot, t.created_at FROM slots s JOIN events h ON h.seq = s.head AND h.created_at = s.mark_at "
+    f"AND h.role = {int(Role.MEMORY)} JOIN unsent u ON u.event = h.seq "
+    f"JOIN events t ON t.slot = s.slot AND t.role = {int(Role.TOMBSTONE)} AND t.quarantined = 0 "
+    "JOIN unsent v ON v.event = t.seq WHERE NOT EXISTS "
+    "(SELECT 1 FROM outbox o WHERE o.event IN (h.seq, t.seq) AND o.state <> 'queued') AND NOT EXISTS "
+    "(SELECT 1 FROM events x WHERE x.slot = s.slot AND x.created_at >= t.created_at AND x.quarantined = 0 "
+    f"AND x.seq NOT IN (h.seq, t.seq) AND x.role <> {int(Role.REPLACED)}) AND s.slot IN "
+)
+
+
 def written(db: Database, seqs: Iterable[int]) -> None:
     """Events of ours were filed: nobody was given them yet."""
     db.execute_many("INSERT INTO unsent (event) VALUES (?)", [(seq,) for seq in seqs])
@@ -56,6 +67,22 @@ def open_slots(db: Database, wanted: Mapping[str, Role], known: Collection[str])
         for slot, role in db.rows_in(_OPEN, wanted)
         if may_follow(Role(role), wanted[slot]) and is_simple(slot, wanted[slot], known)
     }
+
+
+def graves(db: Database, slots: Iterable[str], now: int) -> dict[str, int]:
+    """By slot, the second of a tombstone whose place another may take, with all that was written there since.
+
+    That is one of a second that is not over, as long as nobody was given it, nor anything that came after it. So a
+    memory that is forgotten and written again and again does not run ahead either.
+    """
+    rows = db.rows_in(_GRAVES, slots)
+    return {slot: second for slot, second in rows if second >= now}
+
+
+def reopen(db: Database, slot: str, second: int) -> None:
+    """Take back the tombstone of a second and what was written since, for another one."""
+    db.execute("UPDATE slots SET head = NULL, mark_at = ? WHERE slot = ?", second, slot)
+    db.execute("DELETE FROM events WHERE slot = ? AND created_at >= ? AND quarantined = 0", slot, second)
 
 
 def may_follow(before: Role, role: Role) -> bool:

@@ -160,6 +160,10 @@ class Ledger:
         """
         return handover.open_slots(self._db, roles, bases)
 
+    def graves(self, slots: Iterable[str], now: float) -> dict[str, int]:
+        """By slot, the second of a tombstone that another may take the place of; see `handover`."""
+        return handover.graves(self._db, slots, int(now))
+
     def append(
         self,
         items: Sequence[Filed],
@@ -198,6 +202,11 @@ class Ledger:
         marks = self.marks(item.slot for item in items)
         for item in items:
             second = item.event.created_at
+            if second < marks.get(item.slot, -1) and item.role is Role.TOMBSTONE:
+                if self.graves([item.slot], second).get(item.slot) != second:
+                    raise _SecondTaken
+                handover.reopen(self._db, item.slot, second)
+                marks.pop(item.slot)
             replaces = second == marks.get(item.slot)
             if replaces:
                 self._check_open(item, based)

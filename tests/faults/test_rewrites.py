@@ -50,6 +50,24 @@ async def test_what_another_device_says_two_seconds_after_a_hundred_rewrites_cou
 
 
 @EDITS
+async def test_what_is_forgotten_and_written_again_all_the_time_does_not_run_ahead_either(stage, edit):
+    async with stage.relay() as relay, stage.store(relay) as one, stage.store(relay) as two:
+        await edit(one, "to begin with")
+        await stage.sync(one)
+        await stage.sync(two)
+        stage.clock.advance(10)
+        for number in range(100):
+            await edit(one, f"number {number}")
+            await (one.forget("k") if edit is flat else one.persona_forget("people", "facts", "k"))
+            assert await texts(one) == set()
+        stage.clock.advance(2)
+        await edit(two, "said later")
+        for store in (one, two, one):
+            await stage.sync(store)
+        assert await texts(one) == await texts(two) == {"said later"}
+
+
+@EDITS
 async def test_every_text_of_a_second_stays_in_history_and_only_the_last_leaves(stage, edit, tmp_path):
     key = "k" if edit is flat else "people/facts/k"
     async with stage.relay() as first, stage.relay() as second:
