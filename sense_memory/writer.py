@@ -29,7 +29,7 @@ from sense_memory.limits import (
 )
 from sense_memory.nostr import address
 from sense_memory.nostr.event import Unsigned
-from sense_memory.origins import FORGET, PRUNE, removal_of, removing
+from sense_memory.origins import AGAIN, FORGET, PRUNE, removal_of, removing
 from sense_memory.palace.version import copy_key
 from sense_memory.reader import ROLES, filed_as
 
@@ -216,6 +216,11 @@ class Writer:
                 found[path] = removing(why, reduce(Removal.joined, pruned, removal))
                 continue
             texts, kept = self._texts(path, versions)
+            if (
+                why == AGAIN
+            ):  # who does that has not forgotten what lies there: it names what was named before
+                copied = self._ledger.edits.is_forgotten_copy
+                texts, kept = [item.said[:ID_CHARS] for item in versions if copied(item)], []
             named = tuple(dict.fromkeys((*removal.texts, *texts)))[-(NAMED_TEXTS_COUNT // len(paths)) :]
             found[path] = removing(why, replace(removal, texts=named, kept=frozenset(kept)))
         return found

@@ -121,8 +121,11 @@ class Edits:
 
     def forgets(self, slot: str, origin: Origin) -> bool:
         """Whether the text of a version at a slot is forgotten, there or where it is a copy from."""
-        copied = origin.copy_of
-        return self.removal(slot).forgets(origin) or bool(copied and self.removal(copied).names(origin.said))
+        return self.removal(slot).forgets(origin) or self.is_forgotten_copy(origin)
+
+    def is_forgotten_copy(self, origin: Origin) -> bool:
+        """Whether a version is a conflict copy of a text that was forgotten where it comes from."""
+        return bool(origin.copy_of) and self.removal(origin.copy_of).names(origin.said)
 
     def was_forgotten(self, slot: str) -> bool:
         """Whether a deletion or a tombstone is known that concerns a slot."""

@@ -126,8 +126,8 @@ def remove(db: Database, slot: str, cover: Cover, removal: Removal, sight: Sight
         if removal.names(item.id.hex())
         or (cover.covers(item) and removal.reaches(item.origin) and item is not spared)
     ]
-    if not removal.is_automatic:
-        _draft_unseen(db, removal, stored, gone, sight.now)
+    forgotten = [item for item in gone if removal.forgets(item.origin)]
+    _draft_unseen(db, removal, stored, forgotten, sight.now)
     db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)  # a foreign key: it goes first
     db.execute_many("DELETE FROM events WHERE seq = ?", [(item.seq,) for item in gone])
     db.execute(
