@@ -66,3 +66,26 @@ def test_refresh_keeps_text_and_time(agent):
     assert agent.json("recall", "k") == {**value, "event_id": after["event_id"]}
     assert "refreshed k" in agent("refresh", "k").stdout
     agent("refresh", "unknown", code=4)
+
+
+def test_a_text_that_another_device_forgot_unseen_is_shown_with_the_reason_and_can_be_published(
+    agent, tmp_path
+):
+    agent("remember", "k", "unseen")
+
+    async def forget_elsewhere():
+        later = time.time() + 60
+        signer = LocalSigner.from_hex("01" * 32)
+        async with MemoryStore(signer, ledger=":memory:", background=False, clock=lambda: later) as other:
+            await other.forget("k")
+            other.export(tmp_path / "other.jsonl")
+
+    asyncio.run(forget_elsewhere())
+    agent("import", tmp_path / "other.jsonl")
+
+    assert "forgotten elsewhere before this edit was seen:\nunseen" in agent("drafts").stdout
+    (found,) = agent.json("drafts")
+    assert found["reason"] == "forgotten elsewhere before this edit was seen"
+    agent("drafts", "--publish", str(found["number"]))
+    assert agent("recall", "k").stdout == "unseen"
+    assert agent.json("drafts") == []
