@@ -17,6 +17,7 @@ from sense_memory import (
     open_embedder,
 )
 from sense_memory.errors import InvalidInput
+from tests.time_unit import SECOND
 
 
 STRANGE = {
@@ -80,7 +81,7 @@ async def attempted(call):
     try:
         done = call()
         if inspect.isawaitable(done):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(20 * SECOND):
                 await done
         elif hasattr(done, "aclose"):
             await done.aclose()

@@ -11,6 +11,7 @@ import pytest
 
 from sense_memory.interfaces.cli import reading
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
+from tests.time_unit import SECOND
 
 
 STDIN, STDOUT, STDERR = range(3)
@@ -141,7 +142,11 @@ main()
 def run(program, *arguments):
     """A process of its own, with pipes."""
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments], check=False, capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", program, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30 * SECOND,
     )
 
 
