@@ -151,9 +151,6 @@ class Outbox:
         if found is None or newest is None or newest[0] is None or newest[0] <= found[1]:
             return 0
         with self._db.transaction():
-            self._db.execute_many(
-                _LEFT_OUT, [(found[0], seq) for seq in self._outdated(_NEW_DELETIONS, *found)]
-            )
             cursor = self._db.execute(
                 "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) "
                 f"SELECT ?, e.seq, 'queued', {_DUE} "
@@ -216,7 +213,7 @@ class Outbox:
     def leave_out(self, url: str) -> None:
         """Do not send what would delete too much, see `outdated`; its tombstones and the newer versions stay.
 
-        A request that is on its first way, in front of the newer version, is sent. So is none by address to a
+        A request that a relay was never given is sent once: other devices have to hear of what was forgotten. So is none by address to a
         relay that keeps no deletions: it would remove the tombstone, and nobody would ever hear of it. Nor is a
         tombstone where the relay holds a newer version by now.
         """
@@ -224,7 +221,7 @@ class Outbox:
         left_out = [
             seq
             for seq, reason, tries, body in self._db.rows(_QUEUED_DELETIONS, relay)
-            if self._is_left_out(body, relay, bool(reason or tries), drops)
+            if self._is_left_out(body, bool(reason or tries), drops)
         ]
         left_out += [
             seq for (seq,) in self._db.rows(_QUEUED_GRAVES, relay) if self._db.row(_OVERTAKEN, relay, seq)
@@ -233,21 +230,35 @@ class Outbox:
             with self._db.transaction():
                 self._db.execute_many(_LEAVE_OUT, [(relay, seq) for seq in left_out])
 
-    def _is_left_out(self, body: bytes, relay: int, is_again: bool, drops: bool) -> bool:
+    def outlived(self, url: str, now: float) -> list[str]:
+        """The addresses with newer living versions that requests name which a relay is given now."""
+        bodies = [
+            body
+            for *_, body in self._db.rows(f"{_QUEUED_DELETIONS} AND o.due_at <= ?", self._relay(url), now)
+        ]
+        found = (deletion_targets(Event.restored(body)) for body in bodies if self._is_outdated(body))
+        return [slot for targets in found for slot, until in targets if self._db.row(_LIVES, slot, until)]
+
+    def send_again(self, url: str, slots: Iterable[str], now: float) -> int:
+        """Queue the heads of slots again for a relay that may have deleted them; returns how many."""
+        with self._db.transaction():
+            heads = [
+                row[0]
+                for slot in slots
+                if (row := self._db.row("SELECT head FROM slots WHERE slot = ?", slot))
+            ]
+            return sum(self._requeue(url, head, now, 0) for head in heads)
+
+    def _is_left_out(self, body: bytes, is_again: bool, drops: bool) -> bool:
         targets = [slot for slot, _ in deletion_targets(Event.restored(body)) if not slot.startswith("#")]
         if drops:
             return bool(targets)
-        return self._is_outdated(body) and (
-            is_again or any(self._db.row(_HOLDS_LIVING, relay, slot) for slot in targets)
-        )
+        return is_again and self._is_outdated(body)
 
     def _is_outdated(self, body: bytes) -> bool:
         """Whether a deletion request covers an address that has a newer living version: some relays ignore dates."""
         targets = deletion_targets(Event.restored(body))
         return any(self._db.row(_LIVES, slot, until) for slot, until in targets if not slot.startswith("#"))
-
-    def _outdated(self, query: str, *values: int) -> list[int]:
-        return [seq for seq, body in self._db.rows(query, *values) if self._is_outdated(body)]
 
     def unproven_deletions(self, url: str) -> list[str]:
         """Ids of requests that a relay accepted, none of which it ever showed; none where that is known."""
@@ -486,10 +497,6 @@ _BURIED_THERE = (
 )
 _FORGOTTEN_ONCE = "SELECT 1 FROM deletions d JOIN events e ON e.slot = d.target WHERE e.seq = ?"
 _LIVES = "SELECT 1 FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role IN (0, 3) AND e.created_at > ?"
-_HOLDS_LIVING = (
-    "SELECT 1 FROM outbox o JOIN slots s ON s.head = o.event JOIN events e ON e.seq = s.head WHERE o.relay = ? "
-    "AND o.state IN ('acked', 'confirmed') AND s.slot = ? AND e.role IN (0, 3)"
-)
 _QUEUED_DELETIONS = (
     "SELECT e.seq, o.reason, o.tries, e.body FROM outbox o CROSS JOIN events e ON e.seq = o.event AND e.role = 2 "
     "WHERE o.relay = ? AND o.state = 'queued'"
@@ -498,11 +505,6 @@ _QUEUED_GRAVES = (
     "SELECT e.seq FROM outbox o CROSS JOIN events e ON e.seq = o.event AND e.role = 1 WHERE o.relay = ? "
     "AND o.state = 'queued' AND NOT EXISTS (SELECT 1 FROM slots WHERE head = e.seq)"
 )
-_NEW_DELETIONS = (
-    "SELECT e.seq, e.body FROM events e WHERE e.role = 2 AND e.quarantined = 0 AND e.seq > ?2 "
-    "AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.relay = ?1 AND o.event = e.seq)"
-)
-_LEFT_OUT = "INSERT OR IGNORE INTO outbox (relay, event, state, due_at) VALUES (?, ?, 'superseded', 0)"
 _LEAVE_OUT = "UPDATE outbox SET state = 'superseded', reason = '' WHERE relay = ? AND event = ?"
 _KEPT_DELETION = (
     "SELECT 1 FROM events e CROSS JOIN outbox o ON o.event = e.seq JOIN relays r USING (relay) "

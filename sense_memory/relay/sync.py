@@ -216,6 +216,7 @@ class RelaySync:
         outbox = self._ledger.outbox
         await self._ledger.write_if_due(outbox.backfill, self._url, self._clock())
         await self._ledger.write_if_due(outbox.leave_out, self._url)
+        outlived = outbox.outlived(self._url, self._now())
         isolation = self._isolation
         if isolation.aside is None and isolation.suspects:
             await self._isolate(connection, sent, served)
@@ -226,7 +227,12 @@ class RelaySync:
             isolation.ended(lost, answered=sent.total() > judged, is_too_large=too_large)
         if connection.is_open and isolation.aside is not None:
             await self._isolate(connection, sent, served)
-        if connection.is_open and await self._keeps_no_deletions(connection):
+        if not connection.is_open:
+            return
+        follows = await self._keeps_no_deletions(connection)
+        if outlived:  # some relays delete newer versions too: these follow the request
+            follows |= await self._ledger.write(outbox.send_again, self._url, outlived, self._clock()) > 0
+        if follows:
             await self._push(connection, sent, served)
 
     async def _offer(
