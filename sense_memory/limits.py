@@ -161,6 +161,9 @@ MAX_REBUILT_BYTES = (
     1024**3
 )  # of a ledger with smaller pages: above it others might wait for more than BUSY_SECONDS
 MAX_WAL_BYTES = 32 * 1024 * 1024  # a longer write-ahead log is folded into the file after a commit
+HELD_BYTES = (
+    64 * 1024 * 1024
+)  # of records that relays served stay open: 40,000 of 1 KB; others are opened when needed
 
 # ── Snapshot ────────────────────────────────────────────────────────────────────────────
 SNAPSHOT_NEW_COUNT = (

@@ -18,7 +18,7 @@ from sense_memory.envelope import Record, RecordType
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
 from sense_memory.ledger import Fate, Filed, HeadMoved, Origin, Role
 from sense_memory.ledger.versions import deletion_targets, slot_of
-from sense_memory.limits import SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
+from sense_memory.limits import HELD_BYTES, SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, wins_over
 from sense_memory.origins import origin_of, removal_of, removals_of
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sense_memory.snapshot import Extra, Snapshot
 
 
+_HELD_BESIDES: Final = 400  # bytes that a record takes besides its body
 _OPENED_COUNT: Final = 200  # events that are opened in one go: some 10 ms
 ROLES: Final = {RecordType.TOMBSTONE: Role.TOMBSTONE, RecordType.EMBEDDING: Role.EMBEDDING}  # else a memory
 
@@ -45,6 +46,7 @@ class Reader:
         ledger: where they go.
         clock: seconds since 1970.
         snapshot: where opened records outlive this process, or None.
+        held_bytes: of records that `take` files are kept; later ones are opened when somebody asks for them.
 
     Attributes:
         on_new: called with the ids of events that became heads, and the relay that served them.
@@ -52,10 +54,17 @@ class Reader:
     """
 
     def __init__(
-        self, signer: Signer, ledger: Ledger, clock: Callable[[], float], snapshot: Snapshot | None = None
+        self,
+        signer: Signer,
+        ledger: Ledger,
+        clock: Callable[[], float],
+        snapshot: Snapshot | None = None,
+        *,
+        held_bytes: int = HELD_BYTES,
     ) -> None:
         self._signer, self._ledger, self._clock, self._snapshot = signer, ledger, clock, snapshot
         self._open: dict[str, Opened] = {}  # by slot
+        self._held_bytes, self._held = held_bytes, 0
         self._is_restored = False
         self.on_new: Callable[[Sequence[str], str | None], None] | None = None
         self.extras: dict[str, Extra] = {}
@@ -262,11 +271,15 @@ class Reader:
         return Origin.plain(ident, at) if record is None else origin_of(record, ident, at)
 
     def _keep(self, filed: Filed, record: Record | None) -> None:
-        """Keep the record of a new head; drop what it replaced, or what a deletion names."""
+        """Keep the record of a new head, while they are not too many; drop what it replaced, or a deletion names."""
         if filed.role is Role.DELETION:
             self.forget(filed.event)
         elif record is not None:
-            self.remember(filed, record)
+            self._open.pop(filed.slot, None)
+            if self._held < self._held_bytes:
+                self.remember(filed, record)
+                kept = self._open.get(filed.slot)
+                self._held += _HELD_BESIDES + (0 if kept is None else len(kept.body))
 
     async def _file(self, event: Event, opened: dict[str, Record]) -> Filed:
         """An event with its place and role; its record goes to `opened`.

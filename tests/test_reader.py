@@ -92,6 +92,29 @@ def coordinate(author, name="x", prefix="sense-memory"):
     return "a", f"30078:{author.public_key}:{prefix}/{name}"
 
 
+# ── What is kept ────────────────────────────────────────────────────────────────────────
+
+
+async def test_records_that_are_too_many_to_be_kept_are_found_all_the_same(signer, ledger, flat, deletion):
+    """A restore of any size takes the same memory; what is not kept is opened when somebody asks for it."""
+    reader = Reader(signer, ledger, lambda: float(NOW), held_bytes=2_000)
+    await reader.admit([await flat(f"k{number:02}", f"v{number}", NOW - 9) for number in range(20)], RELAY)
+    await reader.admit([await flat("k00", "edited"), await flat("k19", "edited")], RELAY)
+    await reader.admit(
+        [await deletion(coordinate(signer, "k01")), await deletion(coordinate(signer, "k18"))], RELAY
+    )
+    filed = signer.opened
+
+    async def values():
+        return [opened.record.fields["value"] for opened in await reader.live("sense-memory/")]
+
+    assert await values() == ["edited", *(f"v{number}" for number in range(2, 18)), "edited"]
+    opened = signer.opened - filed
+    assert 10 <= opened < 18
+    assert len(await values()) == 18
+    assert signer.opened - filed == opened
+
+
 # ── Deletions (D-02) ────────────────────────────────────────────────────────────────────
 
 

@@ -83,7 +83,7 @@ class Catalog:
         self._free: list[int] = []
         self._table = np.zeros((_AGES + len(Tally._fields), _FIRST_PLACES))
         self._tree: dict[str, dict[str, dict[str, int]]] = {}  # by domain, facet and path
-        self._by_key: dict[str, dict[str, None]] = {}
+        self._by_key: dict[str, dict[str, None]] | None = None  # paths, once somebody asks for a key
         self._selections: dict[tuple[str | None, str | None], _Selection] = {}
 
     def __len__(self) -> int:
@@ -113,6 +113,12 @@ class Catalog:
 
     def named(self, key: str) -> list[str]:
         """The paths of all memories with a bare key, sorted."""
+        if self._by_key is None:
+            self._by_key = {}
+            for domain, facets in self._tree.items():
+                for facet, paths in facets.items():
+                    for path in paths:  # a name of another writer may have a slash in it
+                        self._by_key.setdefault(path[len(f"{domain}/{facet}/") :], {})[path] = None
         return sorted(self._by_key.get(key, ()))
 
     def put(self, memory: PersonaMemory) -> None:
@@ -154,9 +160,11 @@ class Catalog:
         for selection in self._selections_with(memory.domain, memory.facet):
             selection.remove(path)
         facets = self._tree[memory.domain]
-        del facets[memory.facet][path], self._by_key[memory.key][path]
-        if not self._by_key[memory.key]:
-            del self._by_key[memory.key]
+        del facets[memory.facet][path]
+        if self._by_key is not None:
+            del self._by_key[memory.key][path]
+            if not self._by_key[memory.key]:
+                del self._by_key[memory.key]
         if not facets[memory.facet]:
             del facets[memory.facet]
         if not facets:
@@ -290,7 +298,8 @@ class Catalog:
             place = self._free.pop() if self._free else self._new_place()
             self._places[path] = place
             self._tree.setdefault(domain, {}).setdefault(facet, {})[path] = place
-            self._by_key.setdefault(key, {})[path] = None
+            if self._by_key is not None:
+                self._by_key.setdefault(key, {})[path] = None
             for selection in self._selections_with(domain, facet):
                 selection.add(path, place)
         else:

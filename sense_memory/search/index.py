@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sense_memory.search.postings import Folded
     from sense_memory.search.ranking import Factors
 
-FORMAT: Final = 2  # of a dump; another layout, or other words out of a text, has another number
+FORMAT: Final = 3  # of a dump; another layout, or other words out of a text, has another number
 NEAREST_COUNT: Final = 200  # items that meaning alone brings into a ranking by other rules
 READ_AT_ONCE: Final = 4_096  # items of many
 _MANY: Final = 100  # new items from which on sorting all neighbours costs less than linking each of them

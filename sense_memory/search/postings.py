@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from sense_memory.search.column import Column
+from sense_memory.search.column import Column, PackedColumn
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
 MAX_COUNT: Final = 255  # a term that stands more often in one row counts as so many
+_PART_TERMS: Final = 2**18  # sorted at a time: they fit into a processor's cache
 _GAP: Final = -1  # between a row's words and its asides: no phrase reaches across
 
 
@@ -54,12 +55,12 @@ class Postings:
     """The postings of one field."""
 
     def __init__(self) -> None:
-        self._tokens = Column(np.int32)
+        self._tokens = PackedColumn()  # which only phrases and folding need
         self._ends = Column(np.int64)
         self._offsets: NDArray[np.int64] = np.zeros(1, np.int64)
         self._rows: NDArray[np.int32] = np.empty(0, np.int32)
         self._counts: NDArray[np.uint8] = np.empty(0, np.uint8)
-        self._late = _Late()
+        self._late, self._is_folded = _Late(), True
         self.lengths = Column(np.float32)
         self.total, self.live = 0, 0
 
@@ -68,7 +69,7 @@ class Postings:
 
     def append(self, terms: Sequence[int], asides: Sequence[int] = ()) -> None:
         """Add the next row: its terms in order, and those it can be found by besides."""
-        row = len(self._ends)
+        row, self._is_folded = len(self._ends), False
         self._tokens.extend([*terms, _GAP, *asides] if asides else terms)
         self._ends.append(len(self._tokens))
         self.lengths.append(len(terms))
@@ -90,6 +91,7 @@ class Postings:
                 flat += asides
             ends.append(at + len(flat))
             lengths.append(len(terms))
+        self._is_folded = False
         self._tokens.extend(flat)
         self._ends.extend(ends)
         self.lengths.extend(lengths)
@@ -98,6 +100,7 @@ class Postings:
 
     def drop(self, row: int) -> None:
         """Empty a row: its terms no longer count."""
+        self._is_folded = False
         self.total -= int(self.lengths[row])
         self.live -= bool(self.lengths[row])
         self.lengths[row] = 0
@@ -150,28 +153,61 @@ class Postings:
         self.use(self.folded())
 
     def folded(self) -> Folded:
-        """What `fold` makes, for `use`: nothing is changed, so another thread can do it while rows are looked up."""
-        sizes = np.diff(self._ends.view, prepend=0)
-        height = max(1, len(sizes))
-        keys = self._tokens.view.astype(np.int64)
-        kept = np.repeat(self.lengths.view > 0, sizes)
+        """What `fold` makes, for `use`: nothing is changed, so another thread can do it while rows are looked up.
+
+        Some rows are sorted at a time and then put behind those before them, term by term: that takes a third of
+        the time and of the memory that sorting all at once takes.
+        """
+        parts = [self._counted(first, last) for first, last in self._parts()]
+        height = max((int(terms[-1]) + 1 for terms, _, _ in parts if len(terms)), default=0)
+        sizes = np.zeros(height, np.int64)
+        for terms, _, _ in parts:
+            sizes += np.bincount(terms, minlength=height)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        rows, counts = np.empty(int(offsets[-1]), np.int32), np.empty(int(offsets[-1]), np.uint8)
+        free = offsets[:-1].copy()
+        for terms, own_rows, own_counts in parts:
+            begins = np.flatnonzero(np.diff(terms, prepend=-1))
+            lengths = np.diff(begins, append=len(terms))
+            places = np.arange(len(terms)) + np.repeat(free[terms[begins]] - begins, lengths)
+            rows[places], counts[places] = own_rows, own_counts
+            free[terms[begins]] += lengths
+        return Folded(offsets, rows, counts)
+
+    def _parts(self) -> Iterator[tuple[int, int]]:
+        """The first row and the one behind the last of parts that have some terms each."""
+        ends, first = self._ends.view, 0
+        while first < len(ends):
+            start = int(ends[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, start + _PART_TERMS, "right")))
+            yield first, last
+            first = last
+
+    def _counted(
+        self, first: int, last: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
+        """The terms of some rows in their order, each with its row and how often it stands there."""
+        ends = self._ends.view
+        start, stop = int(ends[first - 1]) if first else 0, int(ends[last - 1])
+        sizes = np.diff(ends[first:last], prepend=start)
+        keys = self._tokens.view[start:stop].astype(np.int64)
+        kept = np.repeat(self.lengths.view[first:last] > 0, sizes)
         kept &= keys >= 0
-        keys *= height
-        keys += np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        keys *= last
+        keys += np.repeat(np.arange(first, last, dtype=np.int32), sizes)
         keys = keys[kept]
         keys.sort()
         is_first = np.ones(len(keys), np.bool_)
         np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
         firsts = np.flatnonzero(is_first)
         counts = np.minimum(np.diff(firsts, append=len(keys)), MAX_COUNT).astype(np.uint8)
-        terms, rows = np.divmod(keys[firsts], height)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(terms))]).astype(np.int64)
-        return Folded(offsets, rows.astype(np.int32), counts)
+        terms, rows = np.divmod(keys[firsts], last)
+        return terms.astype(np.int32), rows.astype(np.int32), counts
 
     def use(self, folded: Folded) -> None:
         """Take over what `folded` made; nothing may have been added in between."""
         self._offsets, self._rows, self._counts = folded
-        self._late = _Late()
+        self._late, self._is_folded = _Late(), True
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Keep only some rows, numbered anew in this order."""
@@ -180,16 +216,18 @@ class Postings:
         sizes = ends[rows] - starts
         before = np.cumsum(sizes) - sizes
         places = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
-        self._tokens = Column(np.int32, self._tokens.view[places])
+        tokens, self._tokens = self._tokens.view[places], PackedColumn()
+        self._tokens.extend(tokens)
         self._ends = Column(np.int64, np.cumsum(sizes))
         self.lengths = Column(np.float32, self.lengths.view[rows])
         self.fold()
 
     def dump(self) -> dict[str, NDArray[Any]]:
         """Everything as flat arrays, folded."""
-        self.fold()
+        if not self._is_folded:
+            self.fold()
         return {
-            "tokens": self._tokens.view,
+            "tokens": self._tokens.packed(),
             "ends": self._ends.view,
             "lengths": self.lengths.view,
             "offsets": self._offsets,
@@ -201,7 +239,8 @@ class Postings:
     def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Postings:
         """What `dump` gave; the arrays may be read-only."""
         self = cls()
-        self._tokens, self._ends = Column(np.int32, arrays["tokens"]), Column(np.int64, arrays["ends"])
+        self._ends = Column(np.int64, arrays["ends"])
+        self._tokens = PackedColumn(arrays["tokens"], int(self._ends[-1]) if len(self._ends) else 0)
         self.lengths = Column(np.float32, arrays["lengths"])
         self._offsets, self._rows, self._counts = arrays["offsets"], arrays["rows"], arrays["counts"]
         self.total = int(self.lengths.view.sum(dtype=np.float64))

@@ -31,7 +31,10 @@ class Vocabulary:
         self.language = language
         self._stem = stemmer(language)
         self._words: dict[str, int] = {}
-        self._terms: dict[str, int] = {}
+        self._numbered: dict[str, int] = {}  # terms
+        self._loaded = (
+            ""  # terms that nobody has asked for yet, one a line: most queries know all their words
+        )
         self._all = _Haystack(1)
         self._long = _Haystack(COMPOUND_CHARS)
 
@@ -39,6 +42,13 @@ class Vocabulary:
     def count(self) -> int:
         """How many terms there are; they are numbered from 0."""
         return len(self._terms)
+
+    @property
+    def _terms(self) -> dict[str, int]:
+        if self._loaded:
+            self._numbered = {term: number for number, term in enumerate(_lines(self._loaded))}
+            self._loaded = ""
+        return self._numbered
 
     def add(self, text: str) -> tuple[list[int], list[int]]:
         """The terms of a text, in order, and those it can be found by besides; new ones are learned."""
@@ -125,16 +135,15 @@ class Vocabulary:
             "language": self.language,
             "words": "\n".join(self._words),
             "of": list(self._words.values()),
-            "terms": "\n".join(self._terms),
+            "terms": self._loaded or "\n".join(self._numbered),
         }
 
     @classmethod
     def load(cls, dumped: dict[str, object]) -> Vocabulary:
         """What `dump` gave."""
         self = cls(str(dumped["language"]))
-        found, terms = _lines(dumped["words"]), _lines(dumped["terms"])
+        found, self._loaded = _lines(dumped["words"]), str(dumped["terms"])
         self._words = dict(zip(found, dumped["of"], strict=True))  # type: ignore[call-overload]
-        self._terms = {term: number for number, term in enumerate(terms)}
         self._all.extend(found)
         self._long.extend(found)
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -140,3 +141,27 @@ async def test_a_killed_snapshot_brings_nothing_back_and_hides_nothing(killer, f
             ends.add((folder / f"{death.step}.db.snapshot").exists())
             assert not list(folder.glob(f"{death.step}.db*.part"))
     assert True in ends
+
+
+async def test_a_first_index_that_is_killed_loses_nothing_and_the_next_start_has_it(killer, folder):
+    points, kept = set(), set()
+    async with store_at(folder / "made.db") as store:
+        await store.remember_many((f"k{number}", "an otter sleeps") for number in range(250))
+    async with killer() as kill:
+
+        def order(step):
+            return {
+                "key": KEY,
+                "ledger": str(shutil.copy(folder / "made.db", folder / f"{step}.db")),
+                "now": NOW,
+            }
+
+        async for death in kill.at_every_step("index", order):
+            points.add(death.at)
+            kept.add((folder / f"{death.step}.db.snapshot").exists())
+            async with store_at(folder / f"{death.step}.db") as store:
+                assert store.integrity() == []
+                assert await store.index() == 250
+                assert len(await store.search("otters", 1_000)) == 250
+    assert points >= {"read", "fsync", "moved", "closed"}
+    assert kept == {False, True}

@@ -277,7 +277,15 @@ async def snapshot(order, step: Steps) -> None:
     step("closed")
 
 
-_ALL = (publish, pull, restore, heal, export, old, migrate, small_pages, enlarge, snapshot)
+async def index(order, step: Steps) -> None:
+    """The first index of a ledger that has none, and how it is kept."""
+    wrap_files(step)
+    async with store_of(order) as store:
+        step.say(count=await store.index(progress=lambda *_: step("read")))
+    step("closed")
+
+
+_ALL = (publish, pull, restore, heal, export, old, migrate, small_pages, enlarge, snapshot, index)
 SCENARIOS = {call.__name__: call for call in _ALL}
 
 

@@ -152,6 +152,15 @@ def test_what_nobody_asks_for_is_not_read():
     assert sorted(read) == ["a", "b", "c", "d"]
 
 
+def test_a_key_with_a_slash_in_it_has_its_name():
+    """Another program may write one."""
+    catalog = Catalog()
+    catalog.put(memory("a", "b", "c/d", 0))
+    assert (catalog.named("c/d"), catalog.named("d")) == (["a/b/c/d"], [])
+    catalog.drop("a/b/c/d")
+    assert catalog.named("c/d") == []
+
+
 def test_listing_does_not_change_what_was_written():
     catalog = Catalog()
     catalog.put(memory("a", "a", "k", 60))
@@ -170,8 +179,10 @@ def test_a_listing_that_was_asked_for_before_follows_what_comes_and_goes(first, 
         catalog.ranked(NOW, "a"),
         catalog.ranked(NOW, "a", "b"),
         catalog.ranked(NOW, None, "b"),
+        catalog.named("k"),
     )
     play(then, catalog, oracle)
+    assert catalog.named("k") == sorted(item.path for item in oracle.values() if item.key == "k")
     fresh = Catalog()
     for item in oracle.values():
         fresh.put(item)

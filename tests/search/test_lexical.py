@@ -161,6 +161,59 @@ def test_every_listing_is_right_however_rows_came_and_went(seed):
         assert listing.rows.tolist() == sorted(counts)
 
 
+def test_rows_that_are_too_many_to_be_sorted_at_once_are_listed_as_if_they_were():
+    """Some 2 ** 18 terms are sorted at a time; one row may have more."""
+    sizes = (100_000, 100_000, 100_000, 0, 600_000, 9, 262_144)
+    rows = [[(place * 7 + row) % (900 + row) for place in range(size)] for row, size in enumerate(sizes)]
+    postings = Postings()
+    postings.extend([(terms, [950] if row == 5 else []) for row, terms in enumerate(rows)])
+    postings.drop(1)
+    postings.fold()
+
+    rows[1] = []
+    rows[5].append(950)
+    counts = [Counter(terms) for terms in rows]
+    for term in (0, 3, 899, 900, 902, 905, 950, 2_000):
+        listing = postings.listing(term)
+        expected = {row: min(255, counted[term]) for row, counted in enumerate(counts) if counted[term]}
+        assert dict(zip(listing.rows.tolist(), listing.counts.tolist(), strict=True)) == expected
+        assert listing.rows.tolist() == sorted(expected)
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_phrases_are_found_in_what_was_loaded_and_in_what_came_since(is_read):
+    """The order of words stays packed until a phrase is asked for, however often the index is kept meanwhile."""
+
+    def phrased(index):
+        terms = tuple(map(index.vocabulary.find, ("blue", "kitchen")))
+        return index.listing(Wanted("", "phrase", terms, (1.0, 1.0))).rows.tolist()
+
+    index = index_of(["a blue kitchen", "kitchen blue", "", "the blue kitchen of Anna 猫が好き"])
+    for text in ("blue cat", "a cat in a blue kitchen", ""):
+        index = LexicalIndex.load(index.dump())
+        if is_read:
+            phrased(index)
+        index.append((text,))
+
+    assert phrased(index) == phrased(LexicalIndex.load(index.dump())) == [0, 3, 5]
+    index = LexicalIndex.load(LexicalIndex.load(LexicalIndex.load(index.dump()).dump()).dump())
+    index.drop(3)
+    assert phrased(index) == [0, 5]
+
+
+def test_a_loaded_index_knows_the_forms_of_its_words_and_learns_new_ones():
+    index = LexicalIndex.load(LexicalIndex.load(index_of(["running cats", "a dog"]).dump()).dump())
+
+    assert index.vocabulary.count == 4
+    assert index.vocabulary.find("runs") == index.vocabulary.find("running") == 0
+    assert index.vocabulary.find("horse") is None
+    index.append(("dogs chase horses",))
+    assert index.vocabulary.count == 6
+    assert scores(index, "runs") == [pytest.approx(scores(index, "running")[0]), 0, 0]
+    assert [score > 0 for score in scores(index, "dog")] == [False, True, True]
+    assert LexicalIndex.load(index.dump()).vocabulary.find("horse") == 5
+
+
 @pytest.mark.parametrize(
     "junk", [b"", b"junk", b"\x02\0\0\0\0\0\0\0{}", b"\x04\0\0\0\0\0\0\0[{}]" + bytes(64)]
 )

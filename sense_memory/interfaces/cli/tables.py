@@ -180,9 +180,9 @@ def progress(what: str, total: int | None) -> Iterator[Advance]:
     task = bar.add_task(what, total=total)
 
     def advance(count: int, total: int | None = None, /) -> None:
+        bar.update(task, completed=count, total=total)
         if total:
             bar.start()
-        bar.update(task, completed=count, total=total)
 
     if total != 0:
         bar.start()

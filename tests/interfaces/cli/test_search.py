@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 
 import pytest
+
+from tests.time_unit import SECOND
 
 
 LONG = " ".join(f"filler{number}" for number in range(200))
@@ -154,3 +159,23 @@ def test_what_is_kept_can_not_paint_the_terminal(agent, terminal):
     assert "\u202e" not in shown
     assert "[bold]markup[/bold]" in shown
     assert "\x1b[31m" not in agent("search", "painting alert").stdout
+
+
+def test_a_person_sees_how_far_the_first_index_is_and_nothing_once_it_is_there(agent):
+    lines = (json.dumps({"key": f"k{number}", "value": "an otter sleeps"}) for number in range(450))
+    agent("remember", "--many", "-", stdin="\n".join(lines))
+
+    def shown():
+        command = [sys.executable, "-m", "sense_memory", "search", "otter", "--limit", "1"]
+        script = f"import pty, sys; sys.exit(pty.spawn({command}) >> 8)"
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, timeout=20 * SECOND, check=True
+        )
+        return done.stdout.decode()
+
+    first = shown()
+    assert "reading memories" in first
+    assert re.search(r"\b[24][05]0/450\b", first)
+    assert " 0/0 " not in first
+    assert first.index("450/450") < first.index("sleeps")
+    assert "reading memories" not in shown()
