@@ -211,17 +211,18 @@ class Outbox:
     # ── Deletions ───────────────────────────────────────────────────────────────────────
 
     def leave_out(self, url: str) -> None:
-        """Do not send what would delete too much, see `outdated`; its tombstones and the newer versions stay.
+        """Do not send what would delete too much; its tombstones and the newer versions stay queued.
 
-        A request that a relay was never given is sent once: other devices have to hear of what was forgotten. So is none by address to a
-        relay that keeps no deletions: it would remove the tombstone, and nobody would ever hear of it. Nor is a
-        tombstone where the relay holds a newer version by now.
+        Left out is: a deletion request whose address has a newer living version, where the relay has lost it (one that
+        the relay never accepted is sent: other devices have to hear of what was forgotten); every request by address,
+        where the relay keeps none, because it would remove the tombstone and nobody would ever hear of it; and a
+        tombstone, where the relay holds a newer version by now.
         """
         relay, drops = self._relay(url), self._drops_deletions(url)
         left_out = [
             seq
-            for seq, reason, tries, body in self._db.rows(_QUEUED_DELETIONS, relay)
-            if self._is_left_out(body, bool(reason or tries), drops)
+            for seq, reason, body in self._db.rows(_QUEUED_DELETIONS, relay)
+            if self._is_left_out(body, reason in (LOST, BEHIND), drops)
         ]
         left_out += [
             seq for (seq,) in self._db.rows(_QUEUED_GRAVES, relay) if self._db.row(_OVERTAKEN, relay, seq)
@@ -249,11 +250,11 @@ class Outbox:
             ]
             return sum(self._requeue(url, head, now, 0) for head in heads)
 
-    def _is_left_out(self, body: bytes, is_again: bool, drops: bool) -> bool:
+    def _is_left_out(self, body: bytes, is_lost: bool, drops: bool) -> bool:
         targets = [slot for slot, _ in deletion_targets(Event.restored(body)) if not slot.startswith("#")]
         if drops:
             return bool(targets)
-        return is_again and self._is_outdated(body)
+        return is_lost and self._is_outdated(body)
 
     def _is_outdated(self, body: bytes) -> bool:
         """Whether a deletion request covers an address that has a newer living version: some relays ignore dates."""
@@ -498,7 +499,7 @@ _BURIED_THERE = (
 _FORGOTTEN_ONCE = "SELECT 1 FROM deletions d JOIN events e ON e.slot = d.target WHERE e.seq = ?"
 _LIVES = "SELECT 1 FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role IN (0, 3) AND e.created_at > ?"
 _QUEUED_DELETIONS = (
-    "SELECT e.seq, o.reason, o.tries, e.body FROM outbox o CROSS JOIN events e ON e.seq = o.event AND e.role = 2 "
+    "SELECT e.seq, o.reason, e.body FROM outbox o CROSS JOIN events e ON e.seq = o.event AND e.role = 2 "
     "WHERE o.relay = ? AND o.state = 'queued'"
 )
 _QUEUED_GRAVES = (

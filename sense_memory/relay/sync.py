@@ -196,11 +196,13 @@ class RelaySync:
                     await self._push(connection, sent, served)
 
     async def _rest_is_due(self) -> bool:
-        """Wait for the second of what is dated ahead, see `ledger.handover`; False where nothing is."""
+        """Wait until the second of what is dated ahead has come, see `ledger.handover`; False where nothing has."""
         due = self._ledger.outbox.next_due([self._url])
         if due is None or not self._now() < due <= self._clock() + AHEAD_SECONDS:
             return False
         while (left := due - self._clock()) > 0:
+            if left > AHEAD_SECONDS:
+                return False  # the clock was set back
             before = self._clock()
             await asyncio.sleep(min(left, CLOCK_TICK_SECONDS))
             if self._clock() == before:
@@ -225,14 +227,16 @@ class RelaySync:
             lost = await self._offer(connection, self._due(connection, sending), sending)
             too_large = connection.problem == TOO_LARGE_LOST
             isolation.ended(lost, answered=sent.total() > judged, is_too_large=too_large)
+        follows = False
+        if (
+            outlived
+        ):  # some relays delete newer versions too: these follow the request, if need be in the next run
+            follows = await self._ledger.write(outbox.send_again, self._url, outlived, self._clock()) > 0
         if connection.is_open and isolation.aside is not None:
             await self._isolate(connection, sent, served)
         if not connection.is_open:
             return
-        follows = await self._keeps_no_deletions(connection)
-        if outlived:  # some relays delete newer versions too: these follow the request
-            follows |= await self._ledger.write(outbox.send_again, self._url, outlived, self._clock()) > 0
-        if follows:
+        if await self._keeps_no_deletions(connection) or follows:
             await self._push(connection, sent, served)
 
     async def _offer(

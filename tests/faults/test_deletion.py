@@ -349,6 +349,25 @@ async def test_d12_old_deletion_is_not_sent_over_newer(stage, keeps):
                 assert [memory.key for memory in await fresh.recall_all()] == names
 
 
+async def test_d12_a_relay_that_takes_a_deletion_later_gets_it_and_what_was_written_anew(stage):
+    busy = Refuse("error: busy", lambda event: event["kind"] == 5)
+    async with (
+        stage.liar(busy, DeletesWhateverTheDate(keeps=True)) as liar,
+        stage.store(liar) as store,
+    ):
+        await store.remember("k", stage.plaintext)
+        await stage.sync(store)
+        stage.clock.advance(60)
+        await store.forget("k")
+        stage.clock.advance(60)
+        await store.remember("k", f"{stage.plaintext} anew")
+        await stage.sync(store)
+        busy.on = False
+        stage.clock.advance(3_600)
+        assert (await stage.sync(store)).in_step
+        assert {event["kind"] for event in await stage.stored(liar.url)} == {5, 30078}
+
+
 async def test_d13_relay_keeps_no_kind5(stage):
     """Its tombstones follow their deletion, and stay: a second device forgets, and nobody brings the memory back."""
     async with (
