@@ -1,0 +1,343 @@
+"""A random game of several devices of one key, and an oracle that knows who knew what when.
+
+The devices write, forget, recall, connect and prune, with clocks up to seconds apart, and meet one relay now and
+then. The oracle never looks into a store: it only keeps, for every operation, which operations its device had heard
+of when it was made (causality). When all have met until it is quiet, it compares what the stores show with what
+that history allows:
+
+* all devices show the same memories;
+* a text that nobody who knew it replaced or forgot is visible somewhere, or the device that wrote it was told
+  (`overruled`), and holds it as a draft where it was forgotten;
+* a text that was forgotten by somebody who saw it is nowhere: not visible, not in a history, not in a draft;
+* a text that was replaced by somebody who knew it is not visible;
+* an automatic deletion never took a memory that was recalled or edited without the pruning device's knowledge.
+
+Every text is unique, so a text names its operation.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.errors import SenseMemoryError
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLAT = ("k0", "k1")
+PALACE = ("people/facts/p0", "people/facts/p1", "self/beliefs/p2")
+STEPS = (0.3, 1.0, 1.0, 2.0, 5.0, 60.0, 600.0, 600.0, 3_600.0, 90_000.0)
+LEAPS = (20 * 86_400.0, 45 * 86_400.0)
+START = 1_750_000_000.0
+SETTLE_ROUNDS = 5
+SETTLE_SECONDS = 4_000.0  # past the hour after which a relay is healed again
+SAFE_SECONDS = 30 * 86_400.0  # no memory is deleted sooner after it was last used (the specification's 30 days)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What one device did.
+
+    Attributes:
+        number: in the order of the game.
+        kind: write, forget, touch or prune.
+        path: of the memory.
+        device: who did it.
+        at: by the true clock, seconds since 1970.
+        knew: the numbers of the operations that the device had heard of.
+        text: what was written.
+        saw: the texts that the device showed at this path.
+    """
+
+    number: int
+    kind: str
+    path: str
+    device: int
+    at: float
+    knew: frozenset[int]
+    text: str = ""
+    saw: frozenset[str] = frozenset()
+
+
+@dataclass
+class Game:
+    """One game.
+
+    Args:
+        seed: decides everything.
+        folder: where ledgers lie.
+        devices: how many.
+        moves: how many.
+        relays: how many; of two, each device may know both or only one, but every relay is known to device 0.
+    """
+
+    seed: int
+    folder: Path
+    devices: int = 3
+    moves: int = 60
+    relays: int = 1
+    now: float = START
+    operations: list[Operation] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+
+    async def play(self) -> list[str]:
+        """Play it to the end; returns what the oracle objects to."""
+        self._chance = random.Random(self.seed)
+        self._key = LocalSigner.from_hex(self._chance.randbytes(32).hex())
+        self._skews = [self._chance.choice((0.0, 0.0, 0.0, 1.5, -1.5)) for _ in range(self.devices)]
+        self._known: list[set[int]] = [set() for _ in range(self.devices)]
+        self._relay_knows: list[set[int]] = [set() for _ in range(self.relays)]
+        self._lost: set[int] = set()
+        self._wiped: set[int] = set()  # known to relays, but whoever wrote them can be told nothing any more
+        self._reach = [self._pick_relays(device) for device in range(self.devices)]
+        self._told: list[set[str]] = [set() for _ in range(self.devices)]
+        self._stores: dict[int, MemoryStore] = {}
+        self._problems: list[str] = []
+        async with AsyncExitStack() as stack:
+            self._servers = [await stack.enter_async_context(EmbeddedRelay()) for _ in range(self.relays)]
+            for device in range(self.devices):
+                await self._open(device)
+            try:
+                for _ in range(self.moves):
+                    await self._move()
+                await self._settle()
+                await self._judge()
+            finally:
+                for store in self._stores.values():
+                    await store.close()
+        return self._problems
+
+    def _pick_relays(self, device: int) -> list[int]:
+        every = list(range(self.relays))
+        return every if device == 0 or self._chance.random() < 0.4 else [self._chance.choice(every)]
+
+    async def _open(self, device: int) -> None:
+        store = MemoryStore(
+            self._key,
+            [self._servers[relay].url for relay in self._reach[device]],
+            ledger=self.folder / f"{device}.db",
+            background=False,
+            clock=lambda: self.now + self._skews[device],
+        )
+        self._stores[device] = await store.__aenter__()
+
+    # ── Moves ───────────────────────────────────────────────────────────────────────────
+
+    async def _move(self) -> None:
+        chance = self._chance
+        self.now += chance.choice(LEAPS) if chance.random() < 0.06 else chance.choice(STEPS)
+        device = chance.randrange(self.devices)
+        (kind,) = chance.choices(
+            ("write", "burst", "forget", "touch", "link", "prune", "sync", "restart", "wipe"),
+            (30, 3, 9, 12, 4, 7, 30, 3, 1),
+        )
+        await getattr(self, f"_{kind}")(device)
+
+    async def _write(self, device: int, path: str | None = None) -> None:
+        path = path or self._chance.choice(FLAT + PALACE)
+        text = f"text{len(self.operations)}of{device}"
+        store, saw = self._stores[device], await self._texts(device, path)
+        if "/" in path:
+            halflife = self._chance.choice((None, 1.0, 7.0))
+            await store.persona_remember(*path.split("/"), text, halflife_days=halflife)  # type: ignore[misc]
+        else:
+            await store.remember(path, text)
+        self._record("write", path, device, text=text, saw=saw)
+
+    async def _burst(self, device: int) -> None:
+        path = self._chance.choice(FLAT + PALACE)
+        for _ in range(self._chance.randrange(2, 15)):
+            await self._write(device, path)
+
+    async def _forget(self, device: int) -> None:
+        path = self._chance.choice(FLAT + PALACE)
+        saw = await self._texts(device, path)
+        store = self._stores[device]
+        if "/" in path:
+            await store.persona_forget(*path.split("/"))  # type: ignore[misc]
+        else:
+            await store.forget(path)
+        self._record("forget", path, device, saw=saw)
+
+    async def _touch(self, device: int) -> None:
+        path = self._chance.choice(PALACE)
+        if await self._stores[device].persona_recall(*path.split("/")):
+            self._record("touch", path, device)
+
+    async def _link(self, device: int) -> None:
+        one, other = self._chance.sample(PALACE, 2)
+        shown = {memory.path for memory in await self._palace(device)}
+        if {one, other} <= shown:
+            await self._stores[device].persona_connect(one, other)
+            self._record("touch", one, device)
+            self._record("touch", other, device)
+
+    async def _prune(self, device: int) -> None:
+        await self._sync(device)  # pruning asks every relay before it deletes, so this changes only what we know of it
+        done = await self._stores[device].persona_prune()
+        for line in done.report.lines:
+            if line.outcome.value == "done" and line.action.value == "delete":
+                self._record("prune", line.path, device)
+
+    async def _sync(self, device: int) -> None:
+        report = await self._stores[device].sync()
+        if not report.complete:
+            self._problems.append(f"device {device}: an honest relay was not read completely: {report.problems}")
+        self._heard(device)
+        self._told[device] |= set(report.overruled)
+        self._note(f"sync {device} overruled={report.overruled}")
+
+    async def _restart(self, device: int) -> None:
+        await self._stores[device].close()
+        await self._open(device)
+        self._note(f"restart {device}")
+
+    async def _wipe(self, device: int) -> None:
+        """The machine is lost, and what no relay had with it; a new one starts from relays."""
+        if self._chance.random() < 0.5:
+            await self._sync(device)
+        await self._stores.pop(device).close()
+        for file in self.folder.glob(f"{device}.db*"):
+            file.unlink()
+        reached = set().union(*(self._relay_knows[relay] for relay in self._reach[device]))
+        self._lost |= {one.number for one in self.operations if one.number not in set().union(*self._relay_knows)} & self._known[device]
+        self._wiped |= {one.number for one in self.operations if one.device == device and one.kind == "write"}
+        self._known[device] = set(reached)
+        self._told[device] = set()
+        await self._open(device)
+        await self._sync(device)
+        self._note(f"wipe {device}")
+
+    def _heard(self, device: int) -> None:
+        for relay in self._reach[device]:
+            self._known[device] |= self._relay_knows[relay]
+        for relay in self._reach[device]:
+            self._relay_knows[relay] |= self._known[device]
+
+    def _record(self, kind: str, path: str, device: int, *, text: str = "", saw: frozenset[str] = frozenset()) -> None:
+        number = len(self.operations)
+        knew = frozenset(self._known[device])
+        at = self.now + self._skews[device]
+        self.operations.append(Operation(number, kind, path, device, at, knew, text, saw))
+        self._known[device].add(number)
+        self._note(f"{number} {kind} {path} by {device} {text}")
+
+    def _note(self, line: str) -> None:
+        self.log.append(f"{self.now - START:12.1f} {line}")
+
+    # ── What stores show ────────────────────────────────────────────────────────────────
+
+    async def _palace(self, device: int) -> list:
+        return await self._stores[device].persona_recall(include_forgotten=True)
+
+    async def _texts(self, device: int, path: str) -> frozenset[str]:
+        shown = await self._shown(device)
+        return frozenset(text for place, text in shown.items() if place == path)
+
+    async def _shown(self, device: int) -> dict[str, str]:
+        shown = {memory.key: memory.value for memory in await self._stores[device].recall_all()}
+        return shown | {memory.path: memory.value for memory in await self._palace(device)}
+
+    # ── The end ─────────────────────────────────────────────────────────────────────────
+
+    async def _settle(self) -> None:
+        for _ in range(SETTLE_ROUNDS):
+            for device in range(self.devices):
+                self.now += SETTLE_SECONDS
+                await self._sync(device)
+
+    async def _judge(self) -> None:
+        shown = [await self._shown(device) for device in range(self.devices)]
+        for device in range(1, self.devices):
+            if shown[device] != shown[0]:
+                differ = set(shown[device].items()) ^ set(shown[0].items())
+                self._object(f"devices 0 and {device} show different memories: {sorted(differ)}")
+        drafts = [{draft.value for draft in await self._stores[device].drafts()} for device in range(self.devices)]
+        visible = {text for memories in shown for text in memories.values()}
+        held = [await self._held(device, shown[device]) for device in range(self.devices)]
+        for write in self.operations:
+            if write.kind == "write" and write.number not in self._lost and write.number not in self._wiped:
+                self._judge_text(write, visible, held, drafts)
+
+    async def _held(self, device: int, shown: dict[str, str]) -> set[str]:
+        held: set[str] = set()
+        for path in {*FLAT, *PALACE, *shown}:
+            try:
+                held |= {version.value for version in await self._stores[device].history(path) if version.value}
+            except SenseMemoryError as error:
+                self._object(f"history of {path} on device {device}: {error}")
+        return held
+
+    def _judge_text(
+        self, write: Operation, visible: set[str], held: list[set[str]], drafts: list[set[str]]
+    ) -> None:
+        later = [one for one in self.operations if one.path == write.path and one.number > write.number]
+        aware = [one for one in later if write.number in one.knew]
+        if any(one.kind == "forget" and write.text in one.saw for one in aware):
+            self._judge_forgotten(write, visible, held, drafts)
+            return
+        if any(one.kind == "write" and write.text in one.saw for one in aware):
+            if write.text in visible:
+                self._object(f"{write.text} is back, although it was replaced by somebody who saw it")
+            return
+        if any(one.kind in {"forget", "write"} for one in aware):
+            return  # it was known, but not shown at that place: it may be a conflict copy, a memory of its own
+        if write.text in visible or self._was_pruned(write):
+            return
+        told = write.path in self._told[write.device]
+        others = [one for one in self.operations if one.path == write.path and self._concurrent(one, write)]
+        if any(one.kind == "forget" for one in others):
+            if told and write.text in drafts[write.device]:
+                return
+            if told and "/" not in write.path and any(one.kind == "write" for one in others):
+                return
+            self._object(
+                f"{write.text} was forgotten by somebody who never saw it: "
+                f"told={told} draft={write.text in drafts[write.device]}"
+            )
+            return
+        if "/" not in write.path and any(one.kind == "write" for one in others):
+            if not told:
+                self._object(f"{write.text} at {write.path} lost to another device, and device {write.device} was not told")
+            return
+        self._object(f"{write.text} at {write.path} is nowhere: nobody who knew it replaced or forgot it")
+
+    def _judge_forgotten(
+        self, write: Operation, visible: set[str], held: list[set[str]], drafts: list[set[str]]
+    ) -> None:
+        if write.text in visible:
+            self._object(f"{write.text} is back, although it was forgotten by somebody who saw it")
+        for device in range(self.devices):
+            if write.text in held[device]:
+                self._object(f"{write.text} was forgotten, and stands in the history of device {device}")
+            if write.text in drafts[device]:
+                self._object(f"{write.text} was forgotten, and is a draft of device {device}")
+
+    def _was_pruned(self, write: Operation) -> bool:
+        """Whether an automatic deletion that knew everything about a memory took it."""
+        after = [
+            one
+            for one in self.operations
+            if one.path == write.path and one.kind in {"write", "touch"} and one.number >= write.number
+        ]
+        for prune in self.operations:
+            if prune.kind != "prune" or prune.path != write.path or write.number not in prune.knew:
+                continue
+            uses = [one for one in after if one.number in prune.knew]
+            if prune.at - max(one.at for one in uses) < SAFE_SECONDS - 10:
+                self._object(f"{write.text} was pruned {prune.at - uses[-1].at:.0f} s after it was used")
+            if all(one.number in prune.knew or prune.number in one.knew for one in after):
+                return True
+        return False
+
+    @staticmethod
+    def _concurrent(one: Operation, other: Operation) -> bool:
+        return one.number not in other.knew and other.number not in one.knew and one is not other
+
+    def _object(self, sentence: str) -> None:
+        self._problems.append(sentence)
