@@ -281,8 +281,10 @@ class Game:
         if any(one.kind == "forget" and write.text in one.saw for one in aware):
             self._judge_forgotten(write, visible, held, drafts)
             return
+        others = [one for one in self.operations if one.path == write.path and self._concurrent(one, write)]
         if any(one.kind == "write" and write.text in one.saw for one in aware):
-            if write.text in visible:
+            # A conflict copy may have been made before a device met the newer text: it is a memory of its own then.
+            if write.text in visible and not any(one.kind == "write" for one in others):
                 self._object(f"{write.text} is back, although it was replaced by somebody who saw it")
             return
         if any(one.kind in {"forget", "write"} for one in aware):
@@ -290,7 +292,6 @@ class Game:
         if write.text in visible or self._was_pruned(write):
             return
         told = write.path in self._told[write.device]
-        others = [one for one in self.operations if one.path == write.path and self._concurrent(one, write)]
         if any(one.kind == "forget" for one in others):
             if told and write.text in drafts[write.device]:
                 return
