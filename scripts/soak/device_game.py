@@ -276,7 +276,11 @@ class Game:
     def _judge_text(
         self, write: Operation, visible: set[str], held: list[set[str]], drafts: list[set[str]]
     ) -> None:
-        later = [one for one in self.operations if one.path == write.path and one.number > write.number]
+        later = [
+            one
+            for one in self.operations
+            if one.path == write.path and one.number > write.number and one.number not in self._lost
+        ]
         aware = [one for one in later if write.number in one.knew]
         if any(one.kind == "forget" and write.text in one.saw for one in aware):
             self._judge_forgotten(write, visible, held, drafts)
@@ -327,6 +331,8 @@ class Game:
             if one.path == write.path and one.kind in {"write", "touch"} and one.number >= write.number
         ]
         for prune in self.operations:
+            if prune.kind == "prune" and prune.path.startswith(f"{write.path}~conflict-") and prune.number > write.number:
+                return True  # perhaps its conflict copy, which is a memory of its own and has no operations here
             if prune.kind != "prune" or prune.path != write.path or write.number not in prune.knew:
                 continue
             uses = [one for one in after if one.number in prune.knew]
