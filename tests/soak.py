@@ -18,7 +18,7 @@ import traceback
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests import test_convergence
+from tests import test_convergence, test_device_game
 from tests.persona import test_any_order
 
 
@@ -36,7 +36,19 @@ def palace(seed):
     asyncio.run(test_any_order.game(*test_any_order.dealt(seed, MOVES)))
 
 
-GAMES = {"memories": memories, "palace": palace}  # another game of devices belongs here
+def knowledge(seed):
+    """Devices that write, forget, prune and lose their machine, judged by who knew what when."""
+    with folder() as place:
+        played = test_device_game.Game.dealt(seed, MOVES // 10, place)
+        objections = asyncio.run(played.play())
+        assert not objections, "\n".join((*played.log, *objections))
+
+
+GAMES = {
+    "memories": memories,
+    "palace": palace,
+    "knowledge": knowledge,
+}  # another game of devices belongs here
 
 
 @contextmanager

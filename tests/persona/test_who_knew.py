@@ -3,13 +3,12 @@
 Nothing of the program's own judgement is in the oracle: it notes which device had which text at hand when it wrote
 or forgot. A text that nobody replaced or forgot knowingly is there, or is a draft where it was written; a text that
 somebody forgot knowingly is nowhere; what a pruner did not know keeps a memory alive; and whoever loses an edit is
-told once. `SENSE_MEMORY_LONG=100 pytest tests/persona/test_who_knew.py` plays a hundred games more of each kind.
+told once.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ FACT = ("people", "facts")
 PERSONA = "sense-memory/persona/people/facts/"
 KEYS = ("a", "b")
 DAY = 86_400
-GAMES = range(3 + int(os.environ.get("SENSE_MEMORY_LONG", "0")))
+GAMES = range(3)
 
 
 @dataclass
