@@ -32,13 +32,10 @@ MAX_LINKS_COUNT = 256  # connections of one memory; each is a path, and all have
 MAX_BATCH_COUNT = 200  # memories that one write changes, where many are to be changed
 MAX_FORGOTTEN_TEXTS_COUNT = 1_000  # texts that are remembered to be forgotten, of one address
 NAMED_TEXTS_COUNT = 400  # texts that one deletion names, shared by its addresses: some 8 KB of what is inside
-MAX_DELETED_COUNT = (
-    32  # memories that one deletion request names, each with three tags; some relays take 100 tags
-)
+MAX_DELETED_COUNT = 32  # memories that one deletion request names, each in three tags; some relays take 100
 MAX_NAMED_COUNT = 400  # versions that one deletion request names by their ids: 30 KB of tags
-OLD_CLOCK_SECONDS = (
-    30 * 86_400
-)  # behind what is known by now: a clock that starts anew, not one that was set wrong
+# Behind the newest date that is known: a clock that started anew, not one that was set wrong.
+OLD_CLOCK_SECONDS = 30 * 86_400
 MAX_FOUND_COUNT = 1_000  # memories that one search returns
 MAX_SUSPICIONS_COUNT = 500  # doubtful contradictions that are kept for the next introspection
 MAX_CANDIDATES_COUNT = 10  # paths that an error lists when a bare key is not unique
@@ -135,10 +132,9 @@ SWEEP_SECONDS = 86_400  # a pull without cursor, to find what another device sen
 BACKGROUND_SECONDS = 30.0  # between two background passes when nothing was written
 VAIN_EVENT_SECONDS = 0.03  # more, for each event that a pass fetched in vain: 300 times what it costs
 VAIN_MAX_SECONDS = 600.0  # but no more than so much
-FIRST_SILENCE_SECONDS = (
-    5.0  # of a relay that is asked for the first time, for a read that finds nothing to go on
-)
-FIRST_ANSWER_SECONDS = 20.0  # and in all, however much it has to say
+# A read that finds nothing waits for relays that are asked for the first time: through so much silence, and in all.
+FIRST_SILENCE_SECONDS = 5.0
+FIRST_ANSWER_SECONDS = 20.0
 COMPARED_COUNT = 100  # events in the overlap from which comparing them costs less than fetching them again
 INCOMPLETE_SECONDS = 60.0  # and after one in which a relay did not show everything
 POLL_SECONDS = 2.0  # to notice what another process wrote to the shared ledger
@@ -157,19 +153,16 @@ BUSY_BLOCKED_SECONDS = 0.25  # that a call which can not await stops an event lo
 APPLY_BATCH_COUNT = 1_000  # events in one bulk transaction
 MAX_VARIABLES_COUNT = 500  # values in one statement; SQLite before 3.32 takes 999
 PAGE_BYTES = 16_384  # of a new ledger: 2.7 KB for a memory of 1 KB. With 4,096 it is 4.4, with 8,192 3.1, with 32,768 2.7
-MAX_REBUILT_BYTES = (
-    1024**3
-)  # of a ledger with smaller pages: above it others might wait for more than BUSY_SECONDS
+# The largest ledger with smaller pages that is rebuilt: above it others might wait for more than BUSY_SECONDS.
+MAX_REBUILT_BYTES = 1024**3
 MAX_WAL_BYTES = 32 * 1024 * 1024  # a longer write-ahead log is folded into the file after a commit
-HELD_BYTES = (
-    64 * 1024 * 1024
-)  # of records that relays served stay open: 40,000 of 1 KB; others are opened when needed
+# Opened records, of those that relays serve, that stay in memory: 40,000 of 1 KB. Others are opened when needed.
+HELD_BYTES = 64 * 1024 * 1024
 
 # ── Snapshot ────────────────────────────────────────────────────────────────────────────
-SNAPSHOT_NEW_COUNT = (
-    200  # opened records that are not in it, before it is written anew: some 10 ms of opening
-)
-SNAPSHOT_NEW_SHARE = 0.05  # and this share of all, because it is written whole
+# It is written anew when so many opened records are missing (some 10 ms of opening), and this share of all.
+SNAPSHOT_NEW_COUNT = 200
+SNAPSHOT_NEW_SHARE = 0.05
 SNAPSHOT_MESSAGE_BYTES = 8 * 1024 * 1024  # of JSON under one authentication tag
 SNAPSHOT_WORTH_SHARE = 0.2  # of all records: opening more than these takes longer than reading all from it
 SNAPSHOT_SEAL_SECONDS = 5.0  # for a signer, perhaps remote, to seal its key while a store closes

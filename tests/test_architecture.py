@@ -305,9 +305,8 @@ def test_nobody_hands_the_session_of_a_relay_anything_that_could_do_io():
 
 def test_time_is_a_parameter_below_the_store():
     """The clock is read where a user's call or a relay's connection begins, and handed down from there."""
-    clocks = importers_of("time", "datetime") - {
-        "sense_memory.ledger.database"
-    }  # it waits, and knows no hour
+    waits = {"sense_memory.ledger.database"}  # and reads no clock
+    clocks = importers_of("time", "datetime") - waits
 
     assert {part_of(module) for module in clocks} <= {"store", "relay", "interfaces", "settings"}
     assert (

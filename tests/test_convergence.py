@@ -29,9 +29,8 @@ from tests.time_unit import SECOND
 
 KEYS = ("a", "b", "c", "d")
 DAY = 86_401
-QUICK = Timeouts(
-    notice_settle=0.2
-)  # how long a relay is listened to that went on after its end is not the point
+# How long a relay is listened to that went on after its end is not the point.
+QUICK = Timeouts(notice_settle=0.2)
 
 
 # ── Moves ───────────────────────────────────────────────────────────────────────────────

@@ -20,12 +20,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VAIN_COUNT: Final = (
-    2  # connections in a row that ended while events were in flight, of which none was answered
-)
-ALONE_COUNT: Final = (
-    3  # times that a relay hangs up at one event, without saying why, before that is given up
-)
+VAIN_COUNT: Final = 2  # connections in a row that ended with events in flight, none of them answered
+ALONE_COUNT: Final = 3  # hang-ups at one event, without a reason, before that event is given up
 
 
 class Isolation:

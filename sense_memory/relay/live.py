@@ -1,9 +1,9 @@
 """A live subscription: one REQ that is never finished, so that a relay tells what comes in while it comes. No I/O.
 
 What was stored before is the next pull's business, and what is known already is of no use, such as our own events,
-which come back this way too: both are dropped unread, which costs less than looking at them. What is known, this
-module asks with a `LookUp`: for one event at first, then for all that came until the answer. The others take the
-same checks as those of a page. A relay that sends too much of no use is listened to no more.
+which come back this way too: both are dropped unread, which costs less than looking at them. A `LookUp` asks which
+events are known: at first about one event, then about all that came before the answer. The others pass the same checks
+as those of a page. A subscription that brings too much of no use ends.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class OpenLive(OpenPage):
     _aside_bytes: int = 0
 
     def take(self, value: object, size: int, now: float) -> Fate:  # noqa: ARG002 - as for a page
-        """Put an event aside until it is said what is known; the budget is of events that are new to nobody, in a
-        row, of all that are new, and of those that wait.
+        """Put an event aside until its `LookUp` is answered.
+
+        Over budget: too many known events in a row, too many new ones, or too many that wait.
         """
         self.received += 1
         is_flood = len(self._ids) >= limits.MAX_LIVE_COUNT or self._useless >= limits.MAX_NOISE_COUNT

@@ -64,7 +64,10 @@ class Pool:
         stock = Stock(ledger)
         self._links = [
             Link(
-                *(url, ledger, signer, intake),
+                url,
+                ledger,
+                signer,
+                intake,
                 stock=stock,
                 clock=clock,
                 timeouts=timeouts,
@@ -155,10 +158,10 @@ class Pool:
         self._wake.set()
 
     async def asked(self, found: Callable[[], object] = lambda: False) -> None:
-        """Before "not here" is said: let relays answer that are being asked for the first time.
+        """Let relays that are asked for the first time answer, before "not here" is said.
 
-        Waits until one has shown everything, or all were tried. In the background each of the others has until
-        then a few seconds in which to say something, and some more while it does.
+        Waits until one has shown everything, or all were tried. The others that the background is asking then get
+        `FIRST_SILENCE_SECONDS` to say something, and `FIRST_ANSWER_SECONDS` in all.
 
         Args:
             found: whether what is looked for is here by now.

@@ -208,9 +208,7 @@ class _Pages:
 
     def _learn(self, beyond: int) -> None:
         if self._beyond not in (None, beyond):
-            self.reasons.append(
-                GAP
-            )  # it took `until` for something else before: either way may have skipped some
+            self.reasons.append(GAP)  # it changed what it takes `until` for: either may have skipped some
         self._beyond = beyond
 
     async def _first_of(self, ids: Collection[str]) -> Page:

@@ -1,7 +1,8 @@
 """A complete pull by comparison (NIP-77): only what differs between a relay and the ledger moves.
 
-Either everything is compared, or what is dated since a cursor. What the relay claims to have is fetched by id and verified like any page; what it lacks is queued for it. A
-relay that does not compare, or does not serve what it claims, is left to the walk by pages.
+Either everything is compared, or what is dated since a cursor. What the relay claims to have is fetched by id and
+verified like any page; what it lacks is queued for it. A relay that does not compare, or does not serve what it claims,
+is left to the walk by pages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The client side of one relay connection as a state machine: frames and time in, actions out.
 
 It decides everything and does nothing: no socket, no task, no clock, no ledger. The driver (`connection`) feeds it
-what the relay sent, what time it is and which events are known, and carries out the actions it returns. A relay may send
-anything at any time: nothing raises, whatever is wrong is counted, and everything kept is bounded.
+what the relay sent, what time it is and which events are known, and carries out the actions it returns. A relay may
+send anything at any time: nothing raises, whatever is wrong is counted, and everything kept is bounded.
 """
 
 from __future__ import annotations

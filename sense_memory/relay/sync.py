@@ -228,9 +228,7 @@ class RelaySync:
             too_large = connection.problem == TOO_LARGE_LOST
             isolation.ended(lost, answered=sent.total() > judged, is_too_large=too_large)
         follows = False
-        if (
-            outlived
-        ):  # some relays delete newer versions too: these follow the request, if need be in the next run
+        if outlived:  # some relays delete newer versions too: these follow, if need be in the next run
             follows = await self._ledger.write(outbox.send_again, self._url, outlived, self._clock()) > 0
         if connection.is_open and isolation.aside is not None:
             await self._isolate(connection, sent, served)

@@ -199,9 +199,8 @@ async def test_f05_a_fast_empty_relay_does_not_speak_for_a_slow_one(stage, after
         async with stage.store(empty, slow, background=True) as store:
             await stage.passes(after)
             assert (await store.recall("k")).event_id == event["id"]
-            assert (
-                asyncio.get_running_loop().time() < 10
-            )  # it need not wait for the end of the slow one's answers
+            # It need not wait for the end of the slow one's answers.
+            assert asyncio.get_running_loop().time() < 10
 
 
 @pytest.mark.virtual_time

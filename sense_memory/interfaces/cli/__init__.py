@@ -36,9 +36,8 @@ def main() -> None:
     Ctrl-C ends the process at once and without a word where nothing can be lost by it: before a command begins, and
     once it has ended. In between it is for the command to say what is done.
     """
-    is_interruptible = (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )  # not so behind a `nohup … &`
+    # A shell has background commands ignore it.
+    is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from sense_memory.interfaces.cli import streams
@@ -76,9 +75,8 @@ def _run(*, is_interruptible: bool) -> Any:
         return 0
     command = typer.main.get_command(app)
     gc.set_threshold(_OBJECTS)
-    logging.getLogger("sense_memory.relay").setLevel(
-        logging.ERROR
-    )  # commands say the rest in their own words
+    # Commands report the rest in their own words.
+    logging.getLogger("sense_memory.relay").setLevel(logging.ERROR)
     try:
         if is_interruptible:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -252,8 +252,8 @@ async def _is_here(store: MemoryStore, key: str) -> bool:
 def list_memories(context: typer.Context, _json: JsonOption = False) -> None:
     """List all memories under plain keys with their ages and values.
 
-    How many the palace holds besides is said on stderr; `palace list` shows them. On a terminal a value is cut to the width. In a pipe there is one line each: key, time and whole value, with
-    tabs between them.
+    The number of memories in the palace is printed on stderr; `palace list` shows them. On a terminal a value is cut
+    to the width. In a pipe there is one line each: key, time and whole value, with tabs between them.
     """
     invocation = of(context)
 

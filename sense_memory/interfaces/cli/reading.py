@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
     from sense_memory.store import MemoryStore
 
-MAX_MANY_BYTES: Final = (
-    100_000_000  # of a file of memories: it is checked as a whole before anything is written
-)
+MAX_MANY_BYTES: Final = 100_000_000  # of a file of memories: all of it is checked before anything is written
 _MAX_PATH_CHARS: Final = 400  # that an error repeats; a path of the palace has fewer
 _MANY: Final = ("one `remember --many`", "Split it into several files.")
 

@@ -99,7 +99,8 @@ def status(context: typer.Context, _json: JsonOption = False) -> None:
     """Show whose memory this is, what is held here, and what each relay holds of it.
 
     It asks no relay: the table says how many memories and journal entries each one has shown (holds), or accepted and
-    not shown yet (promised). `doctor` asks them. With an embedder it says which one searches use, and how much that has still to read.
+    not shown yet (promised). `doctor` asks them. With an embedder it says which one searches use, and how much that has
+    still to read.
     """
     invocation = of(context)
     settings = invocation.settings()
@@ -136,7 +137,7 @@ def _broken_word(relay: RelayReport) -> list[str]:
     found = []
     if relay.pulled.missing:
         lost = quantity(relay.pulled.missing, "event")
-        then = "" if relay.waiting else "; sent again, and the next sync looks for it"
+        then = "" if relay.waiting else "; sent again, and the next sync checks"
         found.append(f"{lost} that it had accepted {'is' if relay.pulled.missing == 1 else 'are'} gone{then}")
     if relay.serves_deleted:
         found.append("it still serves what was forgotten, although it accepted the deletion")

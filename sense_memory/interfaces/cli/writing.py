@@ -39,7 +39,7 @@ AnywayOption = Annotated[
     bool,
     typer.Option(
         "--anyway",
-        help="Request the deletion whether or not anybody knows of such a memory.",
+        help="Request the deletion even where no such memory is known.",
         show_default=False,
         metavar="",
     ),

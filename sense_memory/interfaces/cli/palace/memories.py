@@ -226,9 +226,8 @@ def forget(
         whole: dict[str, str | None] = {}
         for path in paths:
             memory = find(there, path)
-            if memory is None and (
-                "/" not in path or not (unsure or anyway)
-            ):  # of a bare KEY nobody knows the path
+            is_wanted = "/" in path and (unsure or anyway)  # the path of a bare KEY is unknown
+            if memory is None and not is_wanted:
                 raise no_memory(path, store.status(), names(path, there))
             place = "/".join(parts(path if memory is None else memory.path))
             whole[place] = unsure if memory is None else None

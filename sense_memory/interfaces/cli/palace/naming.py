@@ -12,6 +12,7 @@ import typer
 
 from sense_memory.errors import InvalidAddress, InvalidInput, NotSynced
 from sense_memory.interfaces.cli.invocation import ExitCode, Stop, unknown
+from sense_memory.interfaces.cli.json_output import shown_path
 from sense_memory.interfaces.cli.text import one_line, some
 
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from sense_memory.status import Status
     from sense_memory.store import MemoryStore
 
-_PREFIX: Final = "persona/"  # what a path begins with in the names that relays see
 _MAX_CANDIDATES: Final = 10
 
 PathArgument = Annotated[
@@ -53,7 +53,7 @@ def parts(path: str) -> tuple[str, str, str]:
     Raises:
         InvalidAddress: it is none.
     """
-    found = path.removeprefix(_PREFIX).split("/")
+    found = shown_path(path).split("/")
     if len(found) != 3 or not all(found):
         raise InvalidAddress(
             f"a memory of the palace is named DOMAIN/FACET/KEY, such as people/facts/lisa, not {path!r}; "
@@ -70,7 +70,7 @@ def place(text: str | None) -> tuple[str | None, str | None]:
     """
     if text is None:
         return None, None
-    domain, *rest = text.removeprefix(_PREFIX).rstrip("/").split("/")
+    domain, *rest = shown_path(text).rstrip("/").split("/")
     if not domain or len(rest) > 1 or not all(rest):
         raise InvalidAddress(f"give a DOMAIN or DOMAIN/FACET, such as people or people/facts, not {text!r}")
     return domain, rest[0] if rest else None
@@ -82,7 +82,7 @@ def find(memories: Sequence[PersonaMemory], name: str) -> PersonaMemory | None:
     Raises:
         InvalidInput: a bare key that several memories have.
     """
-    bare = name.removeprefix(_PREFIX)
+    bare = shown_path(name)
     names = {bare, unicodedata.normalize("NFC", bare)}
     if "/" in bare:
         return next((memory for memory in memories if memory.path in names), None)
