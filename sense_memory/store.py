@@ -472,7 +472,13 @@ class MemoryStore:
         stored = self._find(paths)
         if stored is None or stored.role is not Role.MEMORY:
             return None
-        (ident,) = await self._writer.write([await self._reader.needed(stored)], drafts=False)
+        record, origin = await self._reader.needed(stored), await self._reader.origin(stored)
+        fields = {
+            **record.fields,
+            "seen": next_seen(origin, self._opened().edits.device, self._clock()),
+            "said": [origin.device, origin.count, origin.said_at, origin.said],
+        }
+        (ident,) = await self._writer.write([replace(record, fields=fields)], drafts=False)
         self._wake()
         return ident
 
@@ -716,7 +722,7 @@ class MemoryStore:
         async def look() -> IntrospectionReport:
             self._opened()
             if self._urls and not self._background:
-                await self.sync()
+                await self._synced()
             return await self.persona_introspect()
 
         return Introspections(look, every)
@@ -746,7 +752,7 @@ class MemoryStore:
             return await self._reviews().planned()
 
         async def incomplete() -> list[str]:
-            report = await self.sync()
+            report = await self._synced()
             return [
                 f"{relay.url} ({relay.problem or ', '.join(relay.pulled.reasons)})"
                 for relay in report.relays
@@ -1076,6 +1082,12 @@ class MemoryStore:
         in `drafts`.
         """
         from sense_memory.overruled import overruled
+
+        report = await self._synced(full=full, retry_refused=retry_refused)
+        return replace(report, overruled=await overruled(self._opened(), self._reader, self._signer))
+
+    async def _synced(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
+        """As `sync`, but which edits lost is left to be told by that: nobody sees the report of this."""
         from sense_memory.relay.sync import Plan
 
         ledger = self._opened()
@@ -1085,8 +1097,7 @@ class MemoryStore:
         report = await self._round(Plan(sweep=full))
         if not self._urls:
             await self._settle()
-        lost = await overruled(ledger, self._reader, self._signer)
-        return replace(report, overruled=lost, unfit=(*report.unfit, *unfit))
+        return replace(report, unfit=(*report.unfit, *unfit))
 
     async def flush(self) -> SyncReport:
         """Send what is queued, without pulling (but for relays that were never pulled completely).

@@ -265,10 +265,16 @@ class Ledger:
             self.outbox.heal(relay, behind, now)
         return fates
 
-    def keep_aside(self, event_id: str, now: float) -> None:
-        """Keep the text of a stored version as a draft, once: it lost, and is too large for a copy."""
+    def keep_aside(self, event_id: str, said: str, now: float) -> None:
+        """Keep the text of a stored version as a draft, once: it lost, and is too large for a copy.
+
+        Args:
+            event_id: the version's, 64 hex digits.
+            said: id of the event that said its text first.
+            now: seconds since 1970.
+        """
         with self._change():
-            purge.draft(self._db, bytes.fromhex(event_id), purge.TOO_LARGE, now)
+            purge.draft(self._db, bytes.fromhex(event_id), said, purge.TOO_LARGE, now)
 
     def due(self, now: float) -> list[Filed]:
         """The quarantined events whose time has come."""

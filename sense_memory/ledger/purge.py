@@ -110,6 +110,7 @@ def remove(db: Database, slot: str, cover: Cover, removal: Removal, sight: Sight
     What is dated after the tombstone or the deletion stays until it is replaced on relays too.
     """
     removals.add(db, slot, removal)
+    _drop_drafts(db, removal)
     rows = db.rows(
         f"SELECT seq, id, created_at, role {_OF_SLOT} AND role IN ({_MEMORY}, {_REPLACED}) "
         "ORDER BY created_at DESC, id",
@@ -169,13 +170,26 @@ def _draft_unseen(
     others = [item.origin for item in stored if item.origin.said != newest.origin.said]
     if any(other.knows(newest.origin) for other in others):
         return  # somebody has replaced it
-    draft(db, newest.id, FORGOTTEN_ELSEWHERE, now)
+    draft(db, newest.id, newest.origin.said, FORGOTTEN_ELSEWHERE, now)
 
 
-def draft(db: Database, ident: bytes, reason: str, now: float) -> None:
+def _drop_drafts(db: Database, removal: Removal) -> None:
+    """Somebody who had a text forgot it: it is no draft any more, though another had forgotten it unseen before."""
+    drafts = db.rows("SELECT draft, said FROM drafts WHERE said <> ''")
+    db.execute_many("DELETE FROM drafts WHERE draft = ?", [(n,) for n, said in drafts if removal.names(said)])
+
+
+def draft(db: Database, ident: bytes, said: str, reason: str, now: float) -> None:
     """Keep the text of a stored version as a draft, unless it is one already, and have somebody told.
 
     The ciphertext of the version is the draft's: whoever reads drafts reads it.
+
+    Args:
+        db: the open ledger file.
+        ident: the version's event id.
+        said: id of the event that said its text first, 64 hex digits.
+        reason: why it is a draft.
+        now: seconds since 1970.
     """
     slot, body = db.row("SELECT slot, body FROM events WHERE id = ?", ident) or ("", b"")
     if not body:
@@ -184,11 +198,12 @@ def draft(db: Database, ident: bytes, reason: str, now: float) -> None:
     if db.row("SELECT 1 FROM drafts WHERE slot = ? AND content = ?", slot, content):
         return
     db.execute(
-        "INSERT INTO drafts (slot, content, created_at, reason) VALUES (?, ?, ?, ?)",
+        "INSERT INTO drafts (slot, content, created_at, reason, said) VALUES (?, ?, ?, ?, ?)",
         slot,
         content,
         now,
         reason,
+        said,
     )
     overrule(db, slot)
 

@@ -151,5 +151,9 @@ MIGRATIONS: Final = (
     CREATE TABLE overruled (slot TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
     ALTER TABLE drafts ADD COLUMN reason TEXT NOT NULL DEFAULT '';
     """,
+    # The event that said a draft's text, in hex; empty where it was never said. Whoever had it may forget it later.
+    """
+    ALTER TABLE drafts ADD COLUMN said TEXT NOT NULL DEFAULT '';
+    """,
 )
 VERSION: Final = len(MIGRATIONS)

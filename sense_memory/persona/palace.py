@@ -377,7 +377,7 @@ class Palace:
             if envelope.fits(record):
                 records[slot] = record
             elif is_lasting or loser.said.device == self._ledger.edits.device:
-                await self._ledger.write(self._ledger.keep_aside, loser.id, self._clock())
+                await self._ledger.write(self._ledger.keep_aside, loser.id, loser.said.id, self._clock())
             else:
                 raise TooLargeError(MAX_PLAINTEXT_BYTES + 1, MAX_PLAINTEXT_BYTES)
         return list(records.values())

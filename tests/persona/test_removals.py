@@ -301,6 +301,83 @@ async def test_who_loses_an_edit_to_one_that_did_not_know_it_is_told_once(device
 
 
 @pytest.mark.parametrize("kind", NAMES)
+async def test_a_draft_of_a_text_that_somebody_who_saw_it_forgets_too_goes(devices, clock, kind):
+    async with devices(3) as (writer, blind, reader):
+        await meet(writer, blind, reader, rounds=1)
+        await write(writer, kind, "text")
+        await meet(writer, reader, rounds=1)
+        clock.advance(60)
+        await forget(blind, kind)
+        clock.advance(60)
+        await forget(reader, kind)
+        await meet(blind, writer, rounds=1)
+        assert [draft.value for draft in await writer.drafts()] == ["text"]
+        await meet(reader, writer, rounds=1)
+
+        assert await writer.drafts() == []
+
+
+@pytest.mark.parametrize("kind", NAMES)
+async def test_a_refreshed_memory_that_was_forgotten_unseen_is_a_draft(devices, clock, kind):
+    async with devices() as (one, other):
+        await meet(one, other, rounds=1)
+        await write(one, kind, "text")
+        clock.advance(60)
+        await one.refresh(NAMES[kind])
+        clock.advance(60)
+        await forget(other, kind)
+        await other.sync()
+
+        assert (await one.sync()).overruled == (NAMES[kind],)
+        assert [draft.value for draft in await one.drafts()] == ["text"]
+
+
+@pytest.mark.parametrize("kind", NAMES)
+async def test_a_forgotten_text_is_no_draft_because_its_writer_had_refreshed_it(devices, clock, kind):
+    async with devices() as (one, other):
+        await write(one, kind, "text")
+        await meet(one, other)
+        clock.advance(60)
+        await one.refresh(NAMES[kind])
+        clock.advance(60)
+        await forget(other, kind)
+        await meet(other, one)
+
+        assert await shown(one, kind) == await shown(other, kind) == {}
+        assert await one.drafts() == await other.drafts() == []
+
+
+async def test_a_forgotten_text_does_not_return_because_another_device_refreshed_it(devices, clock):
+    async with devices() as (one, other):
+        await write(one, "palace", "text")
+        await meet(one, other)
+        clock.advance(60)
+        await forget(one, "palace")
+        clock.advance(60)
+        await other.refresh(PATH)
+        await meet(other, one)
+
+        assert await shown(one) == await shown(other) == {}
+
+
+async def test_an_edit_that_lost_is_told_by_a_sync_although_a_prune_asked_the_relays_before(devices, clock):
+    async with devices() as (one, other):
+        await one.persona_remember(*FACT, "old", "text", halflife_days=1)
+        await meet(one, other)
+        clock.advance(60 * DAY)
+        await one.persona_prune()
+        clock.advance(60 * DAY)
+        await one.remember("k", "loses")
+        await one.sync()
+        clock.advance(60)
+        await other.remember("k", "wins")
+        await other.sync()
+        assert (await one.persona_prune()).report.lines
+
+        assert (await one.sync()).overruled == ("k",)
+
+
+@pytest.mark.parametrize("kind", NAMES)
 async def test_who_is_overwritten_knowingly_is_not_told(devices, clock, kind):
     async with devices() as (one, other):
         await write(one, kind, "base")

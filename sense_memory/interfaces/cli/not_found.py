@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import NotSynced
-from sense_memory.interfaces.cli.invocation import ExitCode, Stop, unknown
+from sense_memory.interfaces.cli.invocation import ExitCode, Stop, note, unknown
 from sense_memory.interfaces.cli.json_output import shown_path
 from sense_memory.interfaces.cli.text import age, quantity, quoted, some
 
@@ -103,6 +103,7 @@ async def ask_relays(store: MemoryStore, seconds: float) -> str:
         store: asks, and takes what they have.
         seconds: how long they may take; 0 asks nobody.
     """
+    from sense_memory.interfaces.cli.syncing import lost_edits
     from sense_memory.interfaces.cli.tables import spinner
 
     if not store.relays:
@@ -115,6 +116,8 @@ async def ask_relays(store: MemoryStore, seconds: float) -> str:
                 report = await store.sync()
     except TimeoutError:
         return f"not every relay answered within {seconds:g} s"
+    if report.overruled:  # each is told once, so here or never
+        note(lost_edits(report.overruled))
     return "" if report.complete else "; ".join(report.problems) or "not every relay was asked"
 
 

@@ -156,12 +156,12 @@ def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
     for relay, state in rounds:
         show(Text(f"{relay.url}: {one_line(outcome(relay, state))}"))
     if report.overruled:
-        show(Text(_overruled(report.overruled)))
+        show(Text(lost_edits(report.overruled)))
     if not in_step:
         show(Text("Not everything is in step. Nothing is lost: what waits is queued here, try again later."))
 
 
-def _overruled(names: Sequence[str]) -> str:
+def lost_edits(names: Sequence[str]) -> str:
     """Whose edits lost, in a sentence."""
     count = quantity(len(names), "memory was", "memories were")
     return (
