@@ -64,6 +64,9 @@ async def no_flat_memory(store: MemoryStore, key: str, command: str) -> Stop:
 
 async def flat_keys(store: MemoryStore) -> list[str]:
     """The plain keys of all memories that are here."""
+    counts = store.status().counts
+    if counts["heads"] == counts["entries"]:
+        return []  # and no relay need be asked
     try:
         return [memory.key for memory in await store.recall_all()]
     except NotSynced:

@@ -58,7 +58,8 @@ def test_a_backup_says_what_to_keep_where(written, usb):
 
     assert shown.startswith("Backup of agent 'default', npub1")
     assert f"  key       {usb}/default.ncryptsec  (encrypted with the password)\n" in shown
-    assert "(2 events, 1.2 kB)" in shown
+    (memories,) = usb.glob("*.jsonl")
+    assert f"  memories  {memories}  (2 events, {memories.stat().st_size / 1_000:.1f} kB)\n" in shown
     assert "the password apart from it" in shown
     assert "sense-memory init --import < KEY" in shown
     assert all(len(line) <= 120 for line in shown.splitlines()[4:])

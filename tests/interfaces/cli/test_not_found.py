@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 import typer
 
 from sense_memory.interfaces.cli import app
 from sense_memory.interfaces.cli.hints import no_command
+from sense_memory.limits import IDLE_SECONDS
 
 
 # ── forget of a name that is nowhere ────────────────────────────────────────────────────
@@ -93,7 +95,11 @@ def test_a_name_that_may_be_a_slip_is_pointed_out_although_its_deletion_is_reque
 
 
 def test_a_relay_that_does_not_answer_holds_a_forgetting_up_for_the_wait_and_no_longer(agent, silent_relay):
+    begun = time.monotonic()
+
     told = agent("--relay", silent_relay, "forget", "gone", "--wait", "0.2").stdout
+
+    assert time.monotonic() - begun < IDLE_SECONDS / 2  # what the connection itself would have waited
     assert " its deletion is requested all the same (" in told
 
 
