@@ -301,6 +301,10 @@ class SyncMemoryStore(BlockingPersona):
         """As `MemoryStore.status`."""
         return self._wait(self._called(self._store.status))
 
+    def is_complete(self) -> bool:
+        """As `MemoryStore.is_complete`."""
+        return self._wait(self._called(self._store.is_complete))
+
     def holders(self, event_id: str) -> dict[str, str]:
         """As `MemoryStore.holders`."""
         return self._wait(self._called(self._store.holders, event_id))

@@ -1270,6 +1270,11 @@ class MemoryStore:
             )
         return Status(self.npub, str(ledger.path or ":memory:"), census, tuple(lines))
 
+    def is_complete(self) -> bool:
+        """As `status().is_complete`, which counts everything first: 0.2 s where 100,000 memories are held."""
+        states = map(self._opened().outbox.state, self._urls)
+        return not self._urls or any(state.completed_at is not None for state in states)
+
     def holders(self, event_id: str) -> dict[str, str]:
         """The state of one event at each relay: queued, acked, confirmed, refused, parked, superseded."""
         ledger = self._opened()

@@ -582,7 +582,12 @@ async def test_every_method_of_a_closed_store_says_so(open_store):
         ):
             with pytest.raises(StoreClosed, match="not open"):
                 await call()
-        for call in (store.status, store.integrity, lambda store=store: store.holders("ab" * 32)):
+        for call in (
+            store.status,
+            store.is_complete,
+            store.integrity,
+            lambda store=store: store.holders("ab" * 32),
+        ):
             with pytest.raises(StoreClosed):
                 call()
         await store.close()
@@ -591,6 +596,8 @@ async def test_every_method_of_a_closed_store_says_so(open_store):
 async def test_the_names_of_a_closed_store_are_still_there(open_store, signer):
     store = open_store()
 
+    async with store:
+        assert store.is_complete()  # without relays there is nothing to wait for
     assert (store.public_key, store.npub, store.relays) == (signer.public_key, signer.npub, ())
 
 

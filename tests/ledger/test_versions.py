@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.ledger import Fate, Filed, Ledger, Role
-from sense_memory.ledger.versions import slot_of
+from sense_memory.ledger.versions import DUE, slot_of
 from sense_memory.limits import MAX_FUTURE_SECONDS
 
 
@@ -273,6 +273,12 @@ def test_a_quarantined_version_is_applied_when_its_time_has_come(me, ledger, tak
     assert ledger.release(20_000.0 - MAX_FUTURE_SECONDS) == 1
     assert ledger.mark("sense-memory/a") == 20_000
     assert ledger.census()["quarantined"] == 0
+
+
+def test_looking_for_what_is_due_costs_nothing_where_nothing_waits(ledger):
+    """Every start looks; at 100,000 events it took 50 ms."""
+    (step,) = [row[-1] for row in ledger._db.rows(f"EXPLAIN QUERY PLAN {DUE}", 0) if "events" in row[-1]]
+    assert "USING INDEX events_in_quarantine" in step
 
 
 def test_a_quarantined_deletion_deletes_nothing_before_its_time(me, ledger, take):

@@ -126,7 +126,7 @@ def recent(
     async def work(store: MemoryStore) -> list[JournalEntry]:
         with named(limit="--limit"):
             found = await store.recent(limit)
-        warn_if_incomplete(store.status())
+        warn_if_incomplete(store)
         return found
 
     entries = invocation.run(work)

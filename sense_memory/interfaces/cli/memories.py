@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from sense_memory.embedding import Gaps
     from sense_memory.models import Memory
-    from sense_memory.status import Status
     from sense_memory.store import MemoryStore
 
 KeyArgument = Annotated[
@@ -259,9 +258,9 @@ def list_memories(context: typer.Context, _json: JsonOption = False) -> None:
 
     async def work(store: MemoryStore) -> tuple[list[Memory], int]:
         found = await store.recall_all()
-        status = store.status()
-        warn_if_incomplete(status)
-        return found, status.counts["heads"] - status.counts["entries"] - len(found)
+        warn_if_incomplete(store)
+        counts = store.status().counts
+        return found, counts["heads"] - counts["entries"] - len(found)
 
     memories, others = invocation.run(work)
     show_memories(invocation, memories, none="There are no memories under plain keys.")
@@ -300,9 +299,9 @@ def show_memories(invocation: Invocation, memories: Sequence[Memory], *, none: s
         )
 
 
-def warn_if_incomplete(status: Status) -> None:
+def warn_if_incomplete(store: MemoryStore) -> None:
     """Say on stderr that a list may lack what relays hold: incomplete is not "everything"."""
-    if not status.is_complete:
+    if not store.is_complete():
         note("incomplete: no relay has shown everything yet, so there may be more; run `sense-memory sync`")
 
 

@@ -129,9 +129,9 @@ def as_of(
 
     async def work(store: MemoryStore) -> list[Memory]:
         found = await store.as_of(then)
-        if not found and not store.status().is_complete:
+        if not found and not store.is_complete():
             raise unknown(f"what was kept at {shown} is")
-        warn_if_incomplete(store.status())
+        warn_if_incomplete(store)
         return found
 
     memories = invocation.run(work)

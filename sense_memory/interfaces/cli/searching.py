@@ -110,11 +110,10 @@ def search(
             found = await store.search(text, limit, within=kinds, since=begin, source=source)
         if not found and source is not None:
             await _check_source(store, source)
-        status = store.status()
-        warn_if_incomplete(status)
+        warn_if_incomplete(store)
         if not invocation.as_json:
             warn_of_gaps(store.gaps())
-        return found, not status.counts["heads"]
+        return found, not found and not store.status().counts["heads"]
 
     hits, is_empty = invocation.run(work)
     if invocation.as_json:

@@ -140,7 +140,7 @@ def look(
         found = await store.persona_recall(domain, facet, include_forgotten=include_forgotten)
         if needs_place and domain is not None and not found:
             await check_place(store, domain, facet)
-        warn_if_incomplete(store.status())
+        warn_if_incomplete(store)
         return found
 
     return insights_of(invocation.run(work), time.time())

@@ -66,7 +66,7 @@ def compress(
             text = await store.persona_compress(domain, max_tokens=max_tokens)
         if domain is not None and not text:
             await check_place(store, domain)
-        warn_if_incomplete(store.status())
+        warn_if_incomplete(store)
         return text
 
     text = invocation.run(work)
@@ -116,7 +116,7 @@ def _sizes(context: typer.Context, domain: str | None = None) -> dict[str, dict[
         sizes: dict[str, dict[str, int]] = (await store.persona_stats())["facets"]
         if domain is not None and domain not in sizes:
             raise no_domain(domain, list(sizes), store.status())
-        warn_if_incomplete(store.status())
+        warn_if_incomplete(store)
         return sizes
 
     return of(context).run(work)
@@ -152,7 +152,7 @@ def stats(context: typer.Context, _json: JsonOption = False) -> None:
 
     async def work(store: MemoryStore) -> dict[str, Any]:
         found = await store.persona_stats()
-        warn_if_incomplete(store.status())
+        warn_if_incomplete(store)
         return found
 
     found = invocation.run(work)
@@ -204,9 +204,9 @@ def as_of(
 
     async def work(store: MemoryStore) -> list[PersonaMemory]:
         found = await store.persona_as_of(then, *place(where))
-        if not found and not store.status().is_complete:
+        if not found and not store.is_complete():
             raise unknown(f"what was kept at {shown} is")
-        warn_if_incomplete(store.status())
+        warn_if_incomplete(store)
         return found
 
     insights = insights_of(invocation.run(work), then)

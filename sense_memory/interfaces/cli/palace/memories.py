@@ -160,7 +160,7 @@ def search(
 
     async def work(store: MemoryStore) -> tuple[list[PersonaHit], bool]:
         found = await store.persona_search(question(query), limit)
-        warn_if_incomplete(store.status())
+        warn_if_incomplete(store)
         if not invocation.as_json:
             warn_of_gaps(store.gaps())
         return found, bool(found or await everything(store))

@@ -74,7 +74,7 @@ def prune(
 
     async def work(store: MemoryStore) -> tuple[PruneReport, Pruned | None, Written | None]:
         plan = await store.persona_prune(dry_run=True, without=without or ())
-        warn_if_incomplete(store.status())
+        warn_if_incomplete(store)
         if not invocation.as_json:
             _show(plan.report, dry_run=dry_run)
         deletions = sum(line.action.value == _DELETE for line in plan.report.lines)

@@ -71,7 +71,7 @@ def introspect(
 
     async def work(store: MemoryStore) -> IntrospectionReport:
         report = await store.persona_introspect()
-        warn_if_incomplete(store.status())
+        warn_if_incomplete(store)
         await send(store, [], wait)
         return report
 
