@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 NOT_OUR_DELETION: Final = "deleted there, though never forgotten here"
 OLD_DELETION: Final = "an older deletion counts there for what was written anew; `refresh` may help"
+NO_TOMBSTONE: Final = "keeps neither the deletion request nor the tombstone"
 LOST: Final = "accepted before, and not there any more"
 BEHIND: Final = "accepted before, and an older version is served instead"
 # Before a time that is asked for, whether or not it is known to be lost by now.
@@ -420,16 +421,7 @@ class Outbox:
         if row is None:
             return
         relay, tries, first = row[0], row[1] + 1, row[2] or now
-        if verdict.outcome is Outcome.DELETED:
-            # The relay says the author deleted it. True of a tombstone; of a memory it is an alarm.
-            forgotten = row[3] in {Role.TOMBSTONE, Role.DELETION}
-            why = OLD_DELETION if self._db.row(_FORGOTTEN_ONCE, seq) else NOT_OUR_DELETION
-            verdict = Verdict(Outcome.ACCEPTED) if forgotten else Verdict(Outcome.REFUSED, why)
-        elif verdict.outcome in {Outcome.RETRY, Outcome.REFUSED} and self._db.row(_SETTLED, relay, seq):
-            verdict = Verdict(Outcome.ACCEPTED)  # relays without the word `deleted` have others for it
-        elif verdict.outcome is Outcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
-            # A claim, while the relay has shown nothing newer.
-            verdict = Verdict(Outcome.RETRY, verdict.reason)
+        verdict = self._judged(url, relay, seq, Role(row[3]), verdict)
         state, due = self._next(verdict.outcome, tries, first, now)
         self._db.execute(
             "UPDATE outbox SET state = ?, reason = ?, tries = ?, first_try_at = ?, due_at = ? "
@@ -442,6 +434,24 @@ class Outbox:
             relay,
             seq,
         )
+
+    def _judged(self, url: str, relay: int, seq: int, role: Role, verdict: Verdict) -> Verdict:
+        """What a relay's word on an event means, given what else is known of both."""
+        outcome = verdict.outcome
+        if outcome is Outcome.DELETED and role not in {Role.TOMBSTONE, Role.DELETION}:
+            # The relay says the author deleted it: of a memory that is an alarm.
+            why = OLD_DELETION if self._db.row(_FORGOTTEN_ONCE, seq) else NOT_OUR_DELETION
+            return Verdict(Outcome.REFUSED, why)
+        if role is Role.TOMBSTONE and outcome in _NO and self._db.row(_SETTLED, relay, seq):
+            # Relays without the word `deleted` have others for it. Where nothing says any more that it was
+            # forgotten, that is no end: it is tried again.
+            drops = self._drops_deletions(url)
+            return Verdict(Outcome.RETRY, NO_TOMBSTONE) if drops else Verdict(Outcome.ACCEPTED)
+        if outcome is Outcome.DELETED:
+            return Verdict(Outcome.ACCEPTED)
+        if outcome is Outcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
+            return Verdict(Outcome.RETRY, verdict.reason)  # a claim, while the relay has shown nothing newer
+        return verdict
 
     def _next(self, outcome: Outcome, tries: int, first: float, now: float) -> tuple[str, float]:
         """State and due time after a verdict. Nothing is ever dropped: a week of retries is parked."""
@@ -458,6 +468,7 @@ class Outbox:
         return "queued", now + wait * self._random.uniform(1 - JITTER, 1 + JITTER)
 
 
+_NO: Final = frozenset({Outcome.DELETED, Outcome.RETRY, Outcome.REFUSED})
 # What is dated ahead waits for its second, but for a second at most; see `handover`.
 _DUE = f"max(?, min(created_at, ? + {AHEAD_SECONDS}))"
 _MUST_GO = f"role IN ({int(Role.TOMBSTONE)}, {int(Role.DELETION)})"  # whether or not it is a head

@@ -368,6 +368,31 @@ async def test_d12_a_relay_that_takes_a_deletion_later_gets_it_and_what_was_writ
         assert {event["kind"] for event in await stage.stored(liar.url)} == {5, 30078}
 
 
+@pytest.mark.parametrize("words", ["deleted: by its author", "blocked: no"])
+async def test_d13_relay_keeps_neither_kind5_nor_tombstone(stage, words):
+    """Nobody could learn there that it was forgotten: it is not in step, and was never said to have taken them."""
+    refusal = Refuse(words, lambda event: event["kind"] == 30078)
+    refusal.on = False
+    async with stage.liar(refusal, keeper := DeletesWhateverTheDate()) as liar, stage.store(liar) as store:
+        await store.remember("k", stage.plaintext)
+        await stage.sync(store)
+        stage.clock.advance(60)
+        await store.forget("k")
+        refusal.on = True
+        for _ in range(3):
+            line = (await stage.sync(store, full=True)).relays[0]
+            assert not line.in_step
+            assert (line.waiting, line.pulled.missing) == (1, 0)
+            stage.clock.advance(3_601)
+        assert not store.status().relays[0].holds_all
+
+        refusal.on = keeper.on = False
+        assert (await stage.sync(store, full=True)).in_step
+        async with stage.store(liar) as fresh:
+            await stage.sync(fresh)
+            assert await fresh.recall("k") is None
+
+
 async def test_d13_relay_keeps_no_kind5(stage):
     """Its tombstones follow their deletion, and stay: a second device forgets, and nobody brings the memory back."""
     async with (
