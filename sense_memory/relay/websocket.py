@@ -49,6 +49,19 @@ class RelaySocket(ClientConnection):
         except InvalidStatus as error:
             raise _OtherStatus(error.response.status_code) from None
 
+    def data_received(self, data: bytes) -> None:
+        """Read, and end the connection once the relay has taken its leave; called by websockets.
+
+        Some relays then leave the line open for long: what is in flight would wait for answers that never come.
+        """
+        super().data_received(data)
+        if self.protocol.close_rcvd is None:
+            return
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # it may never read the rest
+        else:
+            self.transport.close()
+
     async def put(self, text: str, seconds: float) -> None:
         """Write a text message, and wait while the relay is slow to read.
 

@@ -659,6 +659,26 @@ async def test_a_relay_that_closes_with_too_big_is_not_misbehaving_itself(dial):
     assert not relay.misbehaving
 
 
+async def test_a_relay_that_takes_its_leave_and_keeps_the_line_open_is_gone(dial, make_event):
+    event, over = make_event(), asyncio.Event()
+
+    async def conversation(peer):
+        await peer.hear()
+        peer.socket.transport.pause_reading()
+        peer.socket.protocol.send_close(1009)
+        peer.socket.transport.write(b"".join(peer.socket.protocol.data_to_send()))
+        await over.wait()
+        peer.socket.transport.resume_reading()
+
+    async with relay_that(conversation) as url, dial(url) as relay:
+        try:
+            async with asyncio.timeout(5 * SECOND):
+                ((_, verdict),) = [item async for item in relay.publish(bodies([event]))]
+        finally:
+            over.set()
+    assert verdict == Verdict(Outcome.RETRY, "connection lost (code 1009)")
+
+
 async def test_p10_a_rate_limit_stops_the_sending(dial, make_event):
     events = [make_event(number) for number in range(10)]
 
