@@ -138,7 +138,8 @@ class KeyMissing(SenseMemoryError):
             name, option = (f" of agent {agent}", f" --agent {agent}") if is_named else ("", "")
             super().__init__(
                 f"no secret key{name} found; looked at {', '.join(looked)}. "
-                f"Make one with `sense-memory{option} init`, or point SENSE_MEMORY_KEY_FILE to yours."
+                f"Make one with `sense-memory{option} init`, bring yours with `sense-memory{option} init --import`, "
+                "or point SENSE_MEMORY_KEY_FILE to it."
             )
         else:
             super().__init__(

@@ -56,7 +56,7 @@ class Status:
         npub: whose memory it is.
         ledger: the file, or ":memory:".
         counts: heads, of which entries are journal entries; events, of which the others are logs of
-            introspection, embeddings, older versions, tombstones, deletions and quarantined.
+            introspection, embeddings, older versions, tombstones, deletions and quarantined; and drafts.
         relays: one line each.
     """
 

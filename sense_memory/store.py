@@ -260,8 +260,8 @@ class MemoryStore:
                 else {url: ledger.outbox.counts(url).get("queued", 0) for url in self._urls}
             )
         for url in filter(left.get, left):
-            words = "still queued for %s: %d events. They are kept in the ledger, and sent when a store of it is open"
-            _log.warning(words, url, left[url])
+            words = "still queued for %s: %s. What is queued is kept in the ledger, and sent when a store of it is open"
+            _log.warning(words, url, f"{left[url]:,} event{'s' * (left[url] > 1)}")
 
     def _abandon(self) -> None:
         """In a fork: what belongs to the other process is neither used nor closed."""

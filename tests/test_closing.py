@@ -83,7 +83,7 @@ async def test_a_relay_that_can_not_be_reached_is_not_waited_for_and_named(signe
 
     assert await closed_in(store) < SOON
     (told,) = [record for record in caplog.records if record.name == "sense_memory.store"]
-    assert told.getMessage().startswith(f"still queued for {DEAD}: 1 event")
+    assert told.getMessage().startswith(f"still queued for {DEAD}: 1 event. ")
     assert told.levelno == logging.WARNING
 
 

@@ -37,14 +37,16 @@ SENTENCES = [
         errors.KeyMissing(("the environment", "/home/a/.env")),
         (
             "no secret key found; looked at the environment, /home/a/.env. "
-            "Make one with `sense-memory init`, or point SENSE_MEMORY_KEY_FILE to yours."
+            "Make one with `sense-memory init`, bring yours with `sense-memory init --import`, "
+            "or point SENSE_MEMORY_KEY_FILE to it."
         ),
     ),
     (
         errors.KeyMissing(("the key file b.key",), agent="bob"),
         (
             "no secret key of agent bob found; looked at the key file b.key. "
-            "Make one with `sense-memory --agent bob init`, or point SENSE_MEMORY_KEY_FILE to yours."
+            "Make one with `sense-memory --agent bob init`, bring yours with `sense-memory --agent bob init --import`, "
+            "or point SENSE_MEMORY_KEY_FILE to it."
         ),
     ),
     (

@@ -218,6 +218,7 @@ async def test_forget_returns_the_deletions_id_and_keeps_tombstone_and_deletion(
             "tombstones": 1,
             "deletions": 1,
             "quarantined": 0,
+            "drafts": 0,
         }
 
 
@@ -684,6 +685,7 @@ async def test_status_counts_what_is_held(open_store, clock):
             "tombstones": 1,
             "deletions": 1,
             "quarantined": 0,
+            "drafts": 0,
         }
 
 

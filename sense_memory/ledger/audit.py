@@ -21,7 +21,7 @@ def census(db: Database) -> dict[str, int]:
 
     `heads` are memories and journal entries, of which `entries` are journal entries; `logs` are those of
     introspection, `embeddings` the vectors of memories. Every event is a head, a log, an embedding, an `older`
-    version, a tombstone, a deletion, or quarantined.
+    version, a tombstone, a deletion, or quarantined. `drafts` are no events: texts that are in no memory.
     """
     found = db.row(
         "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0), "
@@ -39,6 +39,7 @@ def census(db: Database) -> dict[str, int]:
     )
     live, entries, logs = found or (0, 0, 0)
     heads = live - logs
+    (drafts,) = db.row("SELECT count(*) FROM drafts") or (0,)
     events, tombstones, deletions, embeddings, quarantined = (int(value or 0) for value in rest or (0,) * 5)
     return {
         "heads": heads,
@@ -50,6 +51,7 @@ def census(db: Database) -> dict[str, int]:
         "tombstones": tombstones,
         "deletions": deletions,
         "quarantined": quarantined,
+        "drafts": drafts,
     }
 
 

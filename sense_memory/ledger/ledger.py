@@ -441,7 +441,7 @@ class Ledger:
         )
 
     def census(self) -> dict[str, int]:
-        """Counts of what the ledger holds: heads, entries, events, older, tombstones, deletions, quarantined."""
+        """Counts of what the ledger holds: heads, entries, events, older, tombstones, deletions, quarantined; drafts."""
         return audit.census(self._db)
 
     def bodies(self) -> Iterator[bytes]:

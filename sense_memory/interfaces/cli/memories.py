@@ -19,6 +19,7 @@ from sense_memory.interfaces.cli.not_found import (
     in_palace,
     meant,
     no_flat_memory,
+    nothing_forgotten,
     refuse_path,
 )
 from sense_memory.interfaces.cli.pages import ends
@@ -212,15 +213,14 @@ def forget(
         unknown = {key for key in names if not await _is_here(store, key)}
         if unknown and not anyway:
             unsure = await ask_relays(store, wait)
-            for key in names:
-                if key not in unknown:
-                    continue
-                if await _is_here(store, key):
-                    unknown.remove(key)
-                elif not unsure or await in_palace(store, key, "palace forget"):
-                    raise await no_flat_memory(store, key, "palace forget")
-                else:
-                    note(f"{key!r} is not here{meant(key, await flat_keys(store))}")
+            absent = [key for key in names if key in unknown and not await _is_here(store, key)]
+            for key in absent:
+                if not unsure or await in_palace(store, key, "palace forget"):
+                    stop = await no_flat_memory(store, key, "palace forget")
+                    raise nothing_forgotten(stop, absent, names)
+            for key in absent:
+                note(f"{key!r} is not here{meant(key, await flat_keys(store))}")
+            unknown = set(absent)
         ids = await store.forget_many(names)
         forgotten = [
             writing.Forgotten(name_data(key), ident, unsure if key in unknown else None)

@@ -18,7 +18,7 @@ from sense_memory.interfaces.cli.text import age, quantity, quoted, some
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from sense_memory.status import Status
     from sense_memory.store import MemoryStore
@@ -46,6 +46,20 @@ def meant(key: str, names: Collection[str]) -> str:
     """A question for the names that a key may have been meant for, behind a full stop; nothing where none is alike."""
     near = get_close_matches(key, names, _MAX_NEAR, _ALIKE)
     return f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""
+
+
+def nothing_forgotten(stop: Stop, absent: Sequence[str], names: Collection[str]) -> Stop:
+    """Of several names that were to be forgotten some are nowhere, so that none is forgotten: say so first.
+
+    Args:
+        stop: what is to be said of the first that is nowhere.
+        absent: all that are nowhere.
+        names: all that were to be forgotten; of a single one there is nothing to add.
+    """
+    if len(names) == 1:
+        return stop
+    which = f" ({some(absent, _MAX_NEAR)} are not here)" if len(absent) > 1 else ""
+    return Stop(stop.code, stop.name, f"nothing was forgotten{which}: {stop.message}")
 
 
 async def no_flat_memory(store: MemoryStore, key: str, command: str) -> Stop:

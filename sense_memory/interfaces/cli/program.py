@@ -58,6 +58,8 @@ _ORDER = (  # of `--help`: what one needs first stands first
 
 SHARED: Final = ("agent", "relay", "ledger", "env_file")  # global options that may stand after a command too
 
+_FOR_PROGRAMS: Final = "sense_memory.for_programs"  # --json stands somewhere, whatever is wrong before it
+
 _WORDS: Final = (  # typer hands on what pydantic says of values, which is written for programmers
     (": Value error, ", ": "),
     (": Input should be ", ": it has to be "),
@@ -124,7 +126,8 @@ class Commands(Group):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Refuse a secret key among the arguments before anything could repeat it."""
-        for_programs = "--json" in args
+        options = args[: args.index("--")] if "--" in args else args
+        for_programs = "--json" in options
         if any(_is_secret(arg) for arg in args):
             problem = (
                 "a secret key must not be an argument: other programs and the shell's history see it. "
@@ -132,9 +135,11 @@ class Commands(Group):
             )
             _end(ExitCode.USAGE, "UsageError", problem, for_programs=for_programs)
         try:
-            return super().make_context(info_name, args, parent, **extra)
+            context = super().make_context(info_name, args, parent, **extra)
         except _UsageError as error:
             _end_of_usage(error, for_programs=for_programs)
+        context.meta[_FOR_PROGRAMS] = for_programs
+        return context
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; an error of the tree becomes its sentence and an exit code."""
@@ -146,7 +151,7 @@ class Commands(Group):
             code = ExitCode.USAGE if isinstance(error, InvalidInput) else ExitCode.ERROR
             _end(code, type(error).__name__, str(error), for_programs=_wants_json(ctx))
         except _UsageError as error:
-            _end_of_usage(error, for_programs=_wants_json(ctx))
+            _end_of_usage(error, for_programs=_wants_json(ctx) or ctx.meta[_FOR_PROGRAMS])
         except OSError as error:
             where = f"{error.filename}: " if error.filename is not None else ""
             problem = f"{where}{error.strerror or error}"

@@ -166,7 +166,8 @@ def lost_edits(names: Sequence[str]) -> str:
     count = quantity(len(names), "memory was", "memories were")
     return (
         f"{count} edited or forgotten on another device too, and that counts now: {some(names, _MAX_NAMED)}. "
-        "Yours is in `history`, or in `drafts`."
+        "What was written here is kept: see `sense-memory history KEY`, "
+        "or, of what was forgotten, `sense-memory drafts`."
     )
 
 
@@ -232,6 +233,8 @@ def _print_status(status: Status, embedder: InUse | None) -> None:
     if counts["quarantined"]:
         waits = quantity(counts["quarantined"], "event")
         lines.append(f"        {waits} dated ahead of this clock wait for their time; check the clocks")
+    if counts["drafts"]:
+        lines.append(f"        {quantity(counts['drafts'], 'draft')}, in no memory: sense-memory drafts")
     if embedder is not None:
         how = "by words and meaning, embedder" if embedder.problem is None else "fails:"
         lines.append(f"search  {how} {sentence(embedder)}")

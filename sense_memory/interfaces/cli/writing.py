@@ -190,6 +190,9 @@ def end_forgetting(
     if unknown:
         names = quantity(len(unknown), "other name")
         done += f"; nothing was kept here under {names}, whose deletion is requested all the same{why}"
+    if not here:
+        names = quantity(len(unknown), "name")
+        done = f"nothing was kept here under these {names}; their deletion is requested all the same{why}"
     result = {"forgotten": [memory.data for memory in forgotten]}
     end(invocation, written, done, result, require_acks)
 

@@ -36,6 +36,13 @@ def test_a_draft_is_shown_with_its_text_escaped(draft):
     assert (found["number"], found["key"], found["value"]) == (1, "k", "after\x1b[31m")
 
 
+def test_status_says_that_there_are_drafts(draft):
+    assert "\n        1 draft, in no memory: sense-memory drafts\n" in draft("status").stdout
+    assert draft.json("status")["counts"]["drafts"] == 1
+    draft("drafts", "--discard", "1")
+    assert "draft" not in draft("status").stdout
+
+
 def test_a_draft_is_published(draft):
     assert draft("drafts", "--publish", "1").stdout.startswith("published draft 1")
     assert draft.json("recall", "k")["value"] == "after\x1b[31m"

@@ -263,7 +263,14 @@ def test_several_names_are_forgotten_with_one_request_or_none_of_them(agent, rel
 
     refused = agent("--relay", relay, *command, *names, "x/y/z" if "/" in names[0] else "z", code=4)
     assert refused.stdout == ""
+    assert refused.stderr.startswith("error: nothing was forgotten: no memory under '")
     assert events(agent) == before
+
+    nowhere = agent(
+        "--relay", relay, *command, *(f"x/y/{name}" if "/" in names[0] else name for name in "zwv"), code=4
+    )
+    assert nowhere.stderr.startswith("error: nothing was forgotten (")
+    assert nowhere.stderr.partition(" are not here): ")[0].replace("x/y/", "").endswith("(z, w, v")
 
     told = agent("--relay", relay, *command, *names[:2], names[0]).stdout
     assert told == "2 memories forgotten here, deletion requested · 1 relay has it\n"
@@ -272,3 +279,9 @@ def test_several_names_are_forgotten_with_one_request_or_none_of_them(agent, rel
     assert [item["was_here"] for item in found["forgotten"]] == [True, False]
     assert len({item["deletion_id"] for item in found["forgotten"]}) == found["acks"] == 1
     assert agent.json("list") == agent.json("palace", "list") == []
+
+    told = agent(*command, *names[:2], "--anyway").stdout
+    assert told == (
+        "nothing was kept here under these 2 names; their deletion is requested all the same · "
+        "on this machine only: no relays are configured\n"
+    )

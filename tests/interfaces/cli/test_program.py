@@ -114,13 +114,22 @@ def test_an_error_of_the_tree_is_one_sentence_on_stderr_or_json_on_stdout(cli):
         (["remember"], "give a KEY"),
         (["recall"], "Missing argument"),
         (["list", "--nope"], "No such option"),
+        (["watch", "--count", "x"], "Invalid value for '--count'"),
+        (["palace", "nosuch"], "no command 'nosuch'"),
     ],
 )
-def test_wrong_usage_is_json_too_where_that_is_asked_for_first(cli, arguments, message):
-    error = cli.json(*arguments, code=2)["error"]
+@pytest.mark.parametrize("first", [True, False], ids=["asked for first", "asked for last"])
+def test_wrong_usage_is_json_too_wherever_that_is_asked_for(cli, arguments, message, first):
+    options = ["--json", *arguments] if first else [*arguments, "--json"]
+
+    error = json.loads(cli(*options, code=2).stdout)["error"]
 
     assert error["type"] == "UsageError"
     assert error["message"].startswith(message)
+
+
+def test_a_text_is_no_option(cli):
+    assert "No such option" in cli("recall", "--nope", "--", "--json", code=2).stderr
 
 
 @pytest.mark.parametrize(

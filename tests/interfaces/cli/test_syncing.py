@@ -105,7 +105,8 @@ def test_sync_names_what_was_edited_here_and_lost_against_another_device(agent, 
 
     assert shown.endswith(
         "\n7 memories were edited or forgotten on another device too, and that counts now: "
-        "k0, k1, k2, k3, k4 and 2 more. Yours is in `history`, or in `drafts`.\n"
+        "k0, k1, k2, k3, k4 and 2 more. What was written here is kept: see `sense-memory history KEY`, "
+        "or, of what was forgotten, `sense-memory drafts`.\n"
     )
     assert agent(*one, "recall", "k0").stdout == "most"
     assert "mine" in [version["value"] for version in agent.json(*one, "history", "k0")]
@@ -301,6 +302,7 @@ def test_the_counts_of_status_add_up(agent):
         "tombstones": 1,
         "deletions": 1,
         "quarantined": 0,
+        "drafts": 0,
     }
 
 

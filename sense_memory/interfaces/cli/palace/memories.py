@@ -15,7 +15,7 @@ from sense_memory.interfaces.cli.memories import (
     warn_if_incomplete,
     warn_of_gaps,
 )
-from sense_memory.interfaces.cli.not_found import ask_relays, no_memory
+from sense_memory.interfaces.cli.not_found import ask_relays, no_memory, nothing_forgotten
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, NONE, command, look, print_lines
 from sense_memory.interfaces.cli.palace.naming import (
     NameArgument,
@@ -224,11 +224,12 @@ def forget(
             unsure = await ask_relays(store, wait)
             there = await everything(store)
         whole: dict[str, str | None] = {}
+        absent = [path for path in paths if find(there, path) is None]
         for path in paths:
             memory = find(there, path)
             is_wanted = "/" in path and (unsure or anyway)  # the path of a bare KEY is unknown
             if memory is None and not is_wanted:
-                raise no_memory(path, store.status(), names(path, there))
+                raise nothing_forgotten(no_memory(path, store.status(), names(path, there)), absent, paths)
             place = "/".join(parts(path if memory is None else memory.path))
             whole[place] = unsure if memory is None else None
         ids = await store.persona_forget_many(whole)
