@@ -255,20 +255,30 @@ class Reader:
             with suppress(HeadMoved):
                 return await self._ledger.write(self._ledger.release, self._clock(), waiting, origins=origins)
 
-    async def origins(self, filed: Sequence[Filed]) -> Mapping[bytes, Origin]:
+    async def origins(
+        self, filed: Sequence[Filed], known: Mapping[bytes, Origin] | None = None
+    ) -> Mapping[bytes, Origin]:
         """Where those memories come from that some events may remove or replace, themselves included; by id.
+
+        Args:
+            filed: the events.
+            known: by id, of memories that were looked at before: an old version is decrypted for each look.
 
         Raises:
             LedgerCorrupt: what was stored can not be opened any more.
         """
-        new = {bytes.fromhex(item.event.id): item.comes_from for item in filed if item.role is Role.MEMORY}
-        return new | {stored.id: await self.origin(stored) for stored in self._ledger.affected(filed)}
+        found = {bytes.fromhex(item.event.id): item.comes_from for item in filed if item.role is Role.MEMORY}
+        known = known or {}
+        for stored in self._ledger.affected(filed):
+            found[stored.id] = known.get(stored.id) or await self.origin(stored)
+        return found
 
     async def origin(self, stored: Stored) -> Origin:
         """Where a stored memory comes from."""
-        record = await self.record(stored)
-        ident, at = stored.id.hex(), stored.created_at
-        return Origin.plain(ident, at) if record is None else origin_of(record, ident, at)
+        opened, ident = await self._opened(stored), stored.id.hex()
+        if opened.type is None:
+            return Origin.plain(ident, opened.created_at)
+        return origin_of(opened.record, ident, opened.created_at)
 
     def _keep(self, filed: Filed, record: Record | None) -> None:
         """Keep the record of a new head, while they are not too many; drop what it replaced, or a deletion names."""

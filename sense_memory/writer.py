@@ -158,7 +158,8 @@ class Writer:
         Raises:
             _MovedOn: something came in meanwhile.
         """
-        fields = await self._removing(paths, why)
+        known: dict[bytes, Origin] = {}
+        fields = await self._removing(paths, why, known)
         records = [envelope.tombstone(path, fields[path]) for path in paths if path not in bare]
         sealed = [await envelope.seal(self._signer, record) for record in records]
         content = await envelope.seal_deletion(self._signer, fields)
@@ -167,7 +168,7 @@ class Writer:
             graves = await self._filed(records, sealed, graves, bases or {})
             request = await self._request(fields, graves, bare, content)
             items = [*graves, request]
-            origins = await self._reader.origins(items)
+            origins = await self._reader.origins(items, known)
             try:
                 is_done = await self._append(items, bases=bases, origins=origins)
             except HeadMoved:
@@ -203,22 +204,26 @@ class Writer:
         removals = {address.d_tag(path): removal_of(said, path, second) for path, said in fields.items()}
         return Filed(request, slot_of(request), Role.DELETION, removals=removals)
 
-    async def _removing(self, paths: Sequence[str], why: str) -> dict[str, dict[str, Any]]:
-        """What forgetting some paths removes, as they stand: by path, the fields that say so."""
+    async def _removing(
+        self, paths: Sequence[str], why: str, origins: dict[bytes, Origin]
+    ) -> dict[str, dict[str, Any]]:
+        """What forgetting some paths removes, as they stand: by path, the fields that say so.
+
+        The origins of the versions there are added to `origins`, by id.
+        """
         found = {}
         for path in paths:
             slot = address.d_tag(path)
             stored = [item for item in self._ledger.versions(slot) if item.role is Role.MEMORY]
-            versions = [await self._reader.origin(item) for item in stored]
+            origins |= {item.id: await self._reader.origin(item) for item in stored}
+            versions = [origins[item.id] for item in stored]
             removal = self._ledger.edits.removal(slot)
             if why == PRUNE:
                 pruned = [Removal(seen=version.seen, upto=version.at) for version in versions]
                 found[path] = removing(why, reduce(Removal.joined, pruned, removal))
                 continue
             texts, kept = self._texts(path, versions)
-            if (
-                why == AGAIN
-            ):  # who does that has not forgotten what lies there: it names what was named before
+            if why == AGAIN:  # nobody forgot what lies there now: only what was named before is named
                 copied = self._ledger.edits.is_forgotten_copy
                 texts, kept = [item.said[:ID_CHARS] for item in versions if copied(item)], []
             named = tuple(dict.fromkeys((*removal.texts, *texts)))[-(NAMED_TEXTS_COUNT // len(paths)) :]

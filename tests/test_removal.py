@@ -107,6 +107,31 @@ async def test_of_many_each_batch_is_forgotten_whole_or_not_at_all(store, signer
         assert here.integrity() == []
 
 
+class Opener:
+    """A signer that counts what it opens, as one that a person carries along would be asked."""
+
+    def __init__(self, inner):
+        self._inner, self.opened = inner, 0
+        self.public_key, self.encrypt, self.sign = inner.public_key, inner.encrypt, inner.sign
+
+    async def decrypt(self, payload, author):
+        self.opened += 1
+        return await self._inner.decrypt(payload, author)
+
+
+async def test_forgetting_opens_each_version_once(store, signer, clock):
+    counted = Opener(signer)
+    async with store(by=counted) as here:
+        for number in range(10):
+            await here.remember("key", f"value {number}")
+            clock.advance(1)
+        before = counted.opened
+        await here.forget("key")
+
+        checks = 2  # of what is sealed: a tombstone and a request
+        assert counted.opened - before <= 9 + checks  # the newest version is open already
+
+
 @pytest.mark.parametrize("names", ["key", None, ["key", ""], ["key", "a/b"], ["key", "un\x00known"]])
 async def test_of_many_one_that_is_no_name_keeps_all_of_them(store, names):
     async with store() as here:
