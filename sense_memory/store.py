@@ -1565,7 +1565,7 @@ class MemoryStore:
             if old.type is record.type:
                 kept = {name: value for name, value in old.fields.items() if name != RESTORED}
                 origin = await self._reader.origin(before)
-        device = ledger.edits.device
+        device = await ledger.write_if_due(lambda: ledger.edits.device)
         known = {"seen": next_seen(origin, device, self._clock()), "said": device}
         return envelope.Record(record.type, record.path, {**kept, **record.fields, **known})
 

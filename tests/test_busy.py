@@ -120,6 +120,15 @@ async def test_a_write_that_is_cancelled_while_it_waits_leaves_nothing_behind(ca
         assert (await store.recall("after")).value == "v"
 
 
+async def test_the_first_memory_of_a_ledger_waits_for_another_process_too(signer, path):
+    async with MemoryStore(signer, ledger=path) as store:
+        held = Held(path)
+        writing = asyncio.create_task(store.remember("first", "v"))
+        await held.while_others_go_on()
+        held.release()
+        await writing
+
+
 async def test_a_store_opens_and_closes_while_another_process_writes(signer, path):
     async with MemoryStore(signer, ledger=path) as store:
         await store.persona_remember(*BOB, "plumber")
