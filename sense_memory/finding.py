@@ -80,9 +80,8 @@ class Finding(Kept):
         self._ahead = 0  # persona memories that nobody has looked at yet
         self._unsorted = 0  # memories in the index that nobody finds yet
         self._waiting: list[asyncio.Future[None]] = []  # for what is in the index to be found
-        self._events: Mapping[
-            str, str
-        ] = {}  # by path, of the persona memories in an index out of the snapshot
+        # By path, the events of the persona memories in an index out of the snapshot.
+        self._events: Mapping[str, str] = {}
         self._is_following = self._is_closed = False
         self._reading: asyncio.Task[None] | None = None
         self._progress: Callable[[int, int], None] | None = None
@@ -226,9 +225,8 @@ class Finding(Kept):
         if self._reading is not None and not self._reading.done():
             return self._reading
         task = asyncio.create_task(self._read_on())
-        task.add_done_callback(
-            lambda task: task.cancelled() or task.exception()
-        )  # told to whoever still waits
+        # Whoever still waits gets an error; where nobody does, asyncio need not report it.
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return task
 
     async def _read_on(self) -> None:

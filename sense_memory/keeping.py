@@ -58,9 +58,8 @@ class Kept(ABC):
 
     async def saved(self) -> memoryview | None:
         """The index of the last time, to be asked for once; from now on this one is kept instead."""
-        self._era = await self._ledger.write(
-            self._ledger.snapshot.begin_era
-        )  # first: what is forgotten from here on is noticed
+        # First: what is forgotten from here on is noticed.
+        self._era = await self._ledger.write(self._ledger.snapshot.begin_era)
         found = await self._reader.saved_extra(self._name, self.made_of)
         self._reader.extras[self._name] = self
         return found

@@ -127,9 +127,8 @@ def _named(folder: Path, make: Callable[[Path], None]) -> Path:
 
 
 def _link(descriptor: int, path: Path) -> None:
-    os.link(
-        _own(descriptor), path, src_dir_fd=descriptor, follow_symlinks=True
-    )  # only with a folder it does follow
+    # Python follows the link only where it is given a folder, although an absolute name needs none.
+    os.link(_own(descriptor), path, src_dir_fd=descriptor, follow_symlinks=True)
 
 
 def _own(descriptor: int) -> str:

@@ -70,9 +70,7 @@ class Snapshot:
         """
         if not slots or not self._file.exists:
             return
-        is_local = isinstance(
-            self._signer, LocalSigner
-        )  # whoever opens elsewhere is asked once instead of each time
+        is_local = isinstance(self._signer, LocalSigner)  # a remote one is asked once, and not for each event
         least = SNAPSHOT_WORTH_SHARE * min(self._file.slots(), BLOCK_ROWS) if is_local else 2
         if len(slots) < least or (contents := await self._opened()) is None:
             return

@@ -16,7 +16,6 @@ from sense_memory.ledger.notes import Remark
 from sense_memory.ledger.outbox import BEHIND, LOST, WAS_ACCEPTED
 from sense_memory.ledger.versions import Role
 from sense_memory.limits import HEAL_SECONDS
-from sense_memory.nostr.address import PREFIX
 
 
 if TYPE_CHECKING:
@@ -64,15 +63,10 @@ _FILL = (
 )
 _ACCEPTED = f"SELECT event FROM outbox WHERE relay = ? AND {WAS_ACCEPTED}"
 # Whether a head is a memory is asked last, of the few that are left: that alone touches events.
-_HAS = "SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state IN ('acked', 'confirmed')"
 _IS_MEMORY = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.role = {int(Role.MEMORY)})"
 _HELD = (
     "SELECT o.state, count(*) FROM outbox o JOIN slots s ON s.head = o.event WHERE o.relay = ? "
     f"AND o.state IN ('acked', 'confirmed') AND NOT (s.slot >= ? AND s.slot < ?) AND {_IS_MEMORY} GROUP BY o.state"
-)
-_UNHELD = (
-    "SELECT s.slot, s.head FROM slots s WHERE s.slot >= ? AND s.slot < ? "
-    f"AND NOT EXISTS ({_HAS}) AND {_IS_MEMORY}"
 )
 _THERE_AFTER_ALL = (
     "UPDATE outbox SET state = 'acked', reason = '', due_at = ? WHERE relay = ? "
@@ -144,11 +138,6 @@ class Inventory:
         """How many memories and journal entries, as they are now, a relay has shown; how many more it has accepted."""
         found = dict(self._db.rows(_HELD, self._relay(url), LOGS, LOGS[:-1] + chr(ord(LOGS[-1]) + 1)))
         return found.get("confirmed", 0), found.get("acked", 0)
-
-    def unheld(self) -> dict[str, int]:
-        """Slot and seq of the memories that no relay has accepted or shown: edits that nobody else can know."""
-        end = PREFIX[:-1] + chr(ord(PREFIX[-1]) + 1)
-        return dict(self._db.rows(_UNHELD, PREFIX, end))
 
     def settle(
         self,

@@ -453,10 +453,8 @@ class Ledger:
 
         What is there at the first of them will not be replaced so any more; what comes later is left out.
         """
-        with (
-            suppress(StorageFullError),
-            self._db.transaction(),
-        ):  # a full disk lets nobody replace anything either
+        # A full disk lets nobody replace anything either.
+        with suppress(StorageFullError), self._db.transaction():
             handover.handed_out(self._db)
         yield from self._bodies(f"NOT {_IS_REPLACED}", self.edits.last)
 

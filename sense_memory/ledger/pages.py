@@ -45,15 +45,9 @@ def enlarge(path: Path) -> None:
         unfinished(path) as temporary,
         closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as ledger,
     ):
-        for pragma in (
-            "synchronous=FULL",
-            "secure_delete=ON",
-            "locking_mode=EXCLUSIVE",
-            "journal_mode=DELETE",
-        ):
-            ledger.execute(
-                f"PRAGMA {pragma}"
-            )  # the last takes the lock, and fails where somebody has the file open
+        for pragma in ("synchronous=FULL", "secure_delete=ON", "locking_mode=EXCLUSIVE"):
+            ledger.execute(f"PRAGMA {pragma}")
+        ledger.execute("PRAGMA journal_mode=DELETE")  # takes the lock; fails where somebody has the file open
         ledger.execute(f"PRAGMA page_size={PAGE_BYTES}")
         ledger.execute("VACUUM INTO ?", (str(temporary),))
         with closing(sqlite3.connect(temporary)) as copy:

@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAGIC: Final = b"SQLite format 3\x00"
-_COMPANIONS: Final = (
-    "",
-    "-journal",
-    "-wal",
-    "-shm",
-)  # SQLite finds them by the name of the file; the last moves last
+# SQLite finds them by the name of the file; the last moves last.
+_COMPANIONS: Final = ("", "-journal", "-wal", "-shm")
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,9 +108,7 @@ def record_of(edit: Edit, device: str, now: float) -> Record:
         return envelope.persona(fields_of(edit.memory, version.said, version.ts, version.rest))
     seen = {} if before is None else dict(before.version.memory.seen)
     pruned = edit.standing.basis.removal.seen.get(device, 0)
-    seen[device] = max(
-        seen.get(device, 0) + 1, pruned + 1, int(now)
-    )  # up, even if it was forgotten in between
+    seen[device] = max(seen.get(device, 0) + 1, pruned + 1, int(now))  # up, even if it was removed in between
     rest = {} if before is None else {k: v for k, v in before.version.rest.items() if k != RESTORED}
     said = device if before is None or edit.says else before.version.said
     return envelope.persona(fields_of(edit.memory.changed(seen=seen), said, now, {**rest, **edit.extra}))

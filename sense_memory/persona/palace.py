@@ -251,10 +251,6 @@ class Palace:
         with suppress(LedgerError):
             await self.save_accesses()
 
-    async def close(self) -> None:
-        """Note what was accessed, as far as that can be done."""
-        await self.note_accesses()
-
     # ── Writing ─────────────────────────────────────────────────────────────────────────
 
     async def standing(self, slot: str) -> Standing:

@@ -251,7 +251,7 @@ class Persona:
         """Note in the ledger what was accessed; wait for no embedder any more."""
         if self._nearness is not None:
             self._nearness.close()
-        await self.palace.close()
+        await self.palace.note_accesses()
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────
 

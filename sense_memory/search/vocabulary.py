@@ -32,9 +32,7 @@ class Vocabulary:
         self._stem = stemmer(language)
         self._words: dict[str, int] = {}
         self._numbered: dict[str, int] = {}  # terms
-        self._loaded = (
-            ""  # terms that nobody has asked for yet, one a line: most queries know all their words
-        )
+        self._loaded = ""  # terms nobody has asked for yet, one a line: most queries know all their words
         self._all = _Haystack(1)
         self._long = _Haystack(COMPOUND_CHARS)
 
