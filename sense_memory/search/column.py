@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
@@ -86,17 +87,19 @@ class PackedColumn:
     2 ms for each million; more can be added meanwhile.
 
     They are packed byte by byte, all the lowest ones first: small numbers have hundreds of zeros in a row then.
+    Several threads may read at once, as long as nobody adds anything.
 
     Args:
         packed: what another's `packed` gave, to begin with; kept alive until it is read.
         count: how many numbers that are.
     """
 
-    __slots__ = ("_count", "_late", "_packed")
+    __slots__ = ("_count", "_late", "_packed", "_unpacking")
 
     def __init__(self, packed: NDArray[np.uint8] | None = None, count: int = 0) -> None:
         self._packed, self._count = packed, count
         self._late = Column(np.int32)  # behind those that are packed
+        self._unpacking = threading.Lock()
 
     def __len__(self) -> int:
         return self._count + len(self._late)
@@ -104,14 +107,9 @@ class PackedColumn:
     @property
     def view(self) -> NDArray[np.int32]:
         """The numbers so far; not for keeping, as growth moves them."""
-        if self._packed is not None:
-            planes = np.frombuffer(zlib.decompress(self._packed.data), np.uint8).reshape(4, self._count)
-            loaded = np.empty((len(self), 4), np.uint8)
-            for place, plane in enumerate(planes):
-                loaded[: self._count, place] = plane
-            numbers = loaded.view("<i4").reshape(-1)
-            numbers[self._count :] = self._late.view
-            self._late, self._packed, self._count = Column(np.int32, numbers), None, 0
+        with self._unpacking:
+            if self._packed is not None:
+                self._unpack(self._packed)
         return self._late.view
 
     def extend(self, values: NDArray[Any] | Sequence[int]) -> None:
@@ -120,9 +118,19 @@ class PackedColumn:
 
     def packed(self) -> NDArray[np.uint8]:
         """All of them, for keeping; nobody has to know how."""
-        if self._packed is not None and not len(self._late):
-            return self._packed
+        packed = self._packed  # another thread may be reading
+        if packed is not None and not len(self._late):
+            return packed
         packer = zlib.compressobj(_QUICKLY)
         numbers = self.view.astype("<i4", copy=False).view(np.uint8).reshape(-1, 4)
         parts = [packer.compress(np.ascontiguousarray(numbers[:, place]).data) for place in range(4)]
         return np.frombuffer(b"".join((*parts, packer.flush())), np.uint8)
+
+    def _unpack(self, packed: NDArray[np.uint8]) -> None:
+        planes = np.frombuffer(zlib.decompress(packed.data), np.uint8).reshape(4, self._count)
+        loaded = np.empty((len(self), 4), np.uint8)
+        for place, plane in enumerate(planes):
+            loaded[: self._count, place] = plane
+        numbers = loaded.view("<i4").reshape(-1)
+        numbers[self._count :] = self._late.view
+        self._late, self._packed, self._count = Column(np.int32, numbers), None, 0

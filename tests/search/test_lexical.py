@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sense_memory.search.column import PackedColumn
 from sense_memory.search.lexical import LENGTH_SHARE, SATURATION, LexicalIndex
 from sense_memory.search.postings import Postings
 from sense_memory.search.query import Wanted, parse, resolve
@@ -199,6 +203,24 @@ def test_phrases_are_found_in_what_was_loaded_and_in_what_came_since(is_read):
     index = LexicalIndex.load(LexicalIndex.load(LexicalIndex.load(index.dump()).dump()).dump())
     index.drop(3)
     assert phrased(index) == [0, 5]
+
+
+def test_a_search_reads_the_order_of_words_while_a_thread_sorts_them():
+    """What is loaded is unpacked by whoever reads first, while the other waits."""
+    whole = PackedColumn()
+    whole.extend(np.arange(300_000))
+    packed = whole.packed()
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(10):
+            column, start = PackedColumn(packed, 300_000), Barrier(2)
+            column.extend([7])
+
+            def read(column=column, start=start):
+                start.wait(10)
+                return column.view[[0, -2, -1]].tolist()
+
+            reads = [threads.submit(read) for _ in range(2)]
+            assert [one.result(10) for one in reads] == [[0, 299_999, 7]] * 2
 
 
 def test_a_loaded_index_knows_the_forms_of_its_words_and_learns_new_ones():
