@@ -38,9 +38,8 @@ _PLACE: Final = (
     "LEFT JOIN slots s ON s.slot = ? LEFT JOIN events e ON e.seq = s.head "
     "LEFT JOIN deletions d ON d.target = ? LEFT JOIN deletions x ON x.target = ?"
 )
-_ALONE: Final = (
-    MAX_SAFE_INTEGER - 1
-)  # of a version that is deleted by its id: the older ones have a word of their own
+# Until when a version is deleted that is named by its id, where the request itself says what else it removes.
+_ALONE: Final = MAX_SAFE_INTEGER - 1
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 
 
