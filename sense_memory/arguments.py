@@ -57,7 +57,7 @@ def path(given: object) -> Path:
     """The path of a file that there may be."""
     named = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(named, str) or not named or "\0" in named or not _is_encodable(named):
-        raise InvalidInput(f"{printable(repr(given))} can not be the name of a file; nothing was done")
+        raise InvalidInput(f"{printable(repr(given))} cannot be the name of a file; nothing was done")
     return Path(named)
 
 

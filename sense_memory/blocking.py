@@ -349,7 +349,7 @@ class SyncMemoryStore(BlockingPersona):
             raise StoreForked
         if threading.current_thread() is self._thread:
             call.close()
-            raise InvalidInput("a callback of this store can not call the store: it would wait for itself")
+            raise InvalidInput("a callback of this store cannot call the store: it would wait for itself")
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             if meanwhile is not None:

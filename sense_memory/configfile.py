@@ -76,7 +76,7 @@ def read_text(path: Path, origin: str) -> str:
     except UnicodeDecodeError:
         raise InvalidSetting(str(path), origin, "is not UTF-8 text") from None
     except OSError as error:
-        raise InvalidSetting(str(path), origin, f"can not be read ({error.strerror})") from None
+        raise InvalidSetting(str(path), origin, f"cannot be read ({error.strerror})") from None
 
 
 def _parse(text: str, path: Path) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _with_list(text: str, path: Path, key: str, values: Sequence[str]) -> str:
     raise InvalidSetting(
         key,
         NAME,
-        f"stands in {path} in a form that can not be rewritten safely; nothing was changed, edit it by hand",
+        f"stands in {path} in a form that cannot be rewritten safely; nothing was changed, edit it by hand",
     )
 
 

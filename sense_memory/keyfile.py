@@ -62,7 +62,7 @@ def read_key_text(path: Path) -> str:
     except FileNotFoundError:
         raise KeyMissing((f"the key file {path}",)) from None
     except OSError as error:
-        raise UnsafeKeyFile(f"the key file {path} can not be opened ({error.strerror})") from None
+        raise UnsafeKeyFile(f"the key file {path} cannot be opened ({error.strerror})") from None
     try:
         _refuse_unsafe_file(path, os.fstat(descriptor))
         raw = os.read(descriptor, _MAX_KEY_FILE_BYTES + 1)

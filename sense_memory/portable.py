@@ -33,7 +33,7 @@ _PART: Final = re.compile(r"\.export-[0-9a-f]{8}\.part")
 LEFT_OUT: Final = {  # what the reader calls an event that it leaves out, as a sentence
     "foreign": "an event of another program",
     "misfiled": "holds a memory of another address",
-    "unreadable": "can not be opened with this key",
+    "unreadable": "cannot be opened with this key",
 }
 
 

@@ -65,7 +65,6 @@ class Reader:
         self._signer, self._ledger, self._clock, self._snapshot = signer, ledger, clock, snapshot
         self._open: dict[str, Opened] = {}  # by slot
         self._held_bytes, self._held = held_bytes, 0
-        self._is_restored = False
         self.on_new: Callable[[Sequence[str], str | None], None] | None = None
         self.extras: dict[str, Extra] = {}
 
@@ -187,7 +186,7 @@ class Reader:
             record = error
         except (InvalidEvent, BadPayload, MisfiledError) as error:
             raise LedgerCorrupt(
-                f"event {stored.id.hex()[:16]}… can not be opened any more ({error}); the ledger is damaged and "
+                f"event {stored.id.hex()[:16]}… cannot be opened any more ({error}); the ledger is damaged and "
                 "was left as it is. Move it aside and sync to restore from relays, or run "
                 "`sense-memory doctor --rescue`, which also saves what can still be read."
             ) from None

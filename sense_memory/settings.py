@@ -137,7 +137,7 @@ class Settings:
             given = folder / ".env"
             sources = Sources.of(environ, _read_env_file(given), given)
             if home_origin == DEFAULT and sources.path("home", None)[0] not in {None, folder}:
-                problem = "the home folder's own .env can not move it; set it in the environment"
+                problem = "the home folder's own .env cannot move it; set it in the environment"
                 raise invalid("home", ENV_FILE, problem)
         name, agent_origin = sources.text("agent", agent)
         name = "default" if name is None else name

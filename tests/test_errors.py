@@ -73,9 +73,9 @@ SENTENCES = [
         "this needs the extra `keyring`, which is not installed. Run: pip install 'keyring>=25'",
     ),
     (
-        errors.EmbedderError("static", "its table can not be read"),
+        errors.EmbedderError("static", "its table cannot be read"),
         (
-            "the embedder static: its table can not be read. "
+            "the embedder static: its table cannot be read. "
             "Nothing was lost; memories are still found by their words."
         ),
     ),

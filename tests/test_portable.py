@@ -217,8 +217,8 @@ async def test_l09_import_is_verification(store, clock, tmp_path):
     ("options", "problem"),
     [
         ({"key": "other", "tags": (("d", "sense-memory/k"),)}, "holds a memory of another address"),
-        ({"text": "not encrypted"}, "can not be opened with this key"),
-        ({"inside": {"type": "sense-memory:kv", "key": 7}}, "can not be opened with this key"),
+        ({"text": "not encrypted"}, "cannot be opened with this key"),
+        ({"inside": {"type": "sense-memory:kv", "key": 7}}, "cannot be opened with this key"),
         ({"tags": (("d", "another-app/k"),)}, "an event of another program"),
         ({"kind": 1, "text": "a public note"}, "an event of another program"),
         ({"kind": 30_023, "text": "an article"}, "an event of another program"),

@@ -465,7 +465,7 @@ def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path 
             return LedgerBusy(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return LedgerError(
-                f"{where} can not be opened for writing ({error}); this change was not written. It has to be a file "
+                f"{where} cannot be opened for writing ({error}); this change was not written. It has to be a file "
                 "of yours, in a folder of yours."
             )
     return LedgerError(f"{where} could not be used ({error}); this change was not written.")

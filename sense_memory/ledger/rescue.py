@@ -69,7 +69,7 @@ def move_aside(path: Path) -> Path:
         with path.open("rb") as file:
             head = file.read(100)
     except OSError as error:
-        raise InvalidInput(f"{path} can not be read ({error.strerror}); nothing was changed") from None
+        raise InvalidInput(f"{path} cannot be read ({error.strerror}); nothing was changed") from None
     if head.startswith(_MAGIC) and int.from_bytes(head[68:72], "big") != APPLICATION_ID:
         raise InvalidInput(f"{path} is the database of another program; it was not touched")
     number = 1

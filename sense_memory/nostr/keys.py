@@ -94,7 +94,7 @@ class Secret:
         return repr(self)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a Secret can not be pickled or copied")
+        raise TypeError("a Secret cannot be pickled or copied")
 
 
 def parse_secret(text: str) -> Secret:

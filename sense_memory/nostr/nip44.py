@@ -68,7 +68,7 @@ def encrypt(plaintext: bytes, key: bytes, *, nonce: bytes | None = None) -> str:
         BadPayload: empty.
     """
     if not plaintext:
-        raise BadPayload("an empty text can not be sealed")
+        raise BadPayload("an empty text cannot be sealed")
     if len(plaintext) > MAX_SHORT_BYTES:
         raise TooLargeError(len(plaintext), MAX_SHORT_BYTES)
     nonce = secrets.token_bytes(32) if nonce is None else nonce

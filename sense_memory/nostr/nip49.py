@@ -73,7 +73,7 @@ def encrypt_secret(secret: Secret, password: str, *, log_n: int = 18) -> str:
     try:
         key = _password_key(password, salt, log_n)
     except MemoryError:
-        problem = f"{_memory(log_n)} of memory can not be had; a smaller log_n needs less"
+        problem = f"{_memory(log_n)} of memory cannot be had; a smaller log_n needs less"
         raise InvalidSetting("log_n", "argument", problem) from None
     cipher, short_nonce = _xchacha20_poly1305(key, nonce)
     box = cipher.encrypt(short_nonce, secret.reveal(), _NOT_TRACKED)
@@ -94,7 +94,7 @@ def decrypt_secret(text: str, password: str) -> Secret:
         key = _password_key(password, sealed.salt, sealed.log_n)
     except MemoryError:
         raise BadKey(
-            f"this encrypted key needs {_memory(sealed.log_n)} of memory to open and that can not be had; "
+            f"this encrypted key needs {_memory(sealed.log_n)} of memory to open and that cannot be had; "
             "it is unchanged. Open it on a larger machine."
         ) from None
     cipher, short_nonce = _xchacha20_poly1305(key, sealed.nonce)

@@ -122,7 +122,7 @@ class LocalSigner:
         return f"LocalSigner({self.npub})"
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        raise TypeError("a LocalSigner can not be pickled or copied")
+        raise TypeError("a LocalSigner cannot be pickled or copied")
 
     def _conversation(self, other: str) -> bytes:
         key = self._conversations.get(other)

@@ -63,5 +63,5 @@ class Desk:
         """
         first, second = await self.named(one), await self.named(other)
         if first == second:
-            raise InvalidInput(f"{first!r} can not be {what} itself; nothing was changed")
+            raise InvalidInput(f"{first!r} cannot be {what} itself; nothing was changed")
         return first, second

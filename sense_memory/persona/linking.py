@@ -69,7 +69,7 @@ class Linking:
                 return
             if leads_to(self._palace.catalog, second, first):
                 raise InvalidInput(
-                    f"{second!r} is superseded by {first!r} itself, directly or through others, so it can not "
+                    f"{second!r} is superseded by {first!r} itself, directly or through others, so it cannot "
                     "supersede it; nothing was changed"
                 )
             batch.put(superseded(memory, second))
@@ -87,7 +87,7 @@ class Linking:
         if memory is None:
             return
         if path in targets:
-            raise InvalidInput(f"{path!r} can not be connected with itself; nothing was written")
+            raise InvalidInput(f"{path!r} cannot be connected with itself; nothing was written")
         batch.put(memory.changed(connections=tuple(targets)))
         for target in dict.fromkeys((*targets, *memory.connections)):
             other = await batch.get(target)

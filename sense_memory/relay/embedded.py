@@ -129,7 +129,7 @@ class EmbeddedRelay:
             self._server = await self._listen(self._shelf)
         except OSError as problem:
             self._put_away()
-            raise RelayError(f"ws://{HOST}:{self._port}", f"can not listen ({_reason(problem)})") from problem
+            raise RelayError(f"ws://{HOST}:{self._port}", f"cannot listen ({_reason(problem)})") from problem
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -48,7 +48,7 @@ class RelayLog:
     def ended(self, report: RelayReport, rest: float) -> None:
         """A run of the background ended; the next begins after so many seconds, if it has to wait at all."""
         if count := report.sent.get(Outcome.REFUSED.value, 0):
-            log.warning("%s: refused %d events (%s)", self._url, count, ", ".join(report.reasons))
+            log.warning("%s: events refused: %d (%s)", self._url, count, ", ".join(report.reasons))
         self._change(*_state(report))
         if rest:
             log.info("%s: backing off for %.0f s", self._url, rest)
@@ -67,7 +67,7 @@ def _state(report: RelayReport) -> tuple[int, str]:
         return logging.INFO, ""
     if not report.complete:
         return logging.WARNING, f"incomplete: {', '.join(report.pulled.reasons)}"
-    return logging.INFO, "in step" if report.in_step else "not in step: it has still to take events"
+    return logging.INFO, "in step" if report.in_step else "not in step: it does not hold everything yet"
 
 
 def _name(error: BaseException) -> str:

@@ -114,7 +114,7 @@ class Shelf:
             self._close = weakref.finalize(self, self._sql.close)
             self._open()
         except (OSError, sqlite3.Error) as problem:
-            raise RelayError(name, f"the relay's data can not be opened ({_reason(problem)})") from problem
+            raise RelayError(name, f"the relay's data cannot be opened ({_reason(problem)})") from problem
 
     def add(self, events: Sequence[Event], now: int) -> list[Receipt]:
         """Keep events in one transaction, durable when this returns; one receipt each, in order.

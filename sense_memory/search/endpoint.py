@@ -67,7 +67,7 @@ class EndpointEmbedder:
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key is not None:
             if not key.isascii() or not key.isprintable() or " " in key or "nsec1" in key.lower():
-                raise InvalidInput(f"{KEY_VARIABLE} holds what can not be a key; nothing was sent")
+                raise InvalidInput(f"{KEY_VARIABLE} holds what cannot be a key; nothing was sent")
             self._headers["Authorization"] = f"Bearer {key}"
         self._dimension: int | None = None
 

@@ -52,7 +52,7 @@ class TransformerEmbedder:
         try:
             self._model: Any = SentenceTransformer(str(path), local_files_only=True, trust_remote_code=False)
         except Exception as error:  # anything a model's files can do wrong
-            raise EmbedderError(label, f"the model can not be loaded ({type(error).__name__})") from None
+            raise EmbedderError(label, f"the model cannot be loaded ({type(error).__name__})") from None
         self._name = f"{label}:{short_hash(_hash(path))}"
         self._dimension: int | None = None
 

@@ -121,11 +121,11 @@ async def test_the_background_logs_what_changes_with_a_relay_and_nothing_else(st
     assert told == [
         ("INFO", f"{relay.url}: connected"),
         ("INFO", f"{relay.url}: in step"),
-        ("WARNING", f"{relay.url}: refused 1 events (blocked)"),
-        ("INFO", f"{relay.url}: not in step: it has still to take events"),
+        ("WARNING", f"{relay.url}: events refused: 1 (blocked)"),
+        ("INFO", f"{relay.url}: not in step: it does not hold everything yet"),
         ("WARNING", f"{relay.url}: connection lost"),
         ("WARNING", f"{relay.url}: refused the connection"),
         ("INFO", f"{relay.url}: connected"),
-        ("INFO", f"{relay.url}: not in step: it has still to take events"),
+        ("INFO", f"{relay.url}: not in step: it does not hold everything yet"),
     ]
     assert 3 < len(lines()) - len(told) < 12

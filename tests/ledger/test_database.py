@@ -268,7 +268,7 @@ def test_a_folder_or_a_path_through_a_file_is_a_clear_error(me, tmp_path):
     (tmp_path / "folder").mkdir(mode=0o700)
 
     for path in (tmp_path / "file" / "a.db", tmp_path / "file" / "deep" / "a.db", tmp_path / "folder"):
-        with pytest.raises(LedgerError, match="can not be opened"):
+        with pytest.raises(LedgerError, match="cannot be opened"):
             Ledger(path, me.public_key)
 
 

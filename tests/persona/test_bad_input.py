@@ -61,7 +61,7 @@ def remember(**fields):
         (remember(connections=["x/y/"]), InvalidAddress, "a memory key must be a non-empty string"),
         (remember(connections=[f"a/b/{n}" for n in range(257)]), InvalidInput, "256 at most, these are 257"),
         (remember(connections=["new"]), InvalidInput, "there is no memory 'new' to connect with"),
-        (remember(connections=["people/facts/new"]), InvalidInput, "can not be connected with itself"),
+        (remember(connections=["people/facts/new"]), InvalidInput, "cannot be connected with itself"),
         (remember(connections=["twin"]), InvalidInput, "several memories have the key 'twin'"),
         (remember(halflife_days=float("nan")), InvalidInput, "halflife_days must lie between 1e-05 and 36500"),
         (remember(halflife_days=float("inf")), InvalidInput, "halflife_days must lie"),

@@ -163,7 +163,7 @@ async def test_another_programs_file_is_refused_and_left_as_it_is(tmp_path):
 async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_bytes(b"my notes, " * 1_000)
-    with pytest.raises(RelayError, match="can not be opened"):
+    with pytest.raises(RelayError, match="cannot be opened"):
         await EmbeddedRelay(path).__aenter__()
     assert path.read_bytes() == b"my notes, " * 1_000
 
@@ -245,7 +245,7 @@ async def test_it_listens_on_the_loopback_interface_only():
 async def test_a_port_that_is_taken_is_an_error_that_names_it():
     async with EmbeddedRelay() as relay:
         port = int(relay.url.rsplit(":", 1)[1])
-        with pytest.raises(RelayError, match=f"{port}: can not listen"):
+        with pytest.raises(RelayError, match=f"{port}: cannot listen"):
             await EmbeddedRelay(port=port).__aenter__()
 
 

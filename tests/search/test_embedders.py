@@ -209,7 +209,7 @@ def test_without_the_package_the_extra_is_named(extra, module, make, monkeypatch
 
 def test_a_file_that_is_gone_is_an_error_that_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(static, "package_folder", lambda name: tmp_path)
-    with pytest.raises(EmbedderError, match=r"l2_supercat_256.safetensors can not be read. Run: pip install"):
+    with pytest.raises(EmbedderError, match=r"l2_supercat_256.safetensors cannot be read. Run: pip install"):
         StaticEmbedder()
 
 

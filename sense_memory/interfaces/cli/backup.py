@@ -203,7 +203,7 @@ def _explain(made: Backup, size_bytes: int) -> None:
     typer.echo(
         "\n"
         "Keep this folder away from this machine, and the password apart from it, in a\n"
-        "password manager or on paper. Without the password the key can not be opened,\n"
+        "password manager or on paper. Without the password the key cannot be opened,\n"
         "without the key no memory: nobody can replace either. Do not publish the key\n"
         "file: it is as safe as the password is hard to guess.\n"
         "To restore: sense-memory init --import < KEY, then sense-memory import MEMORIES"

@@ -164,7 +164,7 @@ def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
         except OSError as error:
             if len(files) == 1:
                 raise
-            found.unread[file] = error.strerror or "can not be read"
+            found.unread[file] = error.strerror or "cannot be read"
     return counted
 
 

@@ -223,7 +223,7 @@ def test_a_port_that_is_taken_is_one_sentence(cli, relay):
     result = cli("relay", "--port", relay.rpartition(":")[2], code=1)
 
     assert result.stderr.count("\n") == 1
-    assert "can not listen (Address already in use)" in result.stderr
+    assert "cannot listen (Address already in use)" in result.stderr
     assert f"`lsof -i :{relay.rpartition(':')[2]}` shows it" in result.stderr
     assert f"`sense-memory relays add {relay}` uses it" in result.stderr
 
