@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import shutil
 import socket
 import sys
@@ -35,8 +36,7 @@ async def nostr_relay_py(*, page=500):
     program = INSTALLED / "python" / "bin" / "nostr-relay"
     if not program.exists():
         pytest.skip("nostr-relay of PyPI is not installed: make test-relays")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         filled = {"database": f"{folder}/relay.db", "port": port, "page": page}
         config = Path(folder) / "relay.yaml"
@@ -74,6 +74,14 @@ async def running(*command, folder):
         with suppress(ProcessLookupError):
             process.kill()
         await process.communicate()
+
+
+def free_port() -> int:
+    """A port that nobody is given by the system while the relay starts: it takes seconds to listen."""
+    while True:
+        port = random.randrange(20_000, 32_000)  # below what systems choose from
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 async def listening(port, process) -> None:
