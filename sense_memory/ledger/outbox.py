@@ -509,12 +509,14 @@ _BURIED_THERE = (
 )
 _FORGOTTEN_ONCE = "SELECT 1 FROM deletions d JOIN events e ON e.slot = d.target WHERE e.seq = ?"
 _LIVES = "SELECT 1 FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role IN (0, 3) AND e.created_at > ?"
+# Else SQLite goes through all that a relay was ever given, for the few that wait.
+_WAITING = "outbox o INDEXED BY outbox_waiting"
 _QUEUED_DELETIONS = (
-    "SELECT e.seq, o.reason, e.body FROM outbox o CROSS JOIN events e ON e.seq = o.event AND e.role = 2 "
+    f"SELECT e.seq, o.reason, e.body FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.role = 2 "
     "WHERE o.relay = ? AND o.state = 'queued'"
 )
 _QUEUED_GRAVES = (
-    "SELECT e.seq FROM outbox o CROSS JOIN events e ON e.seq = o.event AND e.role = 1 WHERE o.relay = ? "
+    f"SELECT e.seq FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.role = 1 WHERE o.relay = ? "
     "AND o.state = 'queued' AND NOT EXISTS (SELECT 1 FROM slots WHERE head = e.seq)"
 )
 _LEAVE_OUT = "UPDATE outbox SET state = 'superseded', reason = '' WHERE relay = ? AND event = ?"
@@ -528,7 +530,7 @@ _UNPROVEN = (
 )
 _BURY_AGAIN = (
     "INSERT INTO outbox (relay, event, state, due_at) SELECT ?2, s.head, 'queued', ?1 FROM deletions d "
-    "JOIN slots s ON s.slot = d.target JOIN events e ON e.seq = s.head AND e.role = 1 WHERE ?2 > 0 "
+    "CROSS JOIN slots s ON s.slot = d.target CROSS JOIN events e ON e.seq = s.head AND e.role = 1 WHERE ?2 > 0 "
     "ON CONFLICT DO UPDATE SET state = 'queued', reason = '', due_at = excluded.due_at, tries = 0, "
     "first_try_at = NULL WHERE state IN ('acked', 'confirmed', 'superseded')"
 )

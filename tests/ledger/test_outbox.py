@@ -65,6 +65,23 @@ def test_an_event_and_its_rows_are_written_together(me, ledger, write):
     assert parcel.body == me.memory().event.body()
 
 
+def test_what_was_sent_long_ago_costs_a_push_nothing(me, ledger, write):
+    """Among a hundred thousand events that a relay has accepted, those that wait are found by their own index."""
+    outbox = ledger.outbox
+    outbox.record(
+        ONE, dict.fromkeys(write(*(me.memory(f"m{number}") for number in range(200))), ACCEPTED), 100.0
+    )
+    request = me.deletion(101, ["m1"])
+    (seq,) = write(request)
+    steps = []
+    ledger._db._connection.set_progress_handler(lambda: steps.append(1), 10)
+
+    outbox.leave_out(ONE)
+    assert outbox.outlived(ONE, 10.0**9) == []
+    assert len(steps) < 60  # hundreds of steps are a look at each row
+    assert _due(ledger) == [seq]
+
+
 def test_an_error_between_event_and_rows_leaves_neither(me, ledger, monkeypatch):
     def broken(*_):
         raise RuntimeError("between the two")
