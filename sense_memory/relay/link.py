@@ -48,7 +48,7 @@ class Link:
     Attributes:
         report: of the last run.
         failure: what went wrong on this machine in the last run, or None.
-        has_told: whether the last pull was complete; None where the relay could not be reached.
+        has_told: whether the last pull was complete; None where the relay could not be reached, or refuses to be read.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class Link:
                 self._sync.came_further = False
                 report = RelayReport(self.url, problem=problem, asked=plan.pull)
             if plan.pull or report.asked:
-                is_reached = bool(report.pulled.reasons) or not report.problem
-                self.has_told = report.pulled.complete if is_reached else None
+                can_tell = (report.pulled.reasons or not report.problem) and not report.pulled.refused
+                self.has_told = report.pulled.complete if can_tell else None
             if not report.problem:
                 self._revived.set()
             pace.ended(now(), failed=bool(report.problem) and not self._sync.came_further)

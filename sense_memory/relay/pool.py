@@ -42,7 +42,7 @@ class Pool:
         clock: seconds since 1970.
         timeouts: of every connection.
         offline_first: push to relays that never completed a pull.
-        heard: acts on what was pulled, once all relays that can be reached have told everything; whether it wrote.
+        heard: acts on what was pulled, once all relays that can be read have told everything; whether it wrote.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Pool:
     async def _act_on_it(self) -> bool:
         """Have what was pulled acted upon, if it is all; whether anything was written.
 
-        A relay that could not be reached is not waited for: it may be gone for good.
+        A relay that could not be reached, or that refuses to be read, is not waited for: it may stay so for good.
         """
         told = [link.has_told for link in self._links]
         return self._heard is not None and True in told and False not in told and await self._heard()

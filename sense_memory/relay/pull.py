@@ -19,6 +19,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sense_memory.limits import ADDRESS_BATCH_COUNT, PAGE_COUNT
+from sense_memory.nostr.verdict import Outcome
 from sense_memory.relay.page import Page
 
 
@@ -50,6 +51,7 @@ class Pulled:
         invalid: events the relay sent that were malformed or forged.
         over_delivered: events that nobody asked for.
         missing: events that the relay had accepted and does not have any more.
+        refused: whether the relay refused to show something; asking again is of no use, as far as is known.
     """
 
     reasons: tuple[str, ...] = ()
@@ -58,6 +60,7 @@ class Pulled:
     invalid: int = 0
     over_delivered: int = 0
     missing: int = 0
+    refused: bool = False
 
     @property
     def complete(self) -> bool:
@@ -72,6 +75,7 @@ class Pulled:
             self.invalid + other.invalid,
             self.over_delivered + other.over_delivered,
             self.missing + other.missing,
+            self.refused or other.refused,
         )
 
 
@@ -145,7 +149,7 @@ async def pull(
             at.move(pages.until(max(crowd - 1, wanted.since or 0)), ())
     if await walk.take(page) and pages.joined and not stuck and _newest_first(page):
         at.move(walk.second, walk.edge)
-    return walk.done(*pages.reasons, page.reason)
+    return replace(walk.done(*pages.reasons, page.reason), refused=page.outcome is Outcome.REFUSED)
 
 
 class _Pages:

@@ -330,6 +330,26 @@ async def test_r07_closed_each_prefix(stage, text, reason):
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize("background", [False, True])
+async def test_r07_a_relay_that_refuses_to_be_read_holds_up_no_conflict_copy(stage, background):
+    lisa = ("people", "facts", "lisa")
+    async with (
+        stage.relay() as honest,
+        stage.liar(ClosedOnly("restricted: members only")) as closed,
+        stage.store(honest, closed) as one,
+        stage.store(honest, closed, background=background) as other,
+    ):
+        for store, value in ((one, "artist"), (other, "plumber")):
+            stage.clock.advance(60)
+            await store.persona_remember(*lisa, f"{stage.plaintext} {value}")
+        await stage.sync(one)
+        await (stage.passes(120) if background else stage.sync(other))
+        found = {memory.key: memory.value for memory in await other.persona_recall()}
+        assert found.pop("lisa") == f"{stage.plaintext} plumber"
+        assert list(found.values()) == [f"{stage.plaintext} artist"]
+
+
+@pytest.mark.virtual_time
 async def test_r11_duplicate_flood(stage):
     """A valid event a hundred thousand times: one row, little memory, cut; the others are not held up."""
     event = await stage.event("k")
