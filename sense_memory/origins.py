@@ -41,7 +41,8 @@ def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
     copied = fields.get("conflict_of")
     slot = address.d_tag(address.PERSONA + copied) if isinstance(copied, str) and copied else ""
     text = hash(fields["value"])
-    return Origin(created_at, said.id, said.at, said.device, said.count, seen, slot, text)
+    is_flat = record.type is RecordType.FLAT
+    return Origin(created_at, said.id, said.at, said.device, said.count, seen, slot, text, is_flat)
 
 
 def next_seen(before: Origin | None, device: str, now: float) -> dict[str, int]:

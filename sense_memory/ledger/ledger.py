@@ -31,7 +31,6 @@ from sense_memory.limits import (
     MAX_SAFE_INTEGER,
     STAMP_LOOKBACK_SECONDS,
 )
-from sense_memory.nostr import address
 from sense_memory.nostr.event import Event, is_hex64
 
 
@@ -294,9 +293,9 @@ class Ledger:
             return versions.release(self._db, items, Sight(now, origins))
 
     def affected(self, items: Sequence[Filed]) -> list[Stored]:
-        """The memories that some events may remove, and the flat ones that they may replace."""
+        """The memories that some events may remove, and those that they may replace without merging."""
         removed = set().union(*(item.targets for item in items))
-        replaced = [item.slot for item in items if item.role is Role.MEMORY and not address.merges(item.slot)]
+        replaced = [item.slot for item in items if versions.overwrites(item)]
         columns = "e.seq, e.id, e.slot, e.role, e.body"
         rows = [
             *self._db.rows_in(

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
 
 _MEMORY, _EMBEDDING, _REPLACED = 0, 3, 4  # as in `versions.Role`, which stands above this
+_HELD: Final = (
+    "SELECT 1 FROM events e JOIN outbox o ON o.event = e.seq "
+    "WHERE e.id = ? AND o.state IN ('acked', 'confirmed') LIMIT 1"
+)
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 _DEVICE: Final = "SELECT value FROM meta WHERE name = 'device'"
 # Whatever happens there, a version that a deletion or a tombstone covers is never the head.
@@ -71,6 +75,11 @@ class Sight:
 def overrule(db: Database, slot: str) -> None:
     """An edit of this device lost against one that did not know it: somebody is to be told."""
     db.execute("INSERT OR IGNORE INTO overruled (slot) VALUES (?)", slot)
+
+
+def is_held(db: Database, event_id: str) -> bool:
+    """Whether a relay holds, or held, an event, by its id in hex."""
+    return db.row(_HELD, bytes.fromhex(event_id)) is not None
 
 
 def device_of(db: Database) -> str:
@@ -165,12 +174,17 @@ def _draft_unseen(
     device = device_of(db)
     unseen = [item for item in gone if item.origin.device == device != "" and not item.is_history]
     newest = max(unseen, key=lambda item: (item.origin.said_at, item.at), default=None)
-    if newest is None or removal.knew(newest.origin):
+    if newest is None or (removal.knew(newest.origin) and not _is_never_seen(db, removal, newest)):
         return
     others = [item.origin for item in stored if item.origin.said != newest.origin.said]
     if any(other.knows(newest.origin) for other in others):
         return  # somebody has replaced it
     draft(db, newest.id, newest.origin.said, FORGOTTEN_ELSEWHERE, now)
+
+
+def _is_never_seen(db: Database, removal: Removal, version: _Kept) -> bool:
+    """Whether a removal that does not tell what was known can not have known a version: no relay had its text."""
+    return removal.is_blind and not is_held(db, version.origin.said)
 
 
 def _drop_drafts(db: Database, removal: Removal) -> None:

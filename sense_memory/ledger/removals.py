@@ -44,6 +44,7 @@ class Origin:
         seen: the version vector: what the version knew, by device.
         copy_of: the slot of the memory that it is a conflict copy of, or empty.
         text: a fingerprint of the text, good within this process.
+        is_flat: whether it is a flat memory, which its address does not tell where that is a hash.
     """
 
     at: int
@@ -54,6 +55,7 @@ class Origin:
     seen: Mapping[str, int] = field(default_factory=dict)
     copy_of: str = ""
     text: int = 0
+    is_flat: bool = False
 
     @classmethod
     def plain(cls, event_id: str, created_at: int) -> Origin:

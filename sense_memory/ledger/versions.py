@@ -15,7 +15,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sense_memory.ledger import forks, removals
-from sense_memory.ledger.purge import Cover, Sight, device_of, elect, overrule, remove
+from sense_memory.ledger.purge import Cover, Sight, device_of, elect, is_held, overrule, remove
 from sense_memory.ledger.removals import Origin, Removal
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_SAFE_INTEGER
 from sense_memory.nostr import address
@@ -312,15 +312,28 @@ def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
 
 
 def _compare(db: Database, filed: Filed, place: _Place, sight: Sight) -> None:
-    """A flat memory's head is about to be replaced: note where that was an edit of this device, and not known."""
-    if sight.origins is None or filed.role is not Role.MEMORY or address.merges(filed.slot):
+    """A head is about to be replaced: note where that was an edit of this device, and not known."""
+    if sight.origins is None or not overwrites(filed):
         return
     old, new = sight.of(bytes.fromhex(place.head_id), place.head_at), filed.comes_from
     if old.text == new.text or new.knows(old):
         return
-    is_unheld = db.row(_HELD, place.head) is None
-    if is_unheld or (bool(new.seen) and bool(old.device) and old.device == device_of(db)):
+    is_ours = bool(old.device) and old.device == device_of(db)
+    if _merges(filed):
+        is_lost = is_ours and not is_held(db, old.said)
+    else:
+        is_lost = db.row(_HELD, place.head) is None or (bool(new.seen) and is_ours)
+    if is_lost:
         overrule(db, filed.slot)
+
+
+def overwrites(filed: Filed) -> bool:
+    """Whether a memory takes the place of what it replaces; in the palace only one without a version vector does."""
+    return filed.role is Role.MEMORY and not (_merges(filed) and filed.comes_from.seen)
+
+
+def _merges(filed: Filed) -> bool:
+    return address.merges(filed.slot) and not filed.comes_from.is_flat
 
 
 def _bury(db: Database, filed: Filed, place: _Place, sight: Sight) -> tuple[Fate, int | None]:

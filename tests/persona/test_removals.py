@@ -360,6 +360,52 @@ async def test_a_forgotten_text_does_not_return_because_another_device_refreshed
         assert await shown(one) == await shown(other) == {}
 
 
+# ── What older programs write: they say nothing of what they knew ───────────────────────
+
+OLD_TOMBSTONE = {"type": "sense-memory:tombstone", "value": ""}
+
+
+def by_an_older_program(kind, value):
+    if kind == "flat":
+        return {"type": "sense-memory:kv", "key": "k", "value": value}, "sense-memory/k"
+    fields = dict(zip(("domain", "facet", "key"), PATH.split("/"), strict=True), value=value)
+    return fields, f"sense-memory/persona/{PATH}"
+
+
+@pytest.mark.parametrize("kind", NAMES)
+async def test_an_edit_that_no_relay_had_is_named_where_an_older_program_wrote_over_it(
+    open_store, clock, written_elsewhere, kind
+):
+    async with open_store() as store:
+        await write(store, kind, "unsent")
+        fields, tag = by_an_older_program(kind, "of 0.3.1")
+        await written_elsewhere(store, fields, clock() + 60, tag)
+
+        assert (await shown(store, kind)).popitem() == (NAMES[kind], "of 0.3.1")
+        assert (await store.sync()).overruled == (NAMES[kind],)
+        assert "unsent" in [version.value for version in await store.history(NAMES[kind])]
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("is_sent", [False, True])
+async def test_an_edit_that_no_relay_had_is_a_draft_where_an_older_program_forgot_it(
+    devices, clock, written_elsewhere, kind, is_sent
+):
+    async with devices(1) as (store,):
+        await store.sync()
+        await write(store, kind, "text")
+        if is_sent:
+            await store.sync()
+        _, tag = by_an_older_program(kind, "")
+        await written_elsewhere(
+            store, {**OLD_TOMBSTONE, "key": tag.removeprefix("sense-memory/")}, clock() + 60, tag
+        )
+
+        assert await shown(store, kind) == {}
+        assert (await store.sync()).overruled == (() if is_sent else (NAMES[kind],))
+        assert [draft.value for draft in await store.drafts()] == ([] if is_sent else ["text"])
+
+
 async def test_an_edit_that_lost_is_told_by_a_sync_although_a_prune_asked_the_relays_before(devices, clock):
     async with devices() as (one, other):
         await one.persona_remember(*FACT, "old", "text", halflife_days=1)
@@ -392,18 +438,19 @@ async def test_who_is_overwritten_knowingly_is_not_told(devices, clock, kind):
         assert [report.overruled for report in reports] == [(), ()]
 
 
-async def test_a_flat_edit_that_was_synced_long_before_is_named_after_a_restart(open_store, clock):
+@pytest.mark.parametrize("key", ["k", "k" * 200], ids=["plain", "hashed"])
+async def test_a_flat_edit_that_was_synced_long_before_is_named_after_a_restart(open_store, clock, key):
     async with EmbeddedRelay(clock=clock) as relay, open_store("other", [relay.url]) as other:
         async with open_store("one", [relay.url]) as one:
-            await one.remember("k", "base")
+            await one.remember(key, "base")
             await meet(one, other)
             clock.advance(60)
-            await one.remember("k", "loses")
+            await one.remember(key, "loses")
             await one.sync()
         clock.advance(60)
-        await other.remember("k", "wins")
+        await other.remember(key, "wins")
         await other.sync()
         async with open_store("one", [relay.url]) as one:
-            assert (await one.sync()).overruled == ("k",)
+            assert (await one.sync()).overruled == (key,)
         async with open_store("one", [relay.url]) as one:
             assert (await one.sync()).overruled == ()
