@@ -8,6 +8,7 @@ own with all that belongs to one, but for the start of an interpreter: what that
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import json
 import os
@@ -109,6 +110,7 @@ def play(order) -> None:
 
 
 def main() -> None:
+    gc.freeze()  # what is here stays, and no fork has to look at it
     for line in sys.stdin:
         fork = os.fork()
         if not fork:

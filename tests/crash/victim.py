@@ -9,6 +9,7 @@ told is done goes to a log file, line by line, as it outlives the process.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -305,6 +306,7 @@ def play(order) -> None:
 
 
 def main() -> None:
+    gc.freeze()  # what is here stays, and no fork has to look at it
     for line in sys.stdin:
         fork = os.fork()
         if not fork:
