@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.time_unit import SECOND
+from tests.virtual_time import VirtualLoop
 
 
 FORKS = Path(__file__).with_name("forks.py")
@@ -36,12 +37,22 @@ settings.load_profile("patient")
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "virtual_time: an hour takes as long as its work")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Run `async def` tests, each in a loop of its own, bounded at 60 s."""
+    """Run `async def` tests, each in a loop of its own, bounded at 60 s; what is marked so in virtual time."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    if pyfuncitem.get_closest_marker("virtual_time") is not None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            pyfuncitem.funcargs["clock"].elapsed = runner.get_loop().time
+            runner.run(pyfuncitem.obj(**wanted))
+        return True
 
     async def bounded() -> None:
         async with asyncio.timeout(60 * SECOND):
@@ -52,13 +63,14 @@ def pytest_pyfunc_call(pyfuncitem):
 
 
 class FakeClock:
-    """Seconds since 1970 that move only by `advance`."""
+    """Seconds since 1970 that move only by `advance`; and in virtual time by those that passed."""
 
     def __init__(self, now: float = 1_800_000_000.0) -> None:
         self.now = now
+        self.elapsed = lambda: 0.0
 
     def __call__(self) -> float:
-        return self.now
+        return self.now + self.elapsed()
 
     def advance(self, seconds: float) -> None:
         self.now += seconds

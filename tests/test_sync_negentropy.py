@@ -527,6 +527,7 @@ EVASIONS = {
 }
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize("answer", EVASIONS.values(), ids=EVASIONS)
 async def test_a_relay_that_does_not_compare_is_walked_and_not_asked_again(ours, answer):
     async with ours.witness(Answers(*answer)) as record, ours.device(record.url) as store:

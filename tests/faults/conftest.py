@@ -4,8 +4,7 @@ A row syncs through `stage.sync`, which asserts that nothing left the ledger, th
 in step, and that the report speaks our words. After the test the logs, all at DEBUG, are searched.
 Memories hold `PLAINTEXT` and whatever a liar says holds `WORDS`, so that either is found wherever it leaks.
 
-A test marked `virtual_time` runs in a loop whose time passes only while nobody has anything to do, so an
-hour takes as long as its work: real timeouts, no waiting.
+Tests of time are marked `virtual_time` (`tests.virtual_time`).
 """
 
 from __future__ import annotations
@@ -13,16 +12,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-import selectors
-import socket
-import termios
-import time
 import tracemalloc
-from collections import Counter
-from contextlib import asynccontextmanager, contextmanager, suppress
-from fcntl import ioctl
-from struct import unpack_from
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 from websockets.asyncio.client import connect
@@ -41,118 +32,8 @@ _silent.setLevel(logging.CRITICAL)
 HEX = "5ece7" * 12 + "beef"  # an unmistakable key
 PLAINTEXT = "zanzibar"
 WORDS = "quokka"
-TCP_INFO = getattr(socket, "TCP_INFO", 0)  # Linux
 # Of virtual seconds, which no load of the machine makes longer.
 QUICK = Timeouts(open=1.0, idle=0.8, total=5.0, notice_settle=0.3, ok=0.8, send=2.0, sign=2.0, close=0.5)
-
-
-class _Patience(selectors.DefaultSelector):
-    """Waits for readiness; where that would take time, moves the loop's time instead.
-
-    Everything of a test happens in one thread on the loopback interface, where what one side sends is there
-    at the other's next look. So when nothing is ready nothing will be; a slow kernel gets a moment of grace,
-    a longer one on a busy machine while it holds what was not delivered, and a thread that works a second.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now, self.threads = 0.0, 0
-        self._end = time.monotonic() + 60 * SECOND
-
-    def select(self, timeout=None):
-        assert time.monotonic() < self._end, "a test in virtual time took a real minute"
-        ready = super().select(0)
-        if ready or timeout == 0:
-            return ready
-        if timeout is None:  # only another thread can end this
-            return super().select(5 * SECOND)
-        ready = super().select(SECOND if self.threads else 0.02 * SECOND if self._is_late() else 0.0005)
-        if not ready:
-            self.now += timeout
-        return ready
-
-    def _is_late(self) -> bool:
-        """Whether bytes of any socket may not have reached the other side, because others keep the kernel busy."""
-        if os.getloadavg()[0] <= (os.cpu_count() or 1):
-            return False
-        flows = Counter()
-        for descriptor in self.get_map():
-            with suppress(OSError):  # no socket of that kind
-                flows.update(undelivered(descriptor))
-        return any(count > 0 for count in flows.values())
-
-
-def undelivered(descriptor: int) -> dict[object, int]:
-    """What a socket sent counts for it, and what it received against its other side: in sum, what is on the way.
-
-    What is merely not acknowledged yet is not on the way. Where the kernel does not count bytes so, it is taken
-    for that: a wait too many does no harm.
-    """
-    with socket.socket(fileno=os.dup(descriptor)) as same:
-        if same.family != socket.AF_INET:
-            return {}
-        here, there = same.getsockname(), same.getpeername()
-        counts = same.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 216) if TCP_INFO else b""
-    if len(counts) < 216:
-        return {here: any(ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))}
-    received, sent, again = (unpack_from("Q", counts, at)[0] for at in (128, 200, 208))
-    return {(here, there): sent - again, (there, here): -received}
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop with a time of its own, in seconds from 0."""
-
-    def __init__(self) -> None:
-        self._patience = _Patience()
-        super().__init__(self._patience)
-
-    def time(self) -> float:
-        return self._patience.now
-
-    def run_in_executor(self, *work):
-        future = super().run_in_executor(*work)
-        self._patience.threads += 1
-        future.add_done_callback(self._done)
-        return future
-
-    def _done(self, _) -> None:
-        self._patience.threads -= 1
-
-    async def passes(self, seconds: float) -> None:
-        """Let everybody do what they do in so many seconds."""
-        over = self.create_future()
-        self.call_later(seconds, over.set_result, None)
-        await over
-
-
-class Clock:
-    """Seconds since 1970: as told, and in virtual time those that passed."""
-
-    def __init__(self, now: float) -> None:
-        self.now = now
-        self.elapsed = lambda: 0.0
-
-    def __call__(self) -> float:
-        return self.now + self.elapsed()
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "virtual_time: an hour takes as long as its work")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    """Run what is marked `virtual_time` in a `VirtualLoop`, which the stage's clock follows."""
-    if pyfuncitem.get_closest_marker("virtual_time") is None:
-        return None
-    wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        pyfuncitem.funcargs["clock"].elapsed = runner.get_loop().time
-        runner.run(pyfuncitem.obj(**wanted))
-    return True
 
 
 def slices(text: str, length: int = 8) -> set[str]:
@@ -296,11 +177,6 @@ def assert_no_secret(text: str, *, but: str = "") -> None:
     assert not {part for part in slices(nsec) if part in text}
     assert PLAINTEXT not in text
     assert but == WORDS or WORDS not in text
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock(1_800_000_000.0)
 
 
 @pytest.fixture(autouse=True)

@@ -235,6 +235,7 @@ class Counts(Fault):
             yield frame
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
@@ -264,6 +265,7 @@ async def test_a_relay_that_does_neither_is_no_problem_and_not_known(device, clo
         assert not record.said("COUNT")
 
 
+@pytest.mark.virtual_time
 async def test_a_relay_that_says_nothing_about_itself_is_tried_for_a_short_while(device, clock):
     mute = Information(b"no json")
     async with counting(clock, Counts(), mute) as record, device(record.url) as store:
@@ -278,6 +280,7 @@ async def test_a_relay_that_says_nothing_about_itself_is_tried_for_a_short_while
 # ── Relays that fail ────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.virtual_time
 async def test_a_relay_that_is_down_or_deaf_is_a_line_among_others(device, clock):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
