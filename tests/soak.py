@@ -44,11 +44,7 @@ def knowledge(seed):
         assert not objections, "\n".join((*played.log, *objections))
 
 
-GAMES = {
-    "memories": memories,
-    "palace": palace,
-    "knowledge": knowledge,
-}  # another game of devices belongs here
+GAMES = {"memories": memories, "palace": palace, "knowledge": knowledge}
 
 
 @contextmanager

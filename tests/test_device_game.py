@@ -1,9 +1,9 @@
 """A random game of several devices of one key, and an oracle that knows who knew what when.
 
 The devices write, forget, recall, connect and prune, with clocks up to seconds apart, restart, lose their machine,
-and meet one relay or two now and then. The oracle never looks into a store: it only keeps, for every operation, which operations its device had heard
-of when it was made (causality). When all have met until it is quiet, it compares what the stores show with what
-that history allows:
+and meet one relay or two now and then. The oracle never looks into a store: it only keeps, for every operation, which
+operations its device had heard of when it was made (causality). When all have met until it is quiet, it compares what
+the stores show with what that history allows:
 
 * all devices show the same memories;
 * a text that nobody who knew it replaced or forgot is visible somewhere, or the device that wrote it was told
@@ -38,9 +38,8 @@ LEAPS = (20 * 86_400.0, 45 * 86_400.0)
 START = 1_750_000_000.0
 SETTLE_ROUNDS = 5
 SETTLE_SECONDS = 4_000.0  # past the hour after which a relay is healed again
-SAFE_SECONDS = (
-    30 * 86_400.0
-)  # no memory is deleted sooner after it was last used (the specification's 30 days)
+# No memory is deleted sooner after it was last used (the specification's 30 days).
+SAFE_SECONDS = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)

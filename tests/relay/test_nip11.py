@@ -133,9 +133,8 @@ async def test_a_wss_relay_is_asked_over_https(tmp_path, monkeypatch):
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 70_000 + b"0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{}",
         b"HTTP/1.1 100 Continue\r\n\r\n",
-        http(
-            gzip.compress(b"{}", mtime=0), headers=["Content-Encoding: gzip"]
-        ),  # it was asked for no encoding
+        # It was asked for no encoding.
+        http(gzip.compress(b"{}", mtime=0), headers=["Content-Encoding: gzip"]),
         b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 50_000,
         b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200_000,
     ],
