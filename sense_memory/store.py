@@ -478,7 +478,10 @@ class MemoryStore:
             "seen": next_seen(origin, self._opened().edits.device, self._clock()),
             "said": [origin.device, origin.count, origin.said_at, origin.said],
         }
-        (ident,) = await self._writer.write([replace(record, fields=fields)], drafts=False)
+        renewed = replace(record, fields=fields)
+        if not envelope.fits(renewed):  # the largest ones are signed as they are
+            renewed = record
+        (ident,) = await self._writer.write([renewed], drafts=False)
         self._wake()
         return ident
 

@@ -12,7 +12,7 @@ import json
 
 import pytest
 
-from sense_memory import EmbeddedRelay
+from sense_memory import EmbeddedRelay, TooLargeError
 
 
 FACT = ("people", "facts")
@@ -404,6 +404,20 @@ async def test_an_edit_that_no_relay_had_is_a_draft_where_an_older_program_forgo
         assert await shown(store, kind) == {}
         assert (await store.sync()).overruled == (() if is_sent else (NAMES[kind],))
         assert [draft.value for draft in await store.drafts()] == ([] if is_sent else ["text"])
+
+
+async def test_the_largest_memory_can_be_refreshed_by_every_device(devices, clock):
+    async with devices() as (one, other):
+        with pytest.raises(TooLargeError) as caught:
+            await one.remember("k", "x" * 50_000)
+        await one.remember("k", "x" * (50_000 - caught.value.size + caught.value.limit))
+        await meet(one, other, rounds=1)
+        for store in (other, one):
+            clock.advance(60)
+            assert await store.refresh("k")
+            await meet(store, one, other, rounds=1)
+
+        assert await shown(one, "flat") == await shown(other, "flat") != {}
 
 
 async def test_an_edit_that_lost_is_told_by_a_sync_although_a_prune_asked_the_relays_before(devices, clock):
