@@ -547,8 +547,8 @@ class MemoryStore:
 
         Recalling by the exact key revives a memory, whatever its state: relevance 1 again, one access more.
         That is noted here; relays learn it with `sync` (see there), the memory's next edit, `flush` or
-        `persona_prune`. Listing is no access; it gives active and fading memories, the most relevant first. A key without domain or facet
-        finds the memories that have it; if that is one, it counts as recalled.
+        `persona_prune`. Listing is no access; it gives active and fading memories, the most relevant first. A key
+        without domain or facet finds the memories that have it; if that is one, it counts as recalled.
 
         Args:
             domain: only of this domain.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sense_memory.ledger import forks, removals
-from sense_memory.ledger.purge import HeadMoved
+from sense_memory.ledger.purge import HeadMoved, device_of
 from sense_memory.ledger.removals import NOTHING, Origin, Removal
 from sense_memory.ledger.versions import Role, deletion_targets
 from sense_memory.nostr import address
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
     from sense_memory.ledger.versions import Filed
 
-_DEVICE = "device"
 _SAID: Final = (  # live heads of flat memories and journal entries, and of what lies at hashed addresses
     "SELECT s.slot, e.seq, e.id FROM slots s JOIN events e ON e.seq = s.head "
     f"LEFT JOIN deletions d ON d.target = s.slot WHERE e.role = {int(Role.MEMORY)} "
@@ -90,12 +89,11 @@ class Edits:
     @property
     def device(self) -> str:
         """The name of this ledger among its owner's devices: 8 hex digits, drawn once, which may write."""
-        if not self._device:
-            (self._device,) = self._db.row("SELECT value FROM meta WHERE name = ?", _DEVICE) or ("",)
+        self._device = self._device or device_of(self._db)
         if not self._device:
             with self._db.transaction():
-                self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _DEVICE, secrets.token_hex(4))
-            (self._device,) = self._db.row("SELECT value FROM meta WHERE name = ?", _DEVICE) or ("",)
+                self._db.execute("INSERT OR IGNORE INTO meta VALUES ('device', ?)", secrets.token_hex(4))
+            self._device = device_of(self._db)
         return self._device
 
     # ── Editing ─────────────────────────────────────────────────────────────────────────

@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger.database import Database
 
-# Nor what a relay showed or judged, whoever sent it there.
+# Heads that nobody was given; nor has a relay shown or judged one, whoever sent it there.
 _OPEN: Final = (
     "SELECT s.slot, e.role FROM slots s JOIN events e ON e.seq = s.head AND e.created_at = s.mark_at "
     "JOIN unsent u ON u.event = s.head WHERE NOT EXISTS "
     "(SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state <> 'queued') AND s.slot IN "
 )
-
-
+# Tombstones below such a head, of which the same is true, where nothing else was written since.
 _GRAVES: Final = (
     "SELECT s.slot, t.created_at FROM slots s JOIN events h ON h.seq = s.head AND h.created_at = s.mark_at "
     f"AND h.role = {int(Role.MEMORY)} JOIN unsent u ON u.event = h.seq "
