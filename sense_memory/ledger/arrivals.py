@@ -54,7 +54,9 @@ class Arrivals:
         self._db = db
         self._live: dict[str, bytes] | None = None  # id of the live head by slot
         self._seen = 0
-        self._ours: set[int] = set()
+        self._ours: dict[
+            bytes, int
+        ] = {}  # seqs by id: another process may get the seq of a write that failed
 
     @property
     def last(self) -> int:
@@ -72,10 +74,10 @@ class Arrivals:
         self._live = None
         self._ours.clear()
 
-    def ours(self, seqs: Iterable[int]) -> None:
-        """These events were written by this process: they are no arrivals."""
+    def ours(self, events: Iterable[tuple[bytes, int]]) -> None:
+        """These events (id, seq) were written by this process: they are no arrivals."""
         if self._live is not None:
-            self._ours.update(seqs)
+            self._ours.update(events)
 
     def held(self, ids: Iterable[str]) -> set[str]:
         """Those of some events, by their ids, that are stored here; whatever is no id is not."""
@@ -111,7 +113,7 @@ class Arrivals:
                     touched[target] = stored
         found = self._changes(self._live, touched)
         self._seen = rows[-1][0]
-        self._ours = {seq for seq in self._ours if seq > self._seen}
+        self._ours = {ident: seq for ident, seq in self._ours.items() if seq > self._seen}
         return found
 
     def _changes(self, live: dict[str, bytes], touched: Mapping[str, Stored | None]) -> list[Arrival]:
@@ -129,7 +131,7 @@ class Arrivals:
             elif before is not None and blamed is not None:  # else another process forgets it at this moment
                 del live[slot]
                 found.append(Arrival(slot, blamed, before.hex()))
-        theirs = (arrival for arrival in found if arrival.by.seq not in self._ours)
+        theirs = (arrival for arrival in found if arrival.by.id not in self._ours)
         return sorted(theirs, key=lambda arrival: arrival.by.seq)
 
     def _targets(self, request: Event) -> list[str]:

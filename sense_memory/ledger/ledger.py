@@ -184,7 +184,8 @@ class Ledger:
                 self.outbox.queue(seqs, relays, now)
         except _SecondTaken:
             return False
-        self.arrivals.ours(seqs)
+        ids = (bytes.fromhex(item.event.id) for item in items)
+        self.arrivals.ours(zip(ids, seqs, strict=True))
         return True
 
     def _file(

@@ -121,3 +121,22 @@ def test_a_deletion_by_id_alone_says_that_anything_may_have_changed(me, ledger, 
     take(me.deletion(2, (), [filed.event.id]))
 
     assert ledger.edits.since(last) is None
+
+
+async def test_what_another_process_writes_in_place_of_a_write_that_failed_is_an_arrival(me, tmp_path):
+    """It gets the same number in the order of arrival."""
+
+    def fail():
+        here.append([me.memory("a")], [], NOW)
+        raise RuntimeError("before it was committed")
+
+    here, there = (Ledger(tmp_path / "a.db", me.public_key) for _ in range(2))
+    here.arrivals.begin()
+    with pytest.raises(RuntimeError):
+        await here.write(fail)
+    there.append([me.memory("b")], [], NOW)
+    here.append([me.memory("mine")], [], NOW)
+
+    assert [arrival.slot for arrival in here.arrivals.look()] == ["sense-memory/b"]
+    here.close()
+    there.close()
