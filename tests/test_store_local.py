@@ -239,6 +239,21 @@ async def test_local_purge_is_real(open_store, tmp_path):
         assert "MARKER" not in repr(held)
 
 
+async def test_a_ledger_with_a_relative_path_stays_where_it_is_when_the_program_changes_its_folder(
+    signer, tmp_path, monkeypatch
+):
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    async with MemoryStore(signer, ledger="l.db") as store:
+        monkeypatch.chdir(tmp_path / "there")
+        await store.remember("key", "value")
+        await store.forget("key")
+        await store.remember("key", "again")
+    assert list((tmp_path / "there").iterdir()) == []
+    async with MemoryStore(signer, ledger=tmp_path / "l.db") as store:
+        assert (await store.recall("key")).value == "again"
+
+
 # ── Many ────────────────────────────────────────────────────────────────────────────────
 
 

@@ -78,7 +78,8 @@ class Database:
     """
 
     def __init__(self, path: str | Path, owner: str, patience: float = BUSY_SECONDS) -> None:
-        self.path: Path | None = None if str(path) == MEMORY else Path(path)
+        # Whole, because a program may change its folder while a ledger is open.
+        self.path: Path | None = None if str(path) == MEMORY else Path(path).absolute()
         self.patience = patience
         self._publisher, self._writers = (
             FileLock(self.path and self.path.with_name(f"{self.path.name}.{name}")) for name in _LOCKS
@@ -87,7 +88,7 @@ class Database:
         try:
             if self.path is not None:
                 _prepare_file(self.path)
-            self._connection = _connected(path)
+            self._connection = _connected(self.path or path)
             self._place = _place(self.path)
         except (OSError, sqlite3.Error) as error:
             raise _translated(error, self.path) from error

@@ -21,7 +21,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from sense_memory.ledger.database import Database
 
@@ -33,7 +33,8 @@ _OPEN: Final = (
 )
 # Tombstones below such a head, of which the same is true, where nothing else was written since.
 _GRAVES: Final = (
-    "SELECT s.slot, t.created_at FROM slots s JOIN events h ON h.seq = s.head AND h.created_at = s.mark_at "
+    "SELECT s.slot, t.created_at, coalesce((SELECT until FROM deletions d WHERE d.target = s.slot), 0) "
+    "FROM slots s JOIN events h ON h.seq = s.head AND h.created_at = s.mark_at "
     f"AND h.role = {int(Role.MEMORY)} JOIN unsent u ON u.event = h.seq "
     f"JOIN events t ON t.slot = s.slot AND t.role = {int(Role.TOMBSTONE)} AND t.quarantined = 0 "
     "JOIN unsent v ON v.event = t.seq WHERE NOT EXISTS "
@@ -68,14 +69,25 @@ def open_slots(db: Database, wanted: Mapping[str, Role], known: Collection[str])
     }
 
 
-def graves(db: Database, slots: Iterable[str], now: int) -> dict[str, int]:
+def graves(db: Database, slots: Iterable[str], now: int, has_room: Callable[[int], bool]) -> dict[str, int]:
     """By slot, the second of a tombstone whose place another may take, with all that was written there since.
 
     That is one of a second that is not over, as long as nobody was given it, nor anything that came after it. So a
-    memory that is forgotten and written again and again does not run ahead either.
+    memory that is forgotten and written again and again does not run ahead either. Where it was forgotten together
+    with others, the request is dated like the latest of them, and so is what takes the tombstone's place.
+
+    Args:
+        db: the open ledger file.
+        slots: where something is to be forgotten.
+        now: the second that it is.
+        has_room: whether a second may hold more of our events.
     """
-    rows = db.rows_in(_GRAVES, slots)
-    return {slot: second for slot, second in rows if second >= now}
+    found = {}
+    for slot, buried_at, until in db.rows_in(_GRAVES, slots):
+        second = max(buried_at, until)
+        if second >= now and (second == buried_at or has_room(second)):
+            found[slot] = second
+    return found
 
 
 def reopen(db: Database, slot: str, second: int) -> None:

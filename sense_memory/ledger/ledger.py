@@ -161,7 +161,12 @@ class Ledger:
 
     def graves(self, slots: Iterable[str], now: float) -> dict[str, int]:
         """By slot, the second of a tombstone that another may take the place of; see `handover`."""
-        return handover.graves(self._db, slots, int(now))
+        slots = tuple(slots)
+
+        def has_room(second: int) -> bool:
+            return self._used(second) + len(slots) <= MAX_EVENTS_PER_SECOND_COUNT
+
+        return handover.graves(self._db, slots, int(now), has_room)
 
     def append(
         self,
@@ -202,7 +207,8 @@ class Ledger:
         marks = self.marks(item.slot for item in items)
         for item in items:
             second = item.event.created_at
-            if second < marks.get(item.slot, -1) and item.role is Role.TOMBSTONE:
+            is_again = second < marks.get(item.slot, -1) and item.role is Role.TOMBSTONE
+            if is_again:
                 if self.graves([item.slot], second).get(item.slot) != second:
                     raise _SecondTaken
                 handover.reopen(self._db, item.slot, second)
@@ -210,7 +216,7 @@ class Ledger:
             replaces = second == marks.get(item.slot)
             if replaces:
                 self._check_open(item, based)
-            elif second < marks.get(item.slot, -1) or self._is_full(item, used):
+            elif not is_again and (second < marks.get(item.slot, -1) or self._is_full(item, used)):
                 raise _SecondTaken
             now = max(now, second)  # a deletion by ids may be dated ahead of a clock that is far behind
             sight = Sight(now, origins, knows=item.slot in based, is_ours=True, replaces=replaces)
@@ -219,7 +225,7 @@ class Ledger:
             if fate is not Fate.NEW or seq is None:
                 raise LedgerError("an event of ours did not become the head; nothing was written")
             marks[item.slot] = second
-            if not replaces:
+            if not (replaces or is_again):
                 used[second] = used.get(second, 0) + 1
             handover.written(self._db, [seq])
             seqs.append(seq)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from relays.faults import Record, SwallowPublish
+from sense_memory.limits import MAX_EVENTS_PER_SECOND_COUNT
 
 
 async def flat(store, value):
@@ -65,6 +68,36 @@ async def test_what_is_forgotten_and_written_again_all_the_time_does_not_run_ahe
         for store in (one, two, one):
             await stage.sync(store)
         assert await texts(one) == await texts(two) == {"said later"}
+
+
+async def test_what_is_forgotten_together_can_be_written_and_forgotten_again_at_once(stage, tmp_path):
+    """One of them was given away, so its tombstone is dated a second later, and the request for both is too."""
+    async with stage.relay() as relay, stage.store(relay) as one, stage.store(relay) as two:
+        await one.remember("given", "away")
+        one.export(tmp_path / "given")
+        for number in range(20):
+            await one.remember_many({"given": f"{number}", "kept": f"{number}"})
+            await one.forget_many(["kept", "given"])
+            await one.remember("kept", "again")
+            await one.forget("kept")
+            assert await one.recall("kept") is None
+        await one.remember("kept", "in the end")
+        stage.clock.advance(3)
+        await two.remember_many({"given": "later", "kept": "later"})
+        for store in (one, two, one):
+            await stage.sync(store)
+        assert await texts(one) == await texts(two) == {"later"}
+
+
+async def test_a_full_second_of_memories_is_forgotten_and_written_again_at_once(stage):
+    pairs = {f"key {number}": "text" for number in range(MAX_EVENTS_PER_SECOND_COUNT)}
+    async with stage.store() as store:
+        for _ in range(2):
+            await store.remember_many(pairs)
+            await asyncio.wait_for(store.forget_many(pairs), 30)
+        assert await store.recall_all() == []
+        await store.remember_many(pairs)
+        assert len(await store.recall_all()) == len(pairs)
 
 
 @EDITS
