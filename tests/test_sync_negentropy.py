@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import pytest
 from websockets.asyncio.client import connect
 
-from relays.faults import Fault, FaultyRelay, Record
+from relays.faults import Fault, FaultyRelay, ForgetAfterAck, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr.event import Unsigned
 from sense_memory.relay import responding, terms
@@ -183,6 +183,7 @@ async def test_in_step_nothing_is_asked_for_and_nothing_is_sent(stage):
         await store.journal("dear diary")
         await store.forget("key 7")
         await store.sync()
+        await store.sync()  # that one fetches an event, see below
         for _ in range(3):
             forget_frames(record)
             report = await store.sync()
@@ -285,7 +286,7 @@ async def test_random_differences_both_ways_end_with_identical_sets(stage, seed)
 
 
 async def test_a_relay_that_has_it_all_already_is_sent_nothing(ours, tmp_path):
-    """Another device filled the second relay; this one learns of that without a single event."""
+    """Another device filled the second relay; this one learns of that from a single event."""
     ledger = tmp_path / "a.db"
     async with ours.witness() as first, ours.witness() as second:
         async with ours.device(first.upstream, second.upstream) as other:
@@ -295,7 +296,8 @@ async def test_a_relay_that_has_it_all_already_is_sent_nothing(ours, tmp_path):
             await store.sync()
         async with ours.device(first.url, second.url, ledger=ledger) as store:
             assert (await store.sync()).in_step
-            assert second.said("EVENT") == second.said("REQ") == []
+            assert second.said("EVENT") == []
+            assert len(asked_by_id(second)) == 1
             assert store.status().relays[1].events == {"confirmed": 520}
 
 
@@ -488,7 +490,7 @@ async def test_an_older_version_at_a_relay_is_replaced_and_not_fetched(ours, tmp
         async with ours.device(record.url, ledger=ledger) as store:
             forget_frames(record)
             report = await store.sync()
-            assert record.said("REQ") == []
+            assert len(asked_by_id(record)) == 1  # whether it has what it says to have
             assert report.relays[0].sent == {"accepted": 1}
             forget_frames(record)
             assert (await store.sync()).in_step
@@ -581,6 +583,26 @@ async def test_what_a_relay_claims_and_does_not_serve_is_looked_for_page_by_page
         assert [len(one["ids"]) for one in wanted if "ids" in one] == [5]
         assert any("ids" not in one for one in wanted)
         assert store._ledger.inventory.version(record.url).aside == frozenset()
+
+
+async def test_a_relay_that_keeps_nothing_and_says_that_nothing_differs_is_not_in_step(ours):
+    """What it says to have is a claim: until it has served one such event, one of them is asked for."""
+    lie, keeps_nothing = Answers("NEG-MSG", "$sub", IN_STEP), ForgetAfterAck()
+    async with ours.witness(lie, keeps_nothing) as record, ours.device(record.url) as store:
+        await store.remember("k", "value")
+        await store.sync()
+        line = (await store.sync()).relays[0]
+        assert (line.in_step, line.pulled.missing) == (False, 1)
+        assert store.status().relays[0].memories == 0
+
+        keeps_nothing.on = False
+        ours.clock.advance(3_700)
+        await store.sync()
+        forget_frames(record)
+        assert (await store.sync()).in_step
+        assert len(asked_by_id(record)) == 1
+        assert (await store.sync()).in_step
+        assert len(asked_by_id(record)) == 1
 
 
 async def test_a_lie_about_what_it_lacks_costs_bytes_and_no_more(ours):

@@ -82,6 +82,10 @@ class Items:
         """The ids of a range of items."""
         return [ident for _, ident in self._pairs[start:end]]
 
+    def ids_but(self, but: Container[bytes]) -> list[bytes]:
+        """The ids of all items that are not among some."""
+        return [ident for _, ident in self._pairs if ident not in but]
+
     def fingerprint(self, start: int, end: int) -> bytes:
         """The 16 bytes that stand for a range of items."""
         total = (self._sums[end] - self._sums[start]) % 2**256

@@ -8,6 +8,7 @@ is left to the walk by pages.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from sense_memory.relay.pull import Pulled, newest_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.inventory import Pair, Version
@@ -77,6 +78,7 @@ class Reconciler:
         # and some keep a tree for such filters.
         self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
         self._refused_at = float("-inf")
+        self._is_proven = False  # whether it served an event that it said to have
 
     async def pull(
         self,
@@ -115,6 +117,9 @@ class Reconciler:
         fetched = _Fetched(fetch, take, ids_count(connection.information), horizon)
         if not await fetched.all(self._wanted, wanted):
             return None  # it claims what it does not serve, or has a newer version by now
+        self._is_proven |= bool(fetched.pairs)
+        if not await self._serves(fetch, items.ids_but(frozenset(found.have))):
+            return None
         holds = [*known, *fetched.pairs]
         missing = await self._ledger.write(
             self._ledger.inventory.settle,
@@ -129,6 +134,17 @@ class Reconciler:
         )
         latest = items.latest(frozenset(found.have), until=horizon)
         return fetched.totals + Pulled(newest=latest, missing=missing)
+
+    async def _serves(self, fetch: Fetch, ids: Sequence[bytes]) -> bool:
+        """Whether it serves one of the events that it says to have; asked until it did once.
+
+        A relay that keeps nothing may well answer that nothing differs.
+        """
+        if ids and not self._is_proven:
+            one = secrets.choice(ids).hex()
+            page = await fetch([replace(self._wanted, ids=(one,), limit=1)])
+            self._is_proven = bool(page.events)
+        return self._is_proven or not ids
 
     def _is_worth_it(self, count: int, since: int | None) -> bool:
         """Whether so many events are likely to be at the relay: not where both never met and we hold few.
