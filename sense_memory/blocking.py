@@ -10,9 +10,10 @@ import asyncio
 import os
 import threading
 from collections.abc import Mapping
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from sense_memory import arguments
 from sense_memory.blocking_persona import BlockingPersona, collected
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from sense_memory.timeline import Version
 
 _T = TypeVar("_T")
+_END_SECONDS: Final = 1.0  # that calls of other threads have to notice that the store is closed
 
 
 class Watch:
@@ -92,6 +94,7 @@ class SyncMemoryStore(BlockingPersona):
         self._limits: list[str] = []  # what there is to warn of, in the caller's thread
         self._store._tell = self._limits.append  # noqa: SLF001 - its twin
         self._process = os.getpid()
+        self._turn = threading.Lock()  # a call is handed to the loop before its end, or not at all
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -131,8 +134,10 @@ class SyncMemoryStore(BlockingPersona):
             self._store._abandon()  # noqa: SLF001 - its twin
             self._loop = self._thread = None
         if self._loop is not None:
+            self._refuse_own_thread()
             try:
-                self._wait(closing())
+                with suppress(StoreClosed):  # by another thread, in between
+                    self._wait(closing())
             finally:
                 self._stop()
 
@@ -341,20 +346,17 @@ class SyncMemoryStore(BlockingPersona):
     def _wait(
         self, call: Coroutine[Any, Any, _T], meanwhile: Callable[[Future[Any]], None] | None = None
     ) -> _T:
-        if self._loop is None:
+        try:
+            future = self._begun(call)
+        except BaseException:
             call.close()
-            raise StoreClosed
-        if os.getpid() != self._process:
-            call.close()
-            raise StoreForked
-        if threading.current_thread() is self._thread:
-            call.close()
-            raise InvalidInput("a callback of this store cannot call the store: it would wait for itself")
-        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+            raise
         try:
             if meanwhile is not None:
                 meanwhile(future)
             return future.result()
+        except CancelledError:  # another thread closed the store meanwhile
+            raise StoreClosed from None
         except BaseException:  # Ctrl-C, or what a callback raised
             future.cancel()
             raise
@@ -362,10 +364,33 @@ class SyncMemoryStore(BlockingPersona):
             while self._limits:
                 warn_of_limit(self._limits.pop(0))
 
+    def _begun(self, call: Coroutine[Any, Any, _T]) -> Future[_T]:
+        if self._loop is not None and os.getpid() != self._process:
+            raise StoreForked
+        self._refuse_own_thread()
+        with self._turn:
+            if self._loop is None:
+                raise StoreClosed
+            return asyncio.run_coroutine_threadsafe(call, self._loop)
+
+    def _refuse_own_thread(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise InvalidInput("a callback of this store cannot call the store: it would wait for itself")
+
     def _stop(self) -> None:
-        loop, self._loop = self._loop, None
-        thread, self._thread = self._thread, None
+        with self._turn:
+            loop, self._loop = self._loop, None
+            thread, self._thread = self._thread, None
         if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_ended(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
+
+
+async def _ended() -> None:
+    """What other threads still wait for has ended: no call outlives its loop."""
+    while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        _, late = await asyncio.wait(tasks, timeout=_END_SECONDS)
+        for task in late:
+            task.cancel()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import threading
 import time
 import warnings
 from contextlib import suppress
@@ -194,6 +196,31 @@ def test_nor_is_its_blocking_twin(signer):
         with pytest.raises(InvalidInput, match="open already"):
             store.__enter__()
         assert store.recall("k").value == "v"
+
+
+def test_a_call_of_another_thread_ends_when_the_store_is_closed_meanwhile(signer):
+    ends = []
+    writes, is_writing = itertools.count(), threading.Event()
+
+    def writer(store):
+        try:
+            for number in writes:
+                store.remember("k", str(number))
+                is_writing.set()
+        except StoreClosed as end:
+            ends.append(end)
+
+    with SyncMemoryStore(signer, ledger=":memory:") as store:
+        threads = [threading.Thread(target=writer, args=(store,), daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        assert is_writing.wait(SOON)
+        closer = threading.Thread(target=store.close, daemon=True)
+        closer.start()
+        store.close()
+        for thread in (*threads, closer):
+            thread.join(SOON)
+    assert len(ends) == len(threads)
 
 
 FORK = """
