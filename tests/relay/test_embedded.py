@@ -788,6 +788,7 @@ async def test_what_a_client_sent_before_it_vanished_is_stored(clock):
                     await other.query({"limit": 0})  # turns for the relay, to write until nothing is taken
                 for event in late:
                     await client.send("EVENT", event)
+                for _ in range(30):  # turns for the relay, to read both: abort() drops what it has not read
                     await other.query({"limit": 0})
                 client.ws.transport.abort()
             async with asyncio.timeout(5 * SECOND):
