@@ -58,12 +58,13 @@ def folder():
 def play(games, seeds, until=float("inf")):
     """Play every game with every seed, while there is time; how many were played, and how many failed."""
     played = failed = 0
-    for seed, (name, game) in itertools.product(seeds, games.items()):
+    turns = ((seed, name) for seed in seeds for name in games)  # itertools.product would draw all seeds first
+    for seed, name in turns:
         if time.monotonic() >= until:
             break
         played += 1
         try:
-            game(seed)
+            games[name](seed)
         except Exception:
             failed += 1
             traceback.print_exc()

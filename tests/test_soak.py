@@ -31,6 +31,19 @@ def test_no_game_is_begun_when_the_time_is_over():
     assert soak.play({"never": pytest.fail}, range(9), until=time.monotonic()) == (0, 0)
 
 
+def test_seeds_are_drawn_one_at_a_time_because_they_may_have_no_end():
+    seen = []
+
+    def seeds():
+        yield 1
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        soak.play({"game": seen.append}, seeds())
+
+    assert seen == [1]
+
+
 @pytest.mark.parametrize("name", soak.GAMES)
 def test_the_games_of_the_suite_are_played_and_the_exit_code_is_theirs(name, monkeypatch, capsys):
     monkeypatch.setattr(soak, "MOVES", 5)
