@@ -374,8 +374,6 @@ class MemoryStore:
             done += len(batch)
             if progress is not None:
                 progress(done)
-            if len(batch) == APPLY_BATCH_COUNT:
-                await asyncio.sleep(0)  # a local signer never waits
         return bulk.ids()
 
     async def recall(self, key: str) -> Memory | None:
