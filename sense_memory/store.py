@@ -335,6 +335,7 @@ class MemoryStore:
         await self._check_plan([record])
         (ident,) = await self._writer.write([record])
         self._wake()
+        await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
         return ident
 
     async def remember_many(
@@ -374,6 +375,7 @@ class MemoryStore:
             done += len(batch)
             if progress is not None:
                 progress(done)
+            await asyncio.sleep(0)  # as in `remember`
         return bulk.ids()
 
     async def recall(self, key: str) -> Memory | None:
@@ -531,6 +533,7 @@ class MemoryStore:
         fields = given.fields(value, themes, halflife_days, source, confidence)
         ident = await self._persona().remember(path, fields, given.links(connections))
         self._wake()
+        await asyncio.sleep(0)  # as in `remember`
         return ident
 
     async def persona_recall(
@@ -915,6 +918,7 @@ class MemoryStore:
         self._last_entry = after if now < after <= now + ENTRY_AHEAD_SECONDS else now
         (ident,) = await self._writer.write([envelope.journal(content, self._last_entry)])
         self._wake()
+        await asyncio.sleep(0)  # as in `remember`
         return ident
 
     async def recent(self, limit: int = 20) -> list[JournalEntry]:

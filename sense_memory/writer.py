@@ -91,7 +91,6 @@ class Writer:
             StorageFullError, LedgerError: nothing of this call was written.
             HeadMoved: something came in since an edit's basis was read; nothing of this call was written.
         """
-        await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
         sealed = [await envelope.seal(self._signer, record) for record in records]
         filed: list[Filed] = []
         while True:
