@@ -335,7 +335,6 @@ class MemoryStore:
         await self._check_plan([record])
         (ident,) = await self._writer.write([record])
         self._wake()
-        await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
         return ident
 
     async def remember_many(
@@ -375,7 +374,8 @@ class MemoryStore:
             done += len(batch)
             if progress is not None:
                 progress(done)
-            await asyncio.sleep(0)  # as in `remember`
+            if len(batch) == APPLY_BATCH_COUNT:
+                await asyncio.sleep(0)  # a local signer never waits
         return bulk.ids()
 
     async def recall(self, key: str) -> Memory | None:
@@ -533,7 +533,6 @@ class MemoryStore:
         fields = given.fields(value, themes, halflife_days, source, confidence)
         ident = await self._persona().remember(path, fields, given.links(connections))
         self._wake()
-        await asyncio.sleep(0)  # as in `remember`
         return ident
 
     async def persona_recall(
@@ -918,7 +917,6 @@ class MemoryStore:
         self._last_entry = after if now < after <= now + ENTRY_AHEAD_SECONDS else now
         (ident,) = await self._writer.write([envelope.journal(content, self._last_entry)])
         self._wake()
-        await asyncio.sleep(0)  # as in `remember`
         return ident
 
     async def recent(self, limit: int = 20) -> list[JournalEntry]:

@@ -237,27 +237,3 @@ async def test_a_draft_that_was_published_is_no_error_where_it_can_not_be_discar
         ident = await store.publish_draft(1)
         assert (await store.recall("k")).event_id == ident
         assert [draft.number for draft in await store.drafts()] == [1]
-
-
-@pytest.mark.parametrize("what", ["flat", "palace", "journal"])
-async def test_whoever_writes_in_a_loop_leaves_other_tasks_their_turn(what):
-    turns = 0
-
-    async def count():
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async with MemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
-        other = asyncio.create_task(count())
-        for number in range(20):
-            match what:
-                case "flat":
-                    await store.remember("counter", str(number))
-                case "palace":
-                    await store.persona_remember(*BOB, str(number))
-                case "journal":
-                    await store.journal(str(number))
-        assert turns >= 20
-        other.cancel()
