@@ -6,6 +6,8 @@ the owner's choice. `MemoryStore` is the object to hold; everything public is ex
 
 from __future__ import annotations
 
+from sense_memory.__about__ import __version__
+
 
 TYPE_CHECKING = False  # typing's own takes longer to import than all of this module
 if TYPE_CHECKING:
@@ -69,7 +71,8 @@ if TYPE_CHECKING:
     from sense_memory.relay.holdings import Holding
     from sense_memory.relay.report import RelayReport, SyncReport
     from sense_memory.relay.session import Timeouts
-    from sense_memory.search.embedders import Embedder, open_embedder
+    from sense_memory.search.embedder import Embedder
+    from sense_memory.search.embedders import open_embedder
     from sense_memory.search.fusion import Levers
     from sense_memory.search.hits import Evidence, Explanation, Hit
     from sense_memory.search.index import MemoryIndex
@@ -80,7 +83,6 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
     from sense_memory.timeline import Version
 
-__version__ = "2.0.0a1"
 
 # Where each public name lives. They are imported when first used: a script that only prints the
 # version, or a command line that only recalls, does not pay for sockets and models it never touches.
@@ -90,7 +92,7 @@ _HOMES = {
     "Draft": "models",
     "EmbedReport": "embedding",
     "EmbeddedRelay": "relay.embedded",
-    "Embedder": "search.embedders",
+    "Embedder": "search.embedder",
     "Evidence": "search.hits",
     "Explanation": "search.hits",
     "Gaps": "embedding",

@@ -15,9 +15,6 @@ from sense_memory.nostr.verdict import printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sense_memory.palace.plan import Plan
-    from sense_memory.relay.conduct import Timeouts
-
 
 # ── Of calls ────────────────────────────────────────────────────────────────────────────
 
@@ -109,39 +106,6 @@ def patience(seconds: object) -> float:
     if not is_number or not 0 <= cast("float", seconds) <= MAX_LINGER_SECONDS:
         raise InvalidSetting("close_timeout", "argument", f"a number of seconds, 0 to {MAX_LINGER_SECONDS:,}")
     return float(cast("float", seconds))
-
-
-def timeouts(given: Timeouts | None) -> Timeouts | None:
-    """The timeouts of connections, or None."""
-    if given is not None:
-        from sense_memory.relay.conduct import Timeouts
-
-        if not isinstance(given, Timeouts):
-            raise InvalidInput("timeouts must be a `relay.session.Timeouts`, or None")
-    return given
-
-
-def plan(given: Plan | str | None) -> Plan:
-    """A plan, or that of a name; None is the one without limits."""
-    from sense_memory.palace.plan import PLANS, SELF_HOSTED, Plan, find_plan
-
-    found = SELF_HOSTED if given is None else find_plan(given) if isinstance(given, str) else given
-    if not isinstance(found, Plan):
-        raise InvalidSetting("plan", "argument", f"known are {', '.join(PLANS)}")
-    return found
-
-
-def opening(embedder: object) -> Callable[[], Any] | None:
-    """What opens an embedder; None where none is wanted."""
-    if isinstance(embedder, str):
-        from sense_memory.search.embedders import Choice
-
-        return Choice.parse(embedder).open
-    if embedder is not None and hasattr(embedder, "embed") and not isinstance(embedder, type):
-        return lambda: embedder
-    if embedder is not None and not callable(embedder):
-        raise InvalidInput("embedder must be an `Embedder`, the name of one, or a function that opens one")
-    return cast("Callable[[], Any] | None", embedder)
 
 
 def _is_encodable(text: str) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sense_memory.search.embedders import Embedder
+    from sense_memory.search.embedder import Embedder
     from sense_memory.vault import Read, Vault
 
 _T = TypeVar("_T")

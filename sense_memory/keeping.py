@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 import Stemmer
 
-from sense_memory import __version__
+from sense_memory.__about__ import __version__
 
 
 if TYPE_CHECKING:

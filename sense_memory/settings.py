@@ -26,7 +26,7 @@ from sense_memory.nostr.keys import npub, parse_public
 from sense_memory.nostr.verdict import printable
 from sense_memory.palace.plan import DEFAULT as _DEFAULT_PLAN
 from sense_memory.palace.plan import PLANS, Plan, find_plan
-from sense_memory.search.embedders import KEY_VARIABLE, Choice
+from sense_memory.search.embedder import KEY_VARIABLE
 from sense_memory.sources import (
     ARGUMENT,
     DEFAULT,
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
     from sense_memory.agentkey import AskPassword
     from sense_memory.nostr.keys import Secret
-    from sense_memory.search.embedders import Embedder
+    from sense_memory.search.embedder import Embedder
+    from sense_memory.search.embedders import Choice
 
 _CONFIG_KEYS: Final = ("relays",)
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch

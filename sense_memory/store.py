@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.pool import Pool
     from sense_memory.relay.report import SyncReport
     from sense_memory.relay.session import Timeouts
-    from sense_memory.search.embedders import Embedder
+    from sense_memory.search.embedder import Embedder
     from sense_memory.search.hits import Hit
     from sense_memory.timeline import Version
     from sense_memory.watching import Watch, Watchers
@@ -152,9 +152,11 @@ class MemoryStore:
         )
         self._ledger_path = arguments.ledger(ledger)
         self._background, self._offline_first = background, offline_first
-        self._snapshot, self._timeouts = snapshot, arguments.timeouts(timeouts)
+        self._snapshot, self._timeouts = snapshot, _checked_timeouts(timeouts)
         self._clock = arguments.function(clock, "clock")
-        self._plan, self._open_embedder = arguments.plan(plan), arguments.opening(embedder)
+        from sense_memory.palace.plan import checked_plan
+
+        self._plan, self._open_embedder = checked_plan(plan), _opener(embedder)
         self._shares_embeddings, self._close_timeout = share_embeddings, arguments.patience(close_timeout)
         self._tell: Callable[[str], None] = warn_of_limit
         self._waiting: set[asyncio.Future[Any]] = set()  # what waits for relays
@@ -1688,3 +1690,19 @@ def _default_ledger(public_key: str) -> Path:
     from sense_memory.settings import Settings, ledger_path
 
     return ledger_path(Settings.load().home, public_key)
+
+
+def _checked_timeouts(given: Timeouts | None) -> Timeouts | None:
+    """The timeouts of connections, or None."""
+    if given is not None:
+        from sense_memory.relay.conduct import Timeouts
+
+        if not isinstance(given, Timeouts):
+            raise InvalidInput("timeouts must be a `relay.session.Timeouts`, or None")
+    return given
+
+
+def _opener(embedder: Embedder | Callable[[], Embedder | None] | str | None) -> Callable[[], Any] | None:
+    from sense_memory.search.embedders import opener
+
+    return None if embedder is None else opener(embedder)

@@ -56,7 +56,7 @@ TIERS = (
     },
     {"palace", "search"},
     {"nostr"},
-    {"models", "limits", "errors"},
+    {"models", "limits", "errors", "__about__"},
 )
 
 # What a folder may never know, whatever its tier.

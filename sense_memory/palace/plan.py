@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
-from sense_memory.errors import PlanLimitError
+from sense_memory.errors import InvalidSetting, PlanLimitError
 from sense_memory.limits import DEFAULT_HALFLIFE_DAYS
 
 
@@ -141,3 +141,15 @@ def find_plan(name: str) -> Plan | None:
 
 def _counted(count: int, noun: str) -> str:
     return f"one {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def checked_plan(given: Plan | str | None) -> Plan:
+    """A plan, or that of a name; None is the one without limits.
+
+    Raises:
+        InvalidSetting: no plan has that name.
+    """
+    found = SELF_HOSTED if given is None else find_plan(given) if isinstance(given, str) else given
+    if not isinstance(found, Plan):
+        raise InvalidSetting("plan", "argument", f"known are {', '.join(PLANS)}")
+    return found

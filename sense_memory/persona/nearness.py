@@ -19,7 +19,7 @@ from sense_memory.nostr import address
 from sense_memory.palace.meaning import Phrases
 from sense_memory.palace.neighbours import near_pairs
 from sense_memory.search.context import pieces
-from sense_memory.search.embedders import normalised
+from sense_memory.search.embedder import normalised
 from sense_memory.search.embedding import spoken
 from sense_memory.search.fusion import MIN_SIMILAR
 from sense_memory.search.vectors import FlatIndex

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 
 if TYPE_CHECKING:
@@ -11,44 +11,22 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.verdict import Verdict
-    from sense_memory.relay.comparison import Comparison
-    from sense_memory.relay.counting import Counted
-    from sense_memory.relay.page import Page
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class Action:
+    """One thing to do. Those that end a question are defined beside what they bring: `PageDone` and its like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Action):
     """Write this text message."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class PageDone:
-    """A subscription has ended; this is its page."""
-
-    subscription: str
-    page: Page
-
-
-@dataclass(frozen=True, slots=True)
-class CompareDone:
-    """A comparison has ended; this is what it found."""
-
-    subscription: str
-    comparison: Comparison
-
-
-@dataclass(frozen=True, slots=True)
-class CountDone:
-    """A question for a count has ended; this is the answer."""
-
-    subscription: str
-    counted: Counted
-
-
-@dataclass(frozen=True, slots=True)
-class LookUp:
+class LookUp(Action):
     """Find out which of these events, by what claims to be their ids, are stored here; then call `looked_up`."""
 
     subscription: str
@@ -56,7 +34,7 @@ class LookUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Action):
     """A live subscription brought these events; with none, the relay says that from now on it tells."""
 
     subscription: str
@@ -64,7 +42,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Action):
     """An event that was being published has its verdict."""
 
     event_id: str
@@ -72,17 +50,14 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class SignAuth:
+class SignAuth(Action):
     """Sign `auth_event` for this challenge, then call `authenticated` or `signing_failed`."""
 
     challenge: str
 
 
 @dataclass(frozen=True, slots=True)
-class Hangup:
+class Hangup(Action):
     """Close the connection: the relay misbehaves. The reason is in our words."""
 
     reason: str
-
-
-Action: TypeAlias = Send | PageDone | CompareDone | CountDone | LookUp | Heard | Judged | SignAuth | Hangup

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory.nostr import wire
 from sense_memory.nostr.verdict import Outcome
-from sense_memory.relay.actions import CompareDone
+from sense_memory.relay.actions import Action
 from sense_memory.relay.inquiry import Inquiry
 
 
@@ -38,6 +38,14 @@ class Comparison:
     complete: bool = True
     reason: str = ""
     outcome: Outcome = Outcome.ACCEPTED
+
+
+@dataclass(frozen=True, slots=True)
+class CompareDone(Action):
+    """A comparison has ended; this is what it found."""
+
+    subscription: str
+    comparison: Comparison
 
 
 @dataclass(slots=True, kw_only=True)

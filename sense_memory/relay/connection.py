@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from sense_memory import limits
 from sense_memory.errors import RelayError
 from sense_memory.relay.actions import (
-    CompareDone,
-    CountDone,
     Hangup,
     Heard,
     Judged,
     LookUp,
-    PageDone,
     Send,
     SignAuth,
 )
 from sense_memory.relay.alarm import Alarm
 from sense_memory.relay.auth import auth_event
 from sense_memory.relay.batch import Batch, each
+from sense_memory.relay.comparison import CompareDone
 from sense_memory.relay.conduct import Lost, Timeouts
+from sense_memory.relay.counting import CountDone
 from sense_memory.relay.log import log_fault
 from sense_memory.relay.negentropy import FRAME_BYTES, Initiator
+from sense_memory.relay.page import PageDone
 from sense_memory.relay.session import Session
 
 

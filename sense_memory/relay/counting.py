@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory.nostr import wire
 from sense_memory.nostr.verdict import Outcome
-from sense_memory.relay.actions import CountDone
+from sense_memory.relay.actions import Action
 from sense_memory.relay.inquiry import Inquiry
 
 
@@ -32,6 +32,14 @@ class Counted:
     count: int | None
     reason: str = ""
     outcome: Outcome = Outcome.ACCEPTED
+
+
+@dataclass(frozen=True, slots=True)
+class CountDone(Action):
+    """A question for a count has ended; this is the answer."""
+
+    subscription: str
+    counted: Counted
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,8 +23,8 @@ from sense_memory.limits import (
 )
 from sense_memory.relay.dialling import Dialler
 from sense_memory.relay.listening import Listener
-from sense_memory.relay.log import RelayLog, log_fault
-from sense_memory.relay.report import RelayReport
+from sense_memory.relay.log import log_fault
+from sense_memory.relay.report import RelayLog, RelayReport
 from sense_memory.relay.sync import Plan, RelaySync
 
 

@@ -17,7 +17,7 @@ from sense_memory.errors import InvalidEvent
 from sense_memory.nostr import wire
 from sense_memory.nostr.event import Event, RawEvent, event_id, verify
 from sense_memory.nostr.verdict import Outcome
-from sense_memory.relay.actions import PageDone
+from sense_memory.relay.actions import Action
 from sense_memory.relay.inquiry import Inquiry
 
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sense_memory.nostr.filters import Filter
-    from sense_memory.relay.actions import Action
     from sense_memory.relay.conduct import Timeouts
 
 
@@ -54,6 +53,14 @@ class Page:
     invalid: int = 0
     over_delivered: int = 0
     outcome: Outcome = Outcome.ACCEPTED
+
+
+@dataclass(frozen=True, slots=True)
+class PageDone(Action):
+    """A subscription has ended; this is its page."""
+
+    subscription: str
+    page: Page
 
 
 class Fate(Enum):

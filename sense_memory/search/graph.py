@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from sense_memory.errors import MissingExtra
-from sense_memory.search.embedders import normalised
+from sense_memory.search.embedder import normalised
 from sense_memory.search.rows import Nearest, rounded
 from sense_memory.search.vectors import Found, checked, ordered, packed
 

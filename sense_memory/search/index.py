@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.errors import EmbedderError
-    from sense_memory.search.embedders import Embedder
+    from sense_memory.search.embedder import Embedder
     from sense_memory.search.postings import Folded
     from sense_memory.search.ranking import Factors
 

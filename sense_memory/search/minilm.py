@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sense_memory.errors import EmbedderError, MissingExtra
-from sense_memory.search.embedders import checked_file, normalised, package_folder, short_hash
+from sense_memory.search.embedder import checked_file, normalised, package_folder, short_hash
 
 
 if TYPE_CHECKING:

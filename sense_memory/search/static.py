@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from sense_memory.errors import MissingExtra
-from sense_memory.search.embedders import checked_file, normalised, package_folder, short_hash
+from sense_memory.search.embedder import checked_file, normalised, package_folder, short_hash
 from sense_memory.search.query import stop_words
 from sense_memory.search.tokens import words
 

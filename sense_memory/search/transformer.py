@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sense_memory.errors import EmbedderError, MissingExtra
-from sense_memory.search.embedders import normalised, short_hash
+from sense_memory.search.embedder import normalised, short_hash
 
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from sense_memory import limits
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import Outcome
-from sense_memory.relay.actions import Hangup, Heard, LookUp, PageDone, Send, SignAuth
+from sense_memory.relay.actions import Hangup, Heard, LookUp, Send, SignAuth
 from sense_memory.relay.auth import auth_event
 from sense_memory.relay.live import OpenLive
+from sense_memory.relay.page import PageDone
 from sense_memory.relay.session import Session, Timeouts
 
 

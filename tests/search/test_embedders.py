@@ -17,7 +17,8 @@ import pytest
 
 from sense_memory.errors import EmbedderError, InvalidInput, InvalidSetting, MissingExtra
 from sense_memory.search import minilm, static
-from sense_memory.search.embedders import Choice, normalised, open_embedder
+from sense_memory.search.embedder import normalised
+from sense_memory.search.embedders import Choice, open_embedder
 from sense_memory.search.minilm import MiniLmEmbedder
 from sense_memory.search.static import StaticEmbedder
 from sense_memory.search.transformer import TransformerEmbedder

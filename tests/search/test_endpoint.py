@@ -14,7 +14,8 @@ import pytest
 
 from sense_memory.errors import EmbedderError, InvalidInput
 from sense_memory.search import endpoint
-from sense_memory.search.embedders import KEY_VARIABLE, open_embedder
+from sense_memory.search.embedder import KEY_VARIABLE
+from sense_memory.search.embedders import open_embedder
 from sense_memory.search.endpoint import EndpointEmbedder
 from sense_memory.search.index import MemoryIndex
 from sense_memory.search.shelf import SearchItem

