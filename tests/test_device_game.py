@@ -105,6 +105,7 @@ class Game:
         self._reach = [self._pick_relays(device) for device in range(self.devices)]
         self._told: list[set[str]] = [set() for _ in range(self.devices)]
         self._stores: dict[int, MemoryStore] = {}
+        self._unasked = set(range(self.devices))  # who asks the relays when it reads, because it never did
         self._problems: list[str] = []
         async with AsyncExitStack() as stack:
             self._servers = [await stack.enter_async_context(EmbeddedRelay()) for _ in range(self.relays)]
@@ -174,6 +175,7 @@ class Game:
 
     async def _touch(self, device: int) -> None:
         path = self._chance.choice(PALACE)
+        await self._palace(device)
         if await self._stores[device].persona_recall(*path.split("/")):
             self._record("touch", path, device)
 
@@ -223,11 +225,13 @@ class Game:
         self._wiped |= {one.number for one in self.operations if one.device == device and one.kind == "write"}
         self._known[device] = set(reached)
         self._told[device] = set()
+        self._unasked.add(device)
         await self._open(device)
         await self._sync(device)
         self._note(f"wipe {device}")
 
     def _heard(self, device: int) -> None:
+        self._unasked.discard(device)
         for relay in self._reach[device]:
             self._known[device] |= self._relay_knows[relay]
         for relay in self._reach[device]:
@@ -249,7 +253,10 @@ class Game:
     # ── What stores show ────────────────────────────────────────────────────────────────
 
     async def _palace(self, device: int) -> list:
-        return await self._stores[device].persona_recall(include_forgotten=True)
+        memories = await self._stores[device].persona_recall(include_forgotten=True)
+        if device in self._unasked and not self._stores[device].status().never_complete:
+            self._heard(device)
+        return memories
 
     async def _texts(self, device: int, path: str) -> frozenset[str]:
         shown = await self._shown(device)

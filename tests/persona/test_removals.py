@@ -95,6 +95,26 @@ async def test_what_was_forgotten_knowingly_is_no_draft(devices, clock, kind):
 
 
 @pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("looks_first", [True, False])
+async def test_a_new_device_has_seen_what_its_first_look_at_the_relays_showed_and_nothing_before(
+    devices, clock, kind, looks_first
+):
+    async with devices() as (one, new):
+        await write(one, kind, "the text")
+        await one.sync()
+        clock.advance(60)
+        assert not looks_first or await shown(new, kind) == {NAMES[kind]: "the text"}
+        await forget(new, kind)
+        clock.advance(60)
+        await new.sync()
+        told = (await one.sync()).overruled
+
+        assert await shown(one, kind) == {}
+        drafts = [draft.value for draft in await one.drafts()]
+        assert (drafts, told) == (([], ()) if looks_first else (["the text"], (NAMES[kind],)))
+
+
+@pytest.mark.parametrize("kind", NAMES)
 async def test_a_draft_of_a_forgotten_text_is_kept_and_told_though_the_store_closes_in_between(
     open_store, clock, kind
 ):
