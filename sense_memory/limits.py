@@ -130,8 +130,9 @@ LOST_COUNT = 3  # times that accepted events were gone before a relay is called 
 HEAL_SECONDS = 3_600  # a relay that is behind gets our newer version at most this often
 SWEEP_SECONDS = 86_400  # a pull without cursor, to find what another device sent days late, or went missing
 BACKGROUND_SECONDS = 30.0  # between two background passes when nothing was written
-VAIN_EVENT_SECONDS = 0.03  # more, for each event that a pass fetched in vain: 300 times what it costs
-VAIN_MAX_SECONDS = 600.0  # but no more than so much
+# Until the overlap is fetched again, for each known event in it; doubled while it brings nothing new, so often at most.
+VAIN_EVENT_SECONDS = 0.03
+VAIN_DOUBLINGS_COUNT = 5  # about a second for each: some 3,750 known events an hour
 # A read that finds nothing waits for relays that are asked for the first time: through so much silence, and in all.
 FIRST_SILENCE_SECONDS = 5.0
 FIRST_ANSWER_SECONDS = 20.0

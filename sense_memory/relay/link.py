@@ -1,7 +1,7 @@
 """One relay of a store: its connection while it lives, runs over it, and the background that follows it.
 
-It is pulled every half minute, seldom where that fetches much in vain, and sent to as soon as something was
-written. A relay that is dead, or hangs up again and again, is left alone for a while whoever writes.
+It is asked for what is new every half minute, seldom for all that may come late (`overlap`), and sent to as soon as
+something was written. A relay that is dead, or hangs up again and again, is left alone for a while whoever writes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from sense_memory.limits import (
     INCOMPLETE_SECONDS,
     POLL_SECONDS,
     RECONNECT_FIRST_SECONDS,
-    VAIN_EVENT_SECONDS,
-    VAIN_MAX_SECONDS,
 )
 from sense_memory.relay.dialling import Dialler
 from sense_memory.relay.listening import Listener
 from sense_memory.relay.log import log_fault
+from sense_memory.relay.overlap import Overlap
 from sense_memory.relay.report import RelayLog, RelayReport
 from sense_memory.relay.sync import Plan, RelaySync
 
@@ -191,11 +190,12 @@ class Link:
         nobody listened may be dated long ago. From then on, asking for what is new costs the relay less.
         """
         loop = asyncio.get_running_loop()
-        next_pull, compare, sends = loop.time(), True, False
+        next_pull, compare, sends, overlap = loop.time(), True, False, Overlap()
         while True:
             pulls = not sends and (self.listener.is_due or loop.time() >= next_pull)
             compare = compare or self.listener.is_off
-            plan = Plan(pull=pulls, compare=compare, offline_first=offline_first)
+            is_whole = compare or overlap.is_due(loop.time())
+            plan = Plan(pull=pulls, compare=compare, newer=not is_whole, offline_first=offline_first)
             report = await self.run(plan, brief=True)
             self._log.ended(report, self._rest_seconds)
             # A pull that is cut off again and again would leave what was written here for ever.
@@ -206,9 +206,9 @@ class Link:
             if pulls and not report.problem:
                 compare = False
                 pause = BACKGROUND_SECONDS if report.complete else INCOMPLETE_SECONDS
-                # Where the newest is many events, each pass fetches all of them again: it may well be a rare one.
-                vain = min(self._sync.in_vain * VAIN_EVENT_SECONDS, VAIN_MAX_SECONDS)
-                next_pull = loop.time() + max(pause, vain)
+                next_pull = loop.time() + pause
+                if is_whole:
+                    overlap.fetched(loop.time(), in_vain=self._sync.in_vain, new=report.served.get("new", 0))
             if not self._rest_seconds:
                 await _until(self.wake, POLL_SECONDS)
             while seconds := self._rest_seconds:

@@ -107,6 +107,7 @@ class Puller:
         self._reconciler = Reconciler(url, ledger, author, stock, clock)
         self.came_further, self.repeated = False, 0
         self._saw_everything = False  # whether the last pull was of all that the relay holds
+        self._newest = 0  # the latest second of which it showed all; nothing later was there
         self._late: tuple[RelayConnection | None, int] = None, 0
         self._strikes = 0
 
@@ -145,6 +146,29 @@ class Puller:
         if found.missing or is_forgetful:
             await self._ledger.write(self._remark_on, found, heals=heals)
         return found
+
+    async def pull_newer(self, connection: RelayConnection, take: Take) -> Pulled | None:
+        """Ask only for what is dated after the newest that was seen; None where a whole pull has to be made.
+
+        That takes nothing from the next whole pull: no cursor moves, nothing is looked for that went missing, and
+        what is cut off is not resumed.
+        """
+        self.came_further, self.repeated = False, 0
+        course = self._course(sweep=False)
+        is_known = 0 < self._newest <= course.begun_at  # not where the clock was set back
+        if not is_known or course.since is None or course.walks != _NOWHERE:
+            return None
+        newer = replace(course, since=self._newest + 1)
+        positions = {kind: Position(*place) for kind, place in newer.walks.items()}
+        walks = await self._walks(connection, newer, positions, take, patient=False)
+        found = sum(walks.values(), Pulled())
+        if found.complete:
+            self._see(course.begun_at, found.newest)
+        return found
+
+    def _see(self, begun: float, newest: int) -> None:
+        """Everything up to a second was shown in a pull that began then."""
+        self._newest = max(self._newest, min(int(begun), newest))
 
     def _remark_on(self, found: Pulled, *, heals: bool) -> None:
         """Remember whether something was gone that the relay had accepted, until it has shown everything."""
@@ -307,6 +331,7 @@ class Puller:
         """Never beyond the clock or what was verified, and never back."""
         outbox, self._saw_everything = self._ledger.outbox, swept
         cursor = outbox.state(self._url).cursor
+        self._see(begun, newest)
         if newest:
             cursor = max(min(int(begun), newest) - CURSOR_OVERLAP_SECONDS, cursor or 0)
         outbox.completed(self._url, cursor, self._clock(), swept=swept)

@@ -56,6 +56,7 @@ class Plan:
     Attributes:
         pull: ask the relay for what is new.
         compare: compare everything instead (NIP-77), where the relay can.
+        newer: ask only for what is dated after the newest that the last pull saw, where there was one.
         sweep: ask for everything, without cursor, and send again what went missing, even what the relay accepted
             a moment ago: somebody asks for it himself. A comparison does so too.
         offline_first: push even where no pull was ever complete.
@@ -64,6 +65,7 @@ class Plan:
     pull: bool = True
     compare: bool = True
     sweep: bool = False
+    newer: bool = False
     offline_first: bool = False
 
 
@@ -137,7 +139,8 @@ class RelaySync:
             await self._ledger.write(self._ledger.outbox.hasten, self._url, self._clock())
         if plan.pull:
             take = self._taking(served)
-            pulled = await self._puller.pull(
+            newer = await self._puller.pull_newer(connection, take) if plan.newer else None
+            pulled = newer or await self._puller.pull(
                 connection, take, compare=plan.compare, sweep=plan.sweep, as_of=as_of
             )
             self.came_further = self._puller.came_further or pulled.complete
