@@ -140,6 +140,7 @@ COMPARED_COUNT = 100  # events in the overlap from which comparing them costs le
 INCOMPLETE_SECONDS = 60.0  # and after one in which a relay did not show everything
 POLL_SECONDS = 2.0  # to notice what another process wrote to the shared ledger
 MAX_CHANGES_COUNT = 1_000  # changes that wait for one watch that is read slowly, before it ends
+TURN_SECONDS = 0.01  # that a loop of writes keeps other tasks waiting; a heartbeat has seconds
 DEBOUNCE_SECONDS = 0.1  # writes gather this long before the background pass starts
 HOLDINGS_SECONDS = 60.0  # to find out what one relay holds, however slowly it answers
 LINGER_SECONDS = 5.0  # that a store which closes waits for relays to take what is queued

@@ -52,6 +52,7 @@ from sense_memory.removal import Named
 from sense_memory.snapshot import Snapshot
 from sense_memory.status import RelayStatus, Status
 from sense_memory.timeline import RESTORED, before, version
+from sense_memory.turns import Turns
 from sense_memory.writer import Writer
 
 
@@ -202,7 +203,7 @@ class MemoryStore:
 
     async def _open(self) -> None:
         self._process, self._is_closing = os.getpid(), False
-        self._embedder_turn = asyncio.Lock()
+        self._embedder_turn, self._turns = asyncio.Lock(), Turns()
         path = self._ledger_path or _default_ledger(self.public_key)
         self._ledger = await Ledger.opened(path, self.public_key)
         snapshot = Snapshot(self._signer, self._ledger) if self._snapshot else None
@@ -333,7 +334,8 @@ class MemoryStore:
             ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
             LedgerError: the ledger could not be written.
         """
-        record = await self._carry_over(self._opened(), envelope.flat(key, value, self._clock()))
+        ledger = await self._writing()
+        record = await self._carry_over(ledger, envelope.flat(key, value, self._clock()))
         await self._check_plan([record])
         (ident,) = await self._writer.write([record])
         self._wake()
@@ -362,7 +364,7 @@ class MemoryStore:
                 its number from 1 and its key. Nothing was written.
             LedgerError: the ledger could not be written; earlier batches stay.
         """
-        ledger, bulk = self._opened(), Bulk(self._clock())
+        ledger, bulk = await self._writing(), Bulk(self._clock())
         arguments.callback(progress, "progress")
         for item in arguments.pairs(pairs):
             bulk.add(item)
@@ -468,6 +470,7 @@ class MemoryStore:
         Returns:
             The new event's id, or None where there is no such memory. Errors as `recall` and `remember`.
         """
+        await self._writing()
         paths = _paths(key)
         if "/" not in key and await self.recall(key) is None:
             return None
@@ -531,6 +534,7 @@ class MemoryStore:
         """
         from sense_memory.persona import given
 
+        await self._writing()
         path = address.persona_path(domain, facet, key).removeprefix(address.PERSONA)
         fields = given.fields(value, themes, halflife_days, source, confidence)
         ident = await self._persona().remember(path, fields, given.links(connections))
@@ -604,16 +608,19 @@ class MemoryStore:
             InvalidInput: one does not exist, a bare key is not unique, or both are the same memory.
             NotSynced: one is not here, and no relay ever answered completely.
         """
+        await self._writing()
         await self._persona().links.connect(key1, key2)
         self._wake()
 
     async def persona_disconnect(self, key1: str, key2: str) -> None:
         """Take the link between two memories away; where there is none, nothing happens. As `persona_connect`."""
+        await self._writing()
         await self._persona().links.disconnect(key1, key2)
         self._wake()
 
     async def persona_dismiss(self, key1: str, key2: str) -> None:
         """Decline a connection or contradiction that `persona_introspect` suggested, for good. As `persona_connect`."""
+        await self._writing()
         await self._persona().links.dismiss(key1, key2)
         self._wake()
 
@@ -630,6 +637,7 @@ class MemoryStore:
             InvalidInput: as `persona_connect`, or the new one is itself superseded by the old.
             NotSynced: one is not here, and no relay ever answered completely.
         """
+        await self._writing()
         await self._persona().links.contradict(old_key, new_key)
         self._wake()
 
@@ -702,6 +710,7 @@ class MemoryStore:
             NotSynced: there is no memory here, and no relay ever answered completely.
             LedgerError: the log could not be written.
         """
+        await self._writing()
         report = await self._reviews().introspect()
         self._wake()
         return report
@@ -801,7 +810,7 @@ class MemoryStore:
         Raises:
             InvalidInput: there is no such draft.
         """
-        ledger = self._opened()
+        ledger = await self._writing()
         draft = ledger.drafts.get(arguments.draft_number(number))
         if draft is None:
             raise InvalidInput(f"there is no draft {number}; nothing was written")
@@ -891,6 +900,7 @@ class MemoryStore:
         Returns:
             The memory as it is now, or None where there is no older value to go back to.
         """
+        await self._writing()
         if isinstance(key, str) and "/" in key:
             memory = await self._persona().undo(*_parts(key))
             self._wake()
@@ -912,7 +922,7 @@ class MemoryStore:
         Returns:
             The event's id, once it is durable. Errors as `remember`.
         """
-        self._opened()
+        await self._writing()
         # Two entries of one instant would have no order on another device: a microsecond gives them one.
         # Further ahead than that it is no burst: the clock was set back, and entries are dated by what it says.
         now, after = self._clock(), self._last_entry + 1e-6
@@ -956,7 +966,8 @@ class MemoryStore:
             InvalidInput: there is no journal entry with that id; anything else is left alone.
             NotSynced: it is not here, and no relay ever answered completely.
         """
-        stored = self._opened().by_id(event_id)
+        ledger = await self._writing()
+        stored = ledger.by_id(event_id)
         if stored is None and await self._ask_relays("this journal entry is"):
             stored = self._opened().by_id(event_id)
         record = await self._reader.needed(stored) if stored and stored.role is Role.MEMORY else None
@@ -1350,6 +1361,12 @@ class MemoryStore:
             raise StoreForked
         return self._ledger
 
+    async def _writing(self) -> Ledger:
+        """The open ledger, for a call that is about to write; see `Turns`."""
+        self._opened()
+        await self._turns.take()
+        return self._opened()
+
     async def _while_open(self, work: Coroutine[Any, Any, _T]) -> _T:
         """What waits for relays: when the store closes meanwhile, it ends with StoreClosed."""
         task = asyncio.ensure_future(work)
@@ -1534,7 +1551,7 @@ class MemoryStore:
         self, names: Sequence[Named], progress: Callable[[int], None] | None = None
     ) -> list[str]:
         arguments.callback(progress, "progress")
-        ids = await removal.forget(self._opened(), self._writer, names, progress)
+        ids = await removal.forget(await self._writing(), self._writer, names, progress)
         self._wake()
         return ids
 

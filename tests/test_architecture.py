@@ -48,6 +48,7 @@ TIERS = (
         "keyfile",
         "status",
         "arguments",
+        "turns",
         "relay",
         "ledger",
         "snapshot",

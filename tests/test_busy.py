@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sqlite3
 import sys
 from contextlib import asynccontextmanager, closing
@@ -237,3 +238,49 @@ async def test_a_draft_that_was_published_is_no_error_where_it_can_not_be_discar
         ident = await store.publish_draft(1)
         assert (await store.recall("k")).event_id == ident
         assert [draft.number for draft in await store.drafts()] == [1]
+
+
+# ── Tasks of one loop ───────────────────────────────────────────────────────────────────
+
+
+WRITES = {
+    "flat": lambda store, number: store.remember("k", str(number)),
+    "palace": lambda store, number: store.persona_remember(*BOB, str(number)),
+    "journal": lambda store, number: store.journal(str(number)),
+    "forgotten": lambda store, number: store.forget(f"k{number}"),
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+async def test_whoever_writes_in_a_loop_leaves_other_tasks_their_turn(signer, what):
+    turns = 0
+
+    async def other():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with MemoryStore(signer, ledger=":memory:") as store:
+        task = asyncio.create_task(other())
+        for number in range(2_000):
+            await WRITES[what](store, number)
+            if turns >= 5:
+                break
+        assert turns >= 5
+        task.cancel()
+
+
+async def test_what_several_tasks_write_is_written_in_the_order_of_their_calls(signer):
+    async with MemoryStore(signer, ledger=":memory:") as store:
+        calls = itertools.count()
+
+        async def several(what):
+            for _ in range(100):
+                await WRITES[what](store, next(calls))
+
+        await asyncio.gather(*map(several, ("flat", "journal", "flat", "journal")))
+        written = [int(version.value) for version in reversed(await store.history("k"))]
+        entries = [int(entry.content) for entry in reversed(await store.recent(300))]
+        assert (written, entries) == (sorted(written), sorted(entries))
+        assert sorted(written + entries) == list(range(400))
