@@ -95,6 +95,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _done(self, _) -> None:
         self._patience.threads -= 1
 
+    async def shutdown_default_executor(self, _timeout=None) -> None:
+        """As any loop's, without the timeout of Python 3.12: threads take real time, which is bounded elsewhere."""
+        await super().shutdown_default_executor()
+
     async def passes(self, seconds: float) -> None:
         """Let everybody do what they do in so many seconds."""
         over = self.create_future()
