@@ -225,6 +225,7 @@ def test_only_the_ledger_and_the_embedded_relays_shelf_open_databases():
     assert openers == {
         "sense_memory.ledger.database",
         "sense_memory.ledger.pages",
+        "sense_memory.ledger.template",
         "sense_memory.relay.shelf",
     }
     assert {part_of(module) for module in importers_of("sqlite3")} == {"ledger", "relay"}

@@ -35,10 +35,11 @@ from sense_memory.errors import (
     StoreClosed,
     WrongKeyError,
 )
+from sense_memory.ledger import template
 from sense_memory.ledger.filelock import FileLock
 from sense_memory.ledger.files import private_place, sweep, unfinished
 from sense_memory.ledger.pages import enlarge, is_worth_enlarging
-from sense_memory.ledger.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from sense_memory.ledger.schema import APPLICATION_ID, MIGRATIONS, VERSION, statements
 from sense_memory.limits import (
     BUSY_FIRST_SECONDS,
     BUSY_PAUSE_SECONDS,
@@ -87,7 +88,7 @@ class Database:
         self._lock_depth = 0
         try:
             if self.path is not None:
-                _prepare_file(self.path)
+                _prepare_file(self.path, owner)
             self._connection = _connected(self.path or path)
             self._place = _place(self.path)
         except (OSError, sqlite3.Error) as error:
@@ -307,6 +308,8 @@ class Database:
 
     def _set_up(self, owner: str) -> None:
         """Look first, write afterwards: a file that is not ours stays as it is."""
+        if self.path is None:
+            template.fill(self._connection, MIGRATIONS, owner)
         self._check_file()
         if self._version():
             self._check_owner(owner)
@@ -362,12 +365,9 @@ class Database:
         if 0 < version < VERSION and self.path is not None:
             self._back_up(self.path, version)
         with self.transaction():
-            for script in MIGRATIONS[self._version() :]:
-                for statement in script.split(";"):
-                    self.execute(statement)
+            for statement in statements(MIGRATIONS, self._version()):
+                self.execute(statement)
             self.execute("INSERT OR IGNORE INTO meta VALUES ('owner', ?)", owner)
-            self.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            self.execute(f"PRAGMA user_version={VERSION}")
 
     def _back_up(self, path: Path, version: int) -> None:
         """A whole copy of the file as it is, mode 0600; an older copy of the same version is replaced."""
@@ -397,12 +397,12 @@ def open_damaged(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
 
-def _prepare_file(path: Path) -> None:
+def _prepare_file(path: Path, owner: str) -> None:
     """A safe place and a file with our mark; what is unsafe or empty is refused with the remedy."""
     private_place(path)
     sweep(path)
     if not path.exists():
-        _create_file(path)
+        _create_file(path, owner)
     elif path.stat().st_size == 0:
         raise LedgerCorrupt(
             f"{path} is empty. A ledger is never empty, so something truncated it; it was not touched. "
@@ -410,12 +410,15 @@ def _prepare_file(path: Path) -> None:
         )
 
 
-def _create_file(path: Path) -> None:
+def _create_file(path: Path, owner: str) -> None:
     """An empty ledger, mode 0600, which appears under its name only when it is complete."""
     with unfinished(path) as temporary:
-        with closing(sqlite3.connect(temporary)) as fresh:
+        with closing(_connected(temporary)) as fresh:
             fresh.execute(f"PRAGMA page_size={PAGE_BYTES}")  # first: once there is a page it is too late
-            fresh.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            fresh.execute("PRAGMA synchronous=OFF")
+            fresh.execute("PRAGMA journal_mode=OFF")
+            template.fill(fresh, MIGRATIONS, owner)
+            fresh.execute("PRAGMA synchronous=FULL")  # the next one reaches the disk, and all before it
             fresh.execute("PRAGMA journal_mode=WAL")
         with suppress(FileExistsError):  # another process made it first: that one is as good
             os.link(temporary, path)

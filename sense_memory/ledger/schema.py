@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 APPLICATION_ID: Final = 0x53454E53  # "SENS"
 
@@ -157,3 +160,11 @@ MIGRATIONS: Final = (
     """,
 )
 VERSION: Final = len(MIGRATIONS)
+
+
+def statements(steps: Sequence[str], version: int) -> Iterator[str]:
+    """What brings a file of a version to the end of some steps, to be run in one transaction."""
+    for step in steps[version:]:
+        yield from step.split(";")
+    yield f"PRAGMA application_id={APPLICATION_ID}"
+    yield f"PRAGMA user_version={len(steps)}"

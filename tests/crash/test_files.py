@@ -112,6 +112,7 @@ async def test_a_ledger_that_was_killed_while_it_was_made_is_made_by_the_next_st
         async for death in kill.at_every_step("migrate", order):
             path = folder / f"{death.step}.db"
             left += len(list(folder.glob(f".{path.name}.*")))
+            assert not path.exists() or version_of(path) == VERSION
             async with store_at(path) as store:
                 await store.remember("k", "v")
                 assert store.integrity() == []

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import sense_memory.relay.pool
 from sense_memory import LocalSigner, MemoryStore
-from sense_memory.ledger import Ledger, database
+from sense_memory.ledger import Ledger, database, pages
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.limits import SNAPSHOT_NEW_COUNT
@@ -238,7 +238,7 @@ async def migrate(order, step: Steps) -> None:
 
 async def small_pages(order, step: Steps) -> None:
     """A ledger as earlier versions made it, with pages of 4 KB; no steps."""
-    database.PAGE_BYTES = 4_096
+    database.PAGE_BYTES = pages.PAGE_BYTES = 4_096
     async with store_of(order) as store:
         await store.remember_many((f"k{number}", "from before " * 90) for number in range(20))
 

@@ -27,7 +27,7 @@ from sense_memory.errors import (
     UnsafeKeyFile,
     WrongKeyError,
 )
-from sense_memory.ledger import Ledger, database, files
+from sense_memory.ledger import Ledger, database, files, pages
 from sense_memory.ledger.database import APPLICATION_ID, MIGRATIONS, VERSION, Database
 from sense_memory.ledger.filelock import FileLock
 from sense_memory.limits import PAGE_BYTES
@@ -89,6 +89,30 @@ def test_a_marked_file_without_tables_is_migrated(me, path):
     assert ledger.append([me.memory()], [], 100.0)
     assert ledger.integrity() == []
     ledger.close()
+
+
+@pytest.mark.parametrize("place", ["a.db", ":memory:"])
+def test_a_new_ledger_is_what_the_steps_of_the_schema_lead_to(me, path, place):
+    """It is a copy of an empty one, which is made once in a process."""
+    foreign_file(
+        path.with_name("steps.db"),
+        f"PRAGMA page_size={PAGE_BYTES}",
+        f"PRAGMA application_id={APPLICATION_ID}",
+    )
+    stepwise = Database(path.with_name("steps.db"), me.public_key)
+    new = Database(path if place == "a.db" else place, me.public_key)
+    looks = (
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name",
+        "SELECT * FROM meta",
+        "PRAGMA application_id",
+        "PRAGMA user_version",
+        *(("PRAGMA page_size", "PRAGMA journal_mode") if place == "a.db" else ()),
+    )
+
+    assert [new.rows(look) for look in looks] == [stepwise.rows(look) for look in looks]
+    assert new.integrity() == []
+    new.close()
+    stepwise.close()
 
 
 def test_closing_leaves_one_file_and_the_lock(me, written):
@@ -801,6 +825,7 @@ def small(me, path, monkeypatch):
     """A closed ledger with pages of 4 KB, as earlier versions made it; returns its path."""
     with monkeypatch.context() as past:
         past.setattr(database, "PAGE_BYTES", 4_096)
+        past.setattr(pages, "PAGE_BYTES", 4_096)
         ledger = Ledger(path, me.public_key)
     ledger.append([me.memory()], [], 100.0)
     ledger.close()
@@ -831,7 +856,7 @@ def test_a_ledger_with_small_pages_gets_large_ones_when_it_is_opened(me, small):
 
 def test_pages_do_not_grow_under_somebody_who_has_the_ledger_open(me, small, monkeypatch):
     with monkeypatch.context() as past:
-        past.setattr("sense_memory.ledger.pages.PAGE_BYTES", 4_096)
+        past.setattr(pages, "PAGE_BYTES", 4_096)
         first = Ledger(small, me.public_key)
     second = Ledger(small, me.public_key)
     second.append([me.memory("b")], [], 101.0)
