@@ -11,10 +11,10 @@ import unicodedata
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.errors import NotSynced
 from sense_memory.interfaces.cli.invocation import ExitCode, Stop, note, unknown
 from sense_memory.interfaces.cli.json_output import shown_path
 from sense_memory.interfaces.cli.text import age, quantity, quoted, some
+from sense_memory.limits import MAX_FUTURE_SECONDS
 
 
 if TYPE_CHECKING:
@@ -77,14 +77,11 @@ async def no_flat_memory(store: MemoryStore, key: str, command: str) -> Stop:
 
 
 async def flat_keys(store: MemoryStore) -> list[str]:
-    """The plain keys of all memories that are here."""
-    counts = store.status().counts
-    if counts["heads"] == counts["entries"]:
-        return []  # and no relay need be asked
-    try:
-        return [memory.key for memory in await store.recall_all()]
-    except NotSynced:
-        return []
+    """The plain keys of all memories that are here; no relay is asked."""
+    listed = (
+        store.as_of(time.time() + MAX_FUTURE_SECONDS) if store.status().never_complete else store.recall_all()
+    )
+    return [memory.key for memory in await listed]
 
 
 async def in_palace(store: MemoryStore, name: str, command: str) -> Stop | None:

@@ -94,10 +94,23 @@ def test_a_name_that_may_be_a_slip_is_pointed_out_although_its_deletion_is_reque
     assert result.stderr == "'tpyo' is not here. Did you mean typo?\n"
 
 
-def test_a_relay_that_does_not_answer_holds_a_forgetting_up_for_the_wait_and_no_longer(agent, silent_relay):
+@pytest.mark.parametrize(
+    ("there", "command"),
+    [
+        (["remember", "other"], ["forget", "gone"]),
+        (["palace", "remember", "a/b/other"], ["forget", "gone"]),
+        (["remember", "other"], ["palace", "forget", "a/b/gone"]),
+        (["palace", "remember", "a/b/other"], ["palace", "forget", "a/b/gone"]),
+    ],
+    ids=["flat", "flat beside a palace", "palace beside flat ones", "palace"],
+)
+def test_a_relay_that_does_not_answer_holds_a_forgetting_up_for_the_wait_and_no_longer(
+    agent, silent_relay, there, command
+):
+    agent(*there, "v")
     begun = time.monotonic()
 
-    told = agent("--relay", silent_relay, "forget", "gone", "--wait", "0.2").stdout
+    told = agent("--relay", silent_relay, *command, "--wait", "0.2").stdout
 
     assert time.monotonic() - begun < IDLE_SECONDS / 2  # what the connection itself would have waited
     assert " its deletion is requested all the same (" in told

@@ -5,15 +5,17 @@ Looking a memory up here is no access: only `palace recall` is.
 
 from __future__ import annotations
 
+import time
 import unicodedata
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sense_memory.errors import InvalidAddress, InvalidInput, NotSynced
+from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.interfaces.cli.invocation import ExitCode, Stop, unknown
 from sense_memory.interfaces.cli.json_output import shown_path
 from sense_memory.interfaces.cli.text import one_line, some
+from sense_memory.limits import MAX_FUTURE_SECONDS
 
 
 if TYPE_CHECKING:
@@ -129,14 +131,10 @@ def no_facet(facet: str, domain: str, known: Sequence[str]) -> Stop:
 
 
 async def everything(store: MemoryStore) -> list[PersonaMemory]:
-    """All memories that are here, whatever their state."""
-    counts = store.status().counts
-    if counts["heads"] == counts["entries"]:
-        return []  # and no relay need be asked
-    try:
-        return await store.persona_recall(include_forgotten=True)
-    except NotSynced:
-        return []
+    """All memories that are here, whatever their state; no relay is asked."""
+    if store.status().never_complete:  # a listing that finds none would wait for it
+        return await store.persona_as_of(time.time() + MAX_FUTURE_SECONDS)
+    return await store.persona_recall(include_forgotten=True)
 
 
 async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:
