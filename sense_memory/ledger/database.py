@@ -131,7 +131,7 @@ class Database:
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """One statement for each row of values, inside `transaction()`; a third of the cost of as many calls."""
         try:
-            self._connection.executemany(sql, rows)
+            self._connection.executemany(sql, (_bound(sql, row) for row in rows))
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
@@ -424,8 +424,8 @@ def _create_file(path: Path, owner: str) -> None:
             os.link(temporary, path)
 
 
-def _bound(sql: str, values: tuple[Any, ...]) -> tuple[Any, ...] | dict[str, Any]:
-    """Values for a statement. By number they are passed by name, for which Python 3.12.0 to 3.12.3 take them."""
+def _bound(sql: str, values: Sequence[Any]) -> Sequence[Any] | dict[str, Any]:
+    """Values for a statement. Python 3.12.0 to 3.12.3 take numbered ones for named: they are passed so."""
     return {str(number): value for number, value in enumerate(values, 1)} if "?1" in sql else values
 
 
