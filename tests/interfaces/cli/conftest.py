@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import math
 import socket
 import threading
 import time
@@ -70,6 +71,12 @@ class Cli:
 @pytest.fixture
 def cli(home):
     return Cli()
+
+
+@pytest.fixture
+def whole_seconds(monkeypatch):
+    """Stores of this process have a clock that stands still for a second: none waits until an edit's own has come."""
+    monkeypatch.setitem(MemoryStore.__init__.__kwdefaults__, "clock", lambda: float(math.ceil(time.time())))
 
 
 @pytest.fixture

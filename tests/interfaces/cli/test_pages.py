@@ -153,6 +153,7 @@ def stage(agent, start_relay, home, tmp_path, monkeypatch):
     return relays[0]
 
 
+@pytest.mark.usefixtures("whole_seconds")
 def test_every_example_runs(agent, stage, tmp_path, monkeypatch):
     for path, example in EXAMPLES:
         monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static" if path == ("embed",) else "none")

@@ -285,7 +285,7 @@ def test_an_env_file_can_be_named(cli, tmp_path, nsec):
 # ── Secrets ─────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.usefixtures("cheap")
+@pytest.mark.usefixtures("cheap", "whole_seconds")
 def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, secrets, home):
     """The canary: every command, in text and JSON, with a relay that works and one that does not."""
     tried = {

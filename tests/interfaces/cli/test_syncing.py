@@ -12,6 +12,9 @@ from sense_memory.ledger.notes import Remark
 from sense_memory.relay.pull import Pulled
 
 
+pytestmark = pytest.mark.usefixtures("whole_seconds")
+
+
 # ── sync ────────────────────────────────────────────────────────────────────────────────
 
 
