@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         UnsafeKeyFile,
         UnsupportedVersion,
         WrongKeyError,
+        WrongThreadError,
     )
     from sense_memory.models import (
         Change,
@@ -198,6 +199,7 @@ __all__ = [
     "UnsupportedVersion",
     "Version",
     "WrongKeyError",
+    "WrongThreadError",
     "__version__",
     "current_relevance",
     "open_embedder",

@@ -30,6 +30,7 @@
     ├── RelayError                     a relay could not be used; says which
     ├── NotSynced                      not in the ledger, and no relay could be asked yet
     ├── EmbedderError                  texts could not be turned into vectors; words still find them
+    ├── WrongThreadError               a store was used in another thread than the one that opened it
     ├── ChangesMissed                  a `watch` was read too slowly; says how to catch up
     └── StoreClosed                    the store was used outside `async with`
         └── StoreForked                in a process that is a fork of the one that opened it
@@ -386,6 +387,16 @@ def warn_of_limit(message: str) -> None:
         warnings.warn(message, RelayLimitWarning, stacklevel=level)
     except RelayLimitWarning:
         logging.getLogger("sense_memory").warning("%s", message)
+
+
+class WrongThreadError(SenseMemoryError):
+    """The store was opened in another thread; its event loop and its SQLite connection live there."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "use a `SyncMemoryStore`, which any thread may call, or `asyncio.run_coroutine_threadsafe`: "
+            "this store was opened in another thread. Nothing was read or written."
+        )
 
 
 class StoreClosed(SenseMemoryError):

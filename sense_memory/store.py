@@ -7,6 +7,7 @@ import itertools
 import logging
 import math
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -28,6 +29,7 @@ from sense_memory.errors import (
     NotSynced,
     StoreClosed,
     StoreForked,
+    WrongThreadError,
     warn_of_limit,
 )
 from sense_memory.ledger import Ledger, Role
@@ -202,7 +204,7 @@ class MemoryStore:
         return self
 
     async def _open(self) -> None:
-        self._process, self._is_closing = os.getpid(), False
+        self._process, self._thread, self._is_closing = os.getpid(), threading.get_ident(), False
         self._embedder_turn, self._turns = asyncio.Lock(), Turns()
         path = self._ledger_path or _default_ledger(self.public_key)
         self._ledger = await Ledger.opened(path, self.public_key)
@@ -243,6 +245,7 @@ class MemoryStore:
         if os.getpid() != self._process:
             self._abandon()
             return
+        self._refuse_other_thread()
         is_first, self._is_closing = not self._is_closing, True
         try:
             if is_first and self._background and self._pool is not None:
@@ -1359,7 +1362,12 @@ class MemoryStore:
             raise StoreClosed
         if os.getpid() != self._process:
             raise StoreForked
+        self._refuse_other_thread()
         return self._ledger
+
+    def _refuse_other_thread(self) -> None:
+        if self._ledger is not None and threading.get_ident() != self._thread:
+            raise WrongThreadError
 
     async def _writing(self) -> Ledger:
         """The open ledger, for a call that is about to write; see `Turns`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import logging
 import threading
@@ -22,6 +23,7 @@ from sense_memory import (
     RelayLimitWarning,
     StoreClosed,
     SyncMemoryStore,
+    WrongThreadError,
 )
 
 
@@ -277,6 +279,39 @@ def test_a_fork_can_not_use_the_store_and_does_it_no_harm(forks, tmp_path):
     done = forks(program, tmp_path / "a.db")
 
     assert (done.code, done.stdout, done.stderr) == (0, b"as it should be\n", b"")
+
+
+# ── Threads ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_another_thread_is_told_what_to_use_instead_and_does_the_store_no_harm(signer):
+    async def called(call):
+        result = call()
+        return await result if inspect.isawaitable(result) else result
+
+    async with MemoryStore(signer, ledger=":memory:") as store:
+        await store.remember("k", "v")
+        for call in (
+            lambda: store.remember("k", "w"),
+            lambda: store.recall("k"),
+            lambda: store.persona_remember("people", "facts", "lisa", "artist"),
+            lambda: store.forget_many(["k"]),
+            lambda: store.search("v"),
+            store.sync,
+            store.status,
+            store.watch,
+            store.close,
+        ):
+            with pytest.raises(WrongThreadError):
+                await asyncio.to_thread(asyncio.run, called(call))
+
+        loop = asyncio.get_running_loop()
+
+        def program():
+            return asyncio.run_coroutine_threadsafe(store.recall("k"), loop).result()
+
+        assert (await asyncio.to_thread(program)).value == "v"
+        assert await store.recall_all() == [await store.recall("k")]
 
 
 # ── Warnings ────────────────────────────────────────────────────────────────────────────

@@ -171,6 +171,13 @@ SENTENCES = [
         "/home/a/a.db is held by another process; this change was not written. Try again, or end that process.",
     ),
     (
+        errors.WrongThreadError(),
+        (
+            "use a `SyncMemoryStore`, which any thread may call, or `asyncio.run_coroutine_threadsafe`: "
+            "this store was opened in another thread. Nothing was read or written."
+        ),
+    ),
+    (
         errors.StoreForked(),
         "this store was opened before a fork; nothing was written. Open one in the process that uses it.",
     ),
