@@ -54,12 +54,16 @@ class Kept(ABC):
     def __init__(self, name: str, made: str, ledger: Ledger, reader: Reader) -> None:
         self.made_of, self.unsaved = made, 0
         self._name, self._ledger, self._reader = name, ledger, reader
-        self._era = ""
+        self._era, self._removed = "", 0
 
     async def saved(self) -> memoryview | None:
-        """The index of the last time, to be asked for once; from now on this one is kept instead."""
+        """The index of the last time, to be asked for once; from now on this one is kept instead.
+
+        Nothing waits in here for another process that writes.
+        """
         # First: what is forgotten from here on is noticed.
-        self._era = await self._ledger.write(self._ledger.snapshot.begin_era)
+        self._era = self._ledger.write_now(self._ledger.snapshot.begin_era)
+        self._removed = 0 if self._era else self._ledger.snapshot.removed()
         found = await self._reader.saved_extra(self._name, self.made_of)
         self._reader.extras[self._name] = self
         return found
@@ -70,7 +74,9 @@ class Kept(ABC):
     async def dump(self) -> Sequence[bytes | memoryview] | None:
         """The index as of now, in pieces; None where something was forgotten since it was made."""
         await self.catch_up()
-        return self.dumped() if self._era and self._ledger.snapshot.era() == self._era else None
+        file = self._ledger.snapshot
+        is_clean = file.era() == self._era if self._era else file.removed() == self._removed
+        return self.dumped() if is_clean else None
 
     @abstractmethod
     async def catch_up(self) -> None:

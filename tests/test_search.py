@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import shutil
+import sqlite3
+from contextlib import closing
 from types import SimpleNamespace
 
 import orjson
@@ -24,6 +26,7 @@ from sense_memory import (
 from sense_memory.ledger import Ledger
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
 from sense_memory.search.lexical import LexicalIndex
+from tests.time_unit import SECOND
 
 
 DAY = 86_400.0
@@ -674,6 +677,30 @@ async def test_no_word_of_what_was_forgotten_is_in_the_next_snapshot(
     async with open_store() as store:
         assert words.decode() not in str(await everything(store))
         assert names(await store.search("value")) == [("flat", "new")]
+
+
+@pytest.mark.usefixtures("thrifty")
+@pytest.mark.parametrize("way", [None, *WAYS], ids=lambda way: way.__name__ if way else "nothing forgotten")
+async def test_a_first_search_does_not_wait_for_another_process_that_writes(
+    open_store, signer, clock, tmp_path, *, made, way
+):
+    """Its index is kept all the same, unless something was forgotten since."""
+    async with open_store() as store:
+        await fill(store)
+        clock.advance(60)
+        with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            async with asyncio.timeout(10 * SECOND):
+                found = await everything(store)
+            other.execute("ROLLBACK")
+        if way is not None:
+            await way(store, clock)
+    words = {forget_flat: b"darjeeling", forget_entry: b"harbour"}.get(way, b"workshops")
+    assert (words in await inside(signer, tmp_path)) == (way is None)
+    made.clear()
+    async with open_store() as store:
+        assert (await everything(store) == found) == (way is None)
+        assert (sum(made) == 0) == (way is None)
 
 
 @pytest.mark.usefixtures("thrifty")

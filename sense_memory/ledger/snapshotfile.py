@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 _KEY: Final = "snapshot_key"  # opens the file
 _NEXT: Final = "snapshot_next"  # opens the file that is being written
 _ERA: Final = "snapshot_era"  # a word that stands until something is forgotten
-
+# Numbers are given in turn, and never twice.
+_REMOVED: Final = (
+    "SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'events') - (SELECT count(*) FROM events)"
+)
 _HEADS_COUNT: Final = 1_000
 _HEADS: Final = (
     "SELECT s.slot, e.seq, e.id FROM slots s JOIN events e ON e.seq = s.head "
@@ -77,11 +80,22 @@ class SnapshotFile:
         return self._sealed(_ERA) or ""
 
     def begin_era(self) -> str:
-        """The era; a new one begins where there is none. Only for what will be kept: it may write."""
+        """The era; a new one begins where there is none. Only for what will be kept: it may write.
+
+        Empty where another process writes, or the disk is full; `removed` tells then.
+        """
         if self._path is not None and not self.era():
             with suppress(LedgerError), self._db.transaction():
                 self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _ERA, secrets.token_hex(8))
         return self.era()
+
+    def removed(self) -> int:
+        """How many events were here and are not any more: as long as that stays the same, nothing was forgotten.
+
+        It looks at an index of all events, and also counts what nobody forgot, such as replaced embeddings.
+        """
+        (count,) = self._db.row(_REMOVED) or (0,)
+        return int(count or 0)
 
     def heads(self) -> Iterator[tuple[str, int, bytes]]:
         """What a snapshot may hold: slot, seq and id of every live head, by slot, read some at a time."""
