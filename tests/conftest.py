@@ -29,6 +29,10 @@ _MEMORY = Path("/dev/shm")
 if _MEMORY.is_dir() and disk_usage(_MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
+# A shell has what runs in the background ignore Ctrl-C, and so would every program that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # How long an example takes depends on what else the machine does.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
@@ -50,7 +54,8 @@ def pytest_pyfunc_call(pyfuncitem):
 
     if pyfuncitem.get_closest_marker("virtual_time") is not None:
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            pyfuncitem.funcargs["clock"].elapsed = runner.get_loop().time
+            if "clock" in pyfuncitem.funcargs:
+                pyfuncitem.funcargs["clock"].elapsed = runner.get_loop().time
             runner.run(pyfuncitem.obj(**wanted))
         return True
 

@@ -6,17 +6,19 @@ import asyncio
 import itertools
 import sqlite3
 import sys
+import time
 from contextlib import asynccontextmanager, closing
 
 import pytest
 
 from sense_memory import ClockSkewError, EmbeddedRelay, LedgerBusy, LedgerError, LocalSigner, MemoryStore
 from sense_memory.ledger import database
+from tests.time_unit import SECOND
 
 
 BOB, LISA = ("people", "facts", "bob"), ("people", "facts", "lisa")
-BEATS = 10  # of 5 ms each: so long is the ledger held
-GAP_SECONDS = 1.0  # between two beats, on a loaded machine; a loop that waits for SQLite stands still for 30
+BEATS = 10  # of 5 ms each, mostly of virtual time: so long is the ledger held
+GAP_SECONDS = 3 * SECOND  # real ones between two beats; a loop that waits for SQLite stands still for 30
 
 
 class Held:
@@ -28,11 +30,11 @@ class Held:
 
     async def while_others_go_on(self) -> None:
         """Let some time pass, in which every task has its turn."""
-        loop, gaps = asyncio.get_running_loop(), []
+        gaps = []
         for _ in range(BEATS):
-            before = loop.time()
-            await asyncio.sleep(0.005)
-            gaps.append(loop.time() - before)
+            before = time.monotonic()
+            await asyncio.get_running_loop().passes(0.005)
+            gaps.append(time.monotonic() - before)
         assert max(gaps) < GAP_SECONDS
 
     def release(self) -> None:
@@ -85,6 +87,7 @@ WRITES = {
 }
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize("call", WRITES.values(), ids=WRITES)
 async def test_while_another_process_writes_every_task_goes_on_and_the_write_is_made_afterwards(
     call, signer, path
@@ -104,6 +107,7 @@ async def test_while_another_process_writes_every_task_goes_on_and_the_write_is_
         assert store.integrity() == []
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize("call", WRITES.values(), ids=WRITES)
 async def test_a_write_that_is_cancelled_while_it_waits_leaves_nothing_behind(call, signer, path):
     async with prepared(signer, path, embedder="static") as store:
@@ -121,6 +125,7 @@ async def test_a_write_that_is_cancelled_while_it_waits_leaves_nothing_behind(ca
         assert (await store.recall("after")).value == "v"
 
 
+@pytest.mark.virtual_time
 async def test_the_first_memory_of_a_ledger_waits_for_another_process_too(signer, path):
     async with MemoryStore(signer, ledger=path) as store:
         held = Held(path)
@@ -130,6 +135,7 @@ async def test_the_first_memory_of_a_ledger_waits_for_another_process_too(signer
         await writing
 
 
+@pytest.mark.virtual_time
 async def test_a_store_opens_and_closes_while_another_process_writes(signer, path):
     async with MemoryStore(signer, ledger=path) as store:
         await store.persona_remember(*BOB, "plumber")
@@ -147,6 +153,7 @@ async def test_a_store_opens_and_closes_while_another_process_writes(signer, pat
         assert bob.access_count == 1
 
 
+@pytest.mark.virtual_time
 async def test_a_store_whose_ledger_has_to_be_migrated_waits_without_blocking(signer, path, monkeypatch):
     with monkeypatch.context() as past:
         past.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
@@ -163,6 +170,7 @@ async def test_a_store_whose_ledger_has_to_be_migrated_waits_without_blocking(si
     await store.close()
 
 
+@pytest.mark.virtual_time
 async def test_relays_are_followed_without_blocking_while_another_process_writes(signer, path):
     async with EmbeddedRelay() as relay:
         async with MemoryStore(signer, [relay.url], ledger=":memory:") as other:
@@ -192,9 +200,8 @@ async def test_a_real_process_that_writes_for_long_is_waited_for(signer, path):
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, path, **pipes)
         assert await process.stdout.readline() == b"held\n"
         writing = asyncio.create_task(store.remember("new", "v"))
-        for _ in range(BEATS):
-            await asyncio.sleep(0.005)
-        assert not writing.done()
+        done, _ = await asyncio.wait({writing}, timeout=BEATS * 0.005)
+        assert not done
         process.stdin.close()
         await process.wait()
         await writing

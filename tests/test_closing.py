@@ -25,10 +25,11 @@ from sense_memory import (
     SyncMemoryStore,
     WrongThreadError,
 )
+from tests.time_unit import SECOND
 
 
 DEAD = "ws://127.0.0.1:9"  # the discard port: nobody listens there
-SOON = 3.0  # seconds, within which whatever need not wait is over on a loaded machine
+SOON = 3 * SECOND  # within which whatever need not wait is over
 
 
 @pytest.fixture

@@ -96,8 +96,10 @@ async def test_one_terminal_is_killed_twice_and_the_other_sees_all_that_was_dura
 
         process = await one.start("remember", "--many", many)
         async with asyncio.timeout(30 * SECOND):
-            while not one.durable():  # noqa: ASYNC110 - a file has no event to wait for
-                await asyncio.sleep(0.01)  # 0 would take its processor
+            ended = asyncio.create_task(process.wait())
+            while not one.durable():  # a file has no event to wait for
+                done, _ = await asyncio.wait({ended}, timeout=0.01)
+                assert not done, "it ended without having written anything"
         await kill(process)
         durable = one.durable()
         assert durable % BATCH == 0, "a batch is written whole or not at all"

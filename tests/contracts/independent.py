@@ -87,14 +87,15 @@ def free_port() -> int:
 async def listening(port, process) -> None:
     """Wait until something listens on the port."""
     async with asyncio.timeout(START_SECONDS):
+        ended = asyncio.create_task(process.wait())
         while True:
-            assert process.returncode is None, "the relay ended instead of listening"
             with suppress(OSError):
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.close()
                 await writer.wait_closed()
                 return
-            await asyncio.sleep(0.02)
+            done, _ = await asyncio.wait({ended}, timeout=0.02)
+            assert not done, "the relay ended instead of listening"
 
 
 RELAYS = (nostr_relay_py, nostr_relay_js)

@@ -144,6 +144,7 @@ async def test_r16_what_is_no_document_is_none(answer):
         assert await relay_information(url) is None
 
 
+@pytest.mark.virtual_time
 async def test_a_relay_that_drips_its_answer_is_none_in_time():
     hung_up = asyncio.Event()
 
@@ -151,7 +152,7 @@ async def test_a_relay_that_drips_its_answer_is_none_in_time():
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
         while not writer.transport.is_closing():
             writer.write(b" ")
-            await asyncio.sleep(0.005)
+            await asyncio.get_running_loop().passes(0.005)
         hung_up.set()
 
     async with asyncio.timeout(5 * SECOND), await asyncio.start_server(drip, "127.0.0.1", 0) as server:
