@@ -76,7 +76,12 @@ class Writer:
         self._relays, self._clock, self._sleep, self._look = relays, clock, sleep, look
 
     async def write(
-        self, records: Sequence[Record], *, drafts: bool = True, bases: Mapping[str, Basis] | None = None
+        self,
+        records: Sequence[Record],
+        *,
+        drafts: bool = True,
+        bases: Mapping[str, Basis] | None = None,
+        aside: Mapping[str, str] | None = None,
     ) -> list[str]:
         """Make records durable, all or none; returns their event ids in order.
 
@@ -84,6 +89,7 @@ class Writer:
             records: what to write.
             drafts: keep what the clock forbids to write as drafts.
             bases: by slot, what edits start from.
+            aside: which stored versions become drafts with it, see `Ledger.keep_aside`.
 
         Raises:
             TooLargeError, InvalidInput, SealVerificationError: before anything was written.
@@ -102,7 +108,7 @@ class Writer:
                     self._ledger.drafts.keep, kept if drafts else (), self._clock()
                 )
                 raise ClockSkewError(error.now, error.mark, numbers) from None
-            if await self._append(filed, bases=bases):
+            if await self._append(filed, bases=bases, aside=aside):
                 break
         for place, record in zip(filed, records, strict=True):
             self._reader.remember(place, record)
@@ -277,10 +283,13 @@ class Writer:
         *,
         bases: Mapping[str, Basis] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
+        aside: Mapping[str, str] | None = None,
     ) -> bool:
         """As `Ledger.append`."""
         now, ledger = self._clock(), self._ledger
-        return await ledger.write(ledger.append, items, self._relays, now, bases=bases, origins=origins)
+        return await ledger.write(
+            ledger.append, items, self._relays, now, bases=bases, origins=origins, aside=aside
+        )
 
     def _embeddings(self, paths: Iterable[str]) -> list[str]:
         """The paths of the embeddings that the ledger holds of some memories."""

@@ -176,8 +176,11 @@ class Ledger:
         *,
         bases: Mapping[str, Basis] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
+        aside: Mapping[str, str] | None = None,
     ) -> bool:
         """File our own events and queue them for relays, in one transaction: all or none.
+
+        What loses against them and fits no conflict copy becomes a draft with them (`aside`, see `keep_aside`).
 
         Returns False, and nothing is stored, where the second of one was taken by another process meanwhile: the
         caller stamps them again. HeadMoved is raised where an edit does not start from what is there by now
@@ -186,6 +189,7 @@ class Ledger:
         try:
             with self._change():
                 seqs = self._file(items, now, bases, origins)
+                self._set_aside(aside or {}, now)
                 self.outbox.queue(seqs, relays, now)
         except _SecondTaken:
             return False
@@ -271,16 +275,19 @@ class Ledger:
             self.outbox.heal(relay, behind, now)
         return fates
 
-    def keep_aside(self, event_id: str, said: str, now: float) -> None:
-        """Keep the text of a stored version as a draft, once: it lost, and is too large for a copy.
+    def keep_aside(self, aside: Mapping[str, str], now: float) -> None:
+        """Keep the texts of stored versions as drafts, each once: they lost, and are too large for a copy.
 
         Args:
-            event_id: the version's, 64 hex digits.
-            said: id of the event that said its text first.
+            aside: the versions' event ids, with that of the event that said the text first, 64 hex digits each.
             now: seconds since 1970.
         """
         with self._change():
-            purge.draft(self._db, bytes.fromhex(event_id), said, purge.TOO_LARGE, now)
+            self._set_aside(aside, now)
+
+    def _set_aside(self, aside: Mapping[str, str], now: float) -> None:
+        for ident, said in aside.items():
+            purge.draft(self._db, bytes.fromhex(ident), said, purge.TOO_LARGE, now)
 
     def due(self, now: float) -> list[Filed]:
         """The quarantined events whose time has come."""

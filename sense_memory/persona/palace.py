@@ -339,16 +339,22 @@ class Palace:
         edits = [edit for index, (edit, _) in enumerate(made) if index not in left_out]
         records = [record for index, (_, record) in enumerate(made) if index not in left_out]
         bases = {edit.standing.slot: edit.basis for edit in edits}
+        aside: dict[str, str] = {}
         for edit in edits:
-            records += await self._siblings(edit.standing, bases, is_lasting=not edit.settles)
-        ids = iter(await self._writer.write(records, drafts=drafts, bases=bases))
+            records += self._siblings(edit.standing, bases, aside, is_lasting=not edit.settles)
+        try:
+            ids = iter(await self._writer.write(records, drafts=drafts, bases=bases, aside=aside))
+        except TooLargeError:
+            if aside and all(edit.settles for edit in edits):  # what versions make together may fit no event
+                await self._ledger.write(self._ledger.keep_aside, aside, self._clock())
+            raise
         for edit in edits:
             if not edit.settles:
                 self._forget_pending(edit.standing)
         return ["" if index in left_out else next(ids) for index in range(len(made))]
 
-    async def _siblings(
-        self, standing: Standing, bases: Mapping[str, Basis], *, is_lasting: bool
+    def _siblings(
+        self, standing: Standing, bases: Mapping[str, Basis], aside: dict[str, str], *, is_lasting: bool
     ) -> list[Record]:
         """The memories that keep values which lost, where no device has written them yet.
 
@@ -358,6 +364,7 @@ class Palace:
         Args:
             standing: what stands at an address.
             bases: what is written, by slot.
+            aside: is given what has to become a draft, see `Ledger.keep_aside`.
             is_lasting: whether this device edits, and so takes the place of what it knows.
 
         Raises:
@@ -373,7 +380,7 @@ class Palace:
             if envelope.fits(record):
                 records[slot] = record
             elif is_lasting or loser.said.device == self._ledger.edits.device:
-                await self._ledger.write(self._ledger.keep_aside, loser.id, loser.said.id, self._clock())
+                aside[loser.id] = loser.said.id
             else:
                 raise TooLargeError(MAX_PLAINTEXT_BYTES + 1, MAX_PLAINTEXT_BYTES)
         return list(records.values())

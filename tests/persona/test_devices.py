@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from sense_memory import InvalidInput
+from sense_memory import InvalidInput, MemoryStore
 
 
 FACT = ("people", "facts")
@@ -472,3 +472,37 @@ async def test_a_text_that_fits_no_conflict_copy_is_a_draft_where_it_was_written
         (draft,) = await one.drafts()
         assert (draft.key, draft.value[0], "too large" in draft.reason) == ("people/facts/big", "a", True)
         assert (await other.drafts(), told) == ([], ["people/facts/big"])
+
+
+class Moody:
+    """A signer that may refuse to sign."""
+
+    def __init__(self, inner):
+        self._inner, self.refuses = inner, False
+        self.public_key, self.encrypt, self.decrypt = inner.public_key, inner.encrypt, inner.decrypt
+
+    async def sign(self, unsigned):
+        if self.refuses:
+            raise OSError("not now")
+        return await self._inner.sign(unsigned)
+
+
+async def test_a_text_that_fits_no_conflict_copy_is_a_draft_with_the_merge_and_not_before(
+    devices, signer, clock
+):
+    moody = Moody(signer)
+    options = {"ledger": ":memory:", "clock": clock, "background": False}
+    async with devices() as (other, _), MemoryStore(moody, other.relays, **options) as one:
+        for store, letter in ((one, "a"), (other, "b")):
+            clock.advance(10)
+            text = letter * 40_430  # what they make together fits an event, and a copy does not
+            await store.persona_remember(*FACT, "big", text)
+        await other.sync()
+        moody.refuses = True
+        with pytest.raises(OSError):
+            await one.sync()
+        assert await one.drafts() == []
+
+        moody.refuses = False
+        assert (await one.sync()).overruled == ("people/facts/big",)
+        assert [draft.value[0] for draft in await one.drafts()] == ["a"]
