@@ -16,8 +16,10 @@ from sense_memory.ledger.notes import Remark
 from sense_memory.ledger.versions import Role, deletion_targets
 from sense_memory.limits import (
     AHEAD_SECONDS,
+    CURSOR_OVERLAP_SECONDS,
     HEAL_SECONDS,
     JITTER,
+    MAX_FUTURE_SECONDS,
     PARK_SECONDS,
     RATE_LIMIT_FIRST_SECONDS,
     RETRY_FIRST_SECONDS,
@@ -129,6 +131,40 @@ class Outbox:
             self._db.execute(
                 "DELETE FROM unfinished WHERE relay = (SELECT relay FROM relays WHERE url = ?)", url
             )
+
+    def set_clock_back(self, url: str, now: float) -> bool:
+        """Where a clock that ran ahead has noted times of this relay, believe none of them; whether that was so.
+
+        Else nothing is asked for below the cursor, swept, healed or tried again until the time comes that was noted.
+        The next pull is a sweep, and everything that waits is due.
+        """
+        state, ahead = self.state(url), now + MAX_FUTURE_SECONDS
+        times = (
+            (state.cursor or 0) + CURSOR_OVERLAP_SECONDS,
+            state.completed_at,
+            state.swept_at,
+            state.healed_at,
+        )
+        relay = self._relay(url)
+        last = self._db.row("SELECT max(due_at) FROM outbox WHERE state = 'queued' AND relay = ?", relay)
+        waits_long = last is not None and (last[0] or 0) > now + 2 * RETRY_MAX_SECONDS
+        if not waits_long and max(filter(None, times)) <= ahead:
+            return False
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE relays SET cursor = min(cursor, ?), completed_at = min(completed_at, ?), "
+                "swept_at = NULL, healed_at = NULL WHERE relay = ?",
+                int(now) - CURSOR_OVERLAP_SECONDS,
+                now,
+                relay,
+            )
+            self._db.execute(
+                "UPDATE outbox SET due_at = min(due_at, ?1), seen_at = iif(seen_at > ?1, NULL, seen_at) "
+                "WHERE relay = ?2 AND (due_at > ?1 OR seen_at > ?1)",
+                now,
+                relay,
+            )
+        return True
 
     # ── Queueing ────────────────────────────────────────────────────────────────────────
 

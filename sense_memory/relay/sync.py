@@ -135,6 +135,7 @@ class RelaySync:
         served: Counter[str] = Counter()
         sent: Counter[str] = Counter()
         pulled = Pulled()
+        await self._ledger.write_if_due(self._ledger.outbox.set_clock_back, self._url, self._clock())
         if plan.sweep:
             await self._ledger.write(self._ledger.outbox.hasten, self._url, self._clock())
         if plan.pull:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from relays.faults import Inject, Record, Refuse
+from relays.faults import FaultyRelay, Inject, Record, Refuse
 from sense_memory import ClockSkewError, InvalidInput
 from sense_memory.palace.lifecycle import current_relevance, state_at
 
@@ -95,6 +95,34 @@ async def test_t02_clock_jumps_back_one_day(stage):
         await store.forget("k")
         await store.forget("other")
         assert await store.drafts() == []
+
+
+@pytest.mark.virtual_time
+async def test_t02_a_clock_that_ran_a_day_ahead_holds_nothing_up_once_it_is_set_right(stage):
+    """Neither what comes in, nor what waits for its next try, nor what a relay lost that had shown it."""
+    async with (
+        stage.relay(max_future_seconds=10**6) as behind,
+        stage.relay(max_future_seconds=10**6) as empty,
+        FaultyRelay(behind.url, refuse := Refuse("error: try later")) as relay,
+        stage.store(relay, background=True) as store,
+    ):
+        refuse.on = False
+        stage.clock.advance(86_400)
+        await store.remember("a", stage.plaintext)
+        await stage.passes(100)
+        refuse.on = True
+        await store.remember("b", stage.plaintext)
+        await stage.passes(100)
+        assert len(await stage.stored(behind.url)) == 1
+
+        await relay.__aexit__(None, None, None)
+        stage.clock.advance(-86_400)
+        relay.upstream, refuse.on = empty.url, False
+        await stage.put(empty.url, await stage.event("theirs"))
+        await relay.__aenter__()
+        await stage.passes(200)
+        assert (await store.recall("theirs")) is not None
+        assert len(await stage.stored(empty.url)) == 3
 
 
 async def test_t02_journal_entries_are_dated_by_the_clock_again_after_it_was_set_back(stage):
