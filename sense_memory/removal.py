@@ -1,6 +1,6 @@
 """Forgetting memories that are named, flat ones and those of the palace: one request (NIP-09) for many.
 
-A batch is forgotten whole or not at all: its tombstones and its request are one transaction. What is named is
+A batch is forgotten whole or not at all: its tombstones, its request and the end of its drafts are one transaction. What is named is
 forgotten whether or not it is here, because it may be on relays only, and whatever this clock says.
 """
 
@@ -65,10 +65,9 @@ async def forget(
     for start in range(0, len(names), MAX_DELETED_COUNT):
         batch = slice(start, start + MAX_DELETED_COUNT)
         named = dict.fromkeys(path for found in paths[batch] for path in found)
-        ident = await writer.forget_all(list(named), insists=True)
         drafts = dict.fromkeys(path for name in names[batch] for path in name.paths)
         slots = [address.d_tag(path) for path in drafts | named]
-        await ledger.write_if_due(ledger.drafts.forget_all, slots)
+        ident = await writer.forget_all(list(named), insists=True, drafts=slots)
         ids += [ident] * len(names[batch])
         if progress is not None:
             progress(len(ids))

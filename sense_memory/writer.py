@@ -131,6 +131,7 @@ class Writer:
         *,
         insists: bool = False,
         why: str = FORGET,
+        drafts: Collection[str] = (),
     ) -> str:
         """As `forget`, for some addresses with one request; their embeddings go with them.
 
@@ -141,6 +142,7 @@ class Writer:
                 what is there by its ids, which need no order in time: it stays forgotten here, and on every
                 device and relay that is told.
             why: one of those in `origins`; says how far it reaches on devices that know more than this one.
+            drafts: slots whose drafts go with them.
 
         Raises:
             HeadMoved: one is not what the decision was based on; nothing was written.
@@ -150,7 +152,7 @@ class Writer:
         bare = self._undatable(paths) if insists else {}
         while True:
             with suppress(_MovedOn):
-                return await self._forgotten(paths, bare, bases, why)
+                return await self._forgotten(paths, bare, bases, why, drafts=drafts)
 
     async def _forgotten(
         self,
@@ -158,6 +160,8 @@ class Writer:
         bare: Mapping[str, int],
         bases: Mapping[str, Basis] | None,
         why: str,
+        *,
+        drafts: Collection[str],
     ) -> str:
         """Forget addresses as they stand; returns the request's id.
 
@@ -176,7 +180,7 @@ class Writer:
             items = [*graves, request]
             origins = await self._reader.origins(items, known)
             try:
-                is_done = await self._append(items, bases=bases, origins=origins)
+                is_done = await self._append(items, bases=bases, origins=origins, drafts=drafts)
             except HeadMoved:
                 if bases is None:
                     raise _MovedOn from None
@@ -284,11 +288,19 @@ class Writer:
         bases: Mapping[str, Basis] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
         aside: Mapping[str, str] | None = None,
+        drafts: Collection[str] = (),
     ) -> bool:
         """As `Ledger.append`."""
         now, ledger = self._clock(), self._ledger
         return await ledger.write(
-            ledger.append, items, self._relays, now, bases=bases, origins=origins, aside=aside
+            ledger.append,
+            items,
+            self._relays,
+            now,
+            bases=bases,
+            origins=origins,
+            aside=aside,
+            drafts=drafts,
         )
 
     def _embeddings(self, paths: Iterable[str]) -> list[str]:

@@ -9,7 +9,16 @@ from contextlib import asynccontextmanager
 import pytest
 from websockets.asyncio.client import connect
 
-from sense_memory import EmbeddedRelay, InvalidInput, InvalidRelayUrl, LocalSigner, MemoryStore, NotSynced
+from sense_memory import (
+    ClockSkewError,
+    EmbeddedRelay,
+    InvalidInput,
+    InvalidRelayUrl,
+    LedgerError,
+    LocalSigner,
+    MemoryStore,
+    NotSynced,
+)
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
 
 
@@ -529,3 +538,29 @@ async def test_what_is_no_relay_is_refused_and_an_unknown_one_has_nothing_waitin
             one.drop_relay("https://relay.example")
         assert one.drop_relay("wss://relay.example") == 0
         assert one.drop_relay("ws://relay.example") == 0
+
+
+# ── Drafts ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("names", [["k"], ["a", "k", "b"]])
+async def test_a_memory_is_forgotten_with_its_drafts_or_not_at_all(store, clock, names):
+    """A process that ends in between leaves no draft of a memory that it was told is forgotten."""
+    async with store() as here:
+        await here.remember_many((name, "one") for name in names)
+        clock.advance(-86_400)
+        with pytest.raises(ClockSkewError):
+            await here.remember("k", "two")
+        clock.advance(86_400)
+        here._ledger._db.execute(
+            "CREATE TEMP TRIGGER t BEFORE DELETE ON main.drafts BEGIN SELECT raise(ABORT, 'no'); END"
+        )
+        with pytest.raises(LedgerError):
+            await here.forget_many(names)
+        assert {memory.key for memory in await here.recall_all()} == set(names)
+        assert [draft.value for draft in await here.drafts()] == ["two"]
+
+        here._ledger._db.execute("DROP TRIGGER t")
+        await here.forget_many(names)
+        assert await here.recall_all() == []
+        assert await here.drafts() == []

@@ -177,10 +177,12 @@ class Ledger:
         bases: Mapping[str, Basis] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
         aside: Mapping[str, str] | None = None,
+        drafts: Collection[str] = (),
     ) -> bool:
         """File our own events and queue them for relays, in one transaction: all or none.
 
-        What loses against them and fits no conflict copy becomes a draft with them (`aside`, see `keep_aside`).
+        What loses against them and fits no conflict copy becomes a draft with them (`aside`, see `keep_aside`);
+        the drafts at some slots (`drafts`) are discarded.
 
         Returns False, and nothing is stored, where the second of one was taken by another process meanwhile: the
         caller stamps them again. HeadMoved is raised where an edit does not start from what is there by now
@@ -191,6 +193,7 @@ class Ledger:
                 seqs = self._file(items, now, bases, origins)
                 self._set_aside(aside or {}, now)
                 self.outbox.queue(seqs, relays, now)
+                self.drafts.forget_all(drafts)
         except _SecondTaken:
             return False
         ids = (bytes.fromhex(item.event.id) for item in items)
