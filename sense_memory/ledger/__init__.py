@@ -9,7 +9,8 @@ from sense_memory.ledger.edits import Basis
 from sense_memory.ledger.ledger import Ledger
 from sense_memory.ledger.purge import HeadMoved
 from sense_memory.ledger.removals import Origin, Removal
-from sense_memory.ledger.versions import Fate, Filed, Role, Stored
+from sense_memory.ledger.role import Role
+from sense_memory.ledger.versions import Fate, Filed, Stored
 
 
 __all__ = ["Basis", "Fate", "Filed", "HeadMoved", "Ledger", "Origin", "Removal", "Role", "Stored"]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sense_memory.ledger import forks, removals
 from sense_memory.ledger.purge import HeadMoved, device_of
 from sense_memory.ledger.removals import NOTHING, Origin, Removal
-from sense_memory.ledger.versions import Role, deletion_targets
+from sense_memory.ledger.role import Role
+from sense_memory.ledger.versions import deletion_targets
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger.versions import Role
+from sense_memory.ledger.role import Role
 from sense_memory.nostr import address
 
 

@@ -17,10 +17,11 @@ from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.notes import Notes, Remark
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.ledger.purge import Sight
+from sense_memory.ledger.role import Role
 from sense_memory.ledger.snapshotfile import SnapshotFile
 from sense_memory.ledger.stamps import Stamps
 from sense_memory.ledger.vectors import Vectors
-from sense_memory.ledger.versions import Fate, Filed, Role, Stored
+from sense_memory.ledger.versions import Fate, Filed, Stored
 from sense_memory.limits import (
     BUSY_BLOCKED_SECONDS,
     BUSY_PAUSE_SECONDS,

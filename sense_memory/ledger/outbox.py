@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.notes import Remark
-from sense_memory.ledger.versions import Role, deletion_targets
+from sense_memory.ledger.role import Role
+from sense_memory.ledger.versions import deletion_targets
 from sense_memory.limits import (
     AHEAD_SECONDS,
     CURSOR_OVERLAP_SECONDS,

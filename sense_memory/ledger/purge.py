@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger import forks, removals
-from sense_memory.ledger.removals import Origin, Removal
+from sense_memory.ledger.removals import ID_CHARS, Origin, Removal
+from sense_memory.ledger.role import Role
 from sense_memory.nostr.event import Event, wins_over
 
 
@@ -20,17 +21,18 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger.database import Database
 
-_MEMORY, _EMBEDDING, _REPLACED = 0, 3, 4  # as in `versions.Role`, which stands above this
 _HELD: Final = (
     "SELECT 1 FROM events e JOIN outbox o ON o.event = e.seq "
     "WHERE e.id = ? AND o.state IN ('acked', 'confirmed') LIMIT 1"
 )
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 _DEVICE: Final = "SELECT value FROM meta WHERE name = 'device'"
+_DRAFTED: Final = f"SELECT draft FROM drafts WHERE said <> '' AND substr(said, 1, {ID_CHARS}) IN "
 # Whatever happens there, a version that a deletion or a tombstone covers is never the head.
 _ELECTED: Final = (
     "SELECT e.seq FROM events e LEFT JOIN deletions d ON d.target = e.slot WHERE e.slot = ? AND e.quarantined = 0 "
-    "AND e.role <> 4 AND (e.role = 1 OR d.until IS NULL OR e.created_at > d.until) ORDER BY e.created_at DESC, e.id LIMIT 1"
+    f"AND e.role <> {int(Role.REPLACED)} AND (e.role = {int(Role.TOMBSTONE)} OR d.until IS NULL OR e.created_at > d.until) "
+    "ORDER BY e.created_at DESC, e.id LIMIT 1"
 )
 TOO_LARGE: Final = "another device's text counts, and this one is too large for a conflict copy"
 FORGOTTEN_ELSEWHERE: Final = "forgotten elsewhere before this edit was seen"
@@ -121,12 +123,12 @@ def remove(db: Database, slot: str, cover: Cover, removal: Removal, sight: Sight
     removals.add(db, slot, removal)
     _drop_drafts(db, removal)
     rows = db.rows(
-        f"SELECT seq, id, created_at, role {_OF_SLOT} AND role IN ({_MEMORY}, {_REPLACED}) "
+        f"SELECT seq, id, created_at, role {_OF_SLOT} AND role IN ({int(Role.MEMORY)}, {int(Role.REPLACED)}) "
         "ORDER BY created_at DESC, id",
         slot,
     )
     stored = [
-        _Kept(seq, ident, at, sight.of(ident, at), is_history=role == _REPLACED)
+        _Kept(seq, ident, at, sight.of(ident, at), is_history=role == Role.REPLACED)
         for seq, ident, at, role in rows
     ]
     spared = _accessed(db, slot, stored, removal)
@@ -141,7 +143,7 @@ def remove(db: Database, slot: str, cover: Cover, removal: Removal, sight: Sight
     db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)  # a foreign key: it goes first
     db.execute_many("DELETE FROM events WHERE seq = ?", [(item.seq,) for item in gone])
     db.execute(
-        f"DELETE {_OF_SLOT} AND role = {_EMBEDDING} AND created_at <= ?",
+        f"DELETE {_OF_SLOT} AND role = {int(Role.EMBEDDING)} AND created_at <= ?",
         slot,
         cover.until,
     )
@@ -189,8 +191,8 @@ def _is_never_seen(db: Database, removal: Removal, version: _Kept) -> bool:
 
 def _drop_drafts(db: Database, removal: Removal) -> None:
     """Somebody who had a text forgot it: it is no draft any more, though another had forgotten it unseen before."""
-    drafts = db.rows("SELECT draft, said FROM drafts WHERE said <> ''")
-    db.execute_many("DELETE FROM drafts WHERE draft = ?", [(n,) for n, said in drafts if removal.names(said)])
+    found = list(db.rows_in(_DRAFTED, removal.texts))
+    db.execute_many("DELETE FROM drafts WHERE draft = ?", found)
 
 
 def draft(db: Database, ident: bytes, said: str, reason: str, now: float) -> None:

@@ -11,12 +11,13 @@ a transaction.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sense_memory.ledger import forks, removals
 from sense_memory.ledger.purge import Cover, Sight, device_of, elect, is_held, overrule, remove
 from sense_memory.ledger.removals import Origin, Removal
+from sense_memory.ledger.role import Role
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_SAFE_INTEGER
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64, wins_over
@@ -41,16 +42,6 @@ _PLACE: Final = (
 # Until when a version is deleted that is named by its id, where the request itself says what else it removes.
 _ALONE: Final = MAX_SAFE_INTEGER - 1
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
-
-
-class Role(IntEnum):
-    """What an event is to the ledger; only the envelope knows it from inside the ciphertext."""
-
-    MEMORY = 0
-    TOMBSTONE = 1
-    DELETION = 2
-    EMBEDDING = 3  # vectors of a memory: nobody's memory, and without history
-    REPLACED = 4  # a memory that was rewritten in its own second, before anybody was given it: history only
 
 
 class Fate(StrEnum):
