@@ -161,9 +161,13 @@ class Edits:
         return [slot for (slot,) in self._db.rows("SELECT DISTINCT slot FROM forks ORDER BY slot")]
 
     def forked_copies(self) -> list[str]:
-        """Those of them that may be conflict copies; a hashed address does not tell."""
+        """Those of them that may be conflict copies, or flat: a hashed address does not tell."""
         hashed = f"{address.PREFIX}~"
-        return [slot for slot in self.forked() if "~conflict-" in slot or slot.startswith(hashed)]
+        return [
+            slot
+            for slot in self.forked()
+            if "~conflict-" in slot or slot.startswith(hashed) or not address.merges(slot)
+        ]
 
     def drop(self, slot: str, seqs: Iterable[int]) -> None:
         """These versions of a slot are known to its head after all."""

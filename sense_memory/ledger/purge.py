@@ -149,8 +149,11 @@ def remove(db: Database, slot: str, cover: Cover, removal: Removal, sight: Sight
     )
     elect(db, slot, cover.until)
     left = [item for item in stored if item not in gone and not item.is_history]
+    known = removals.read(db, slot)
     for item in left:
         forks.doubt(db, slot, item.seq)
+        if known.forgets(item.origin):
+            forks.doubt_forgotten(db, slot, item.seq)
         if cover.covers(item):  # relays would refuse it: it is to be written anew
             db.execute(
                 "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", item.seq

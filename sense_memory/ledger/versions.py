@@ -158,6 +158,8 @@ def apply(db: Database, filed: Filed, sight: Sight) -> tuple[Fate, int | None]:
         is_doubtful = fate is Fate.STALE or place.buried or place.until != _NEVER
         forks.doubt(db, filed.slot, kept if is_doubtful else None)
         forks.doubt(db, filed.slot, place.head if fate is Fate.NEW and not place.buried else None)
+        if kept is not None and is_doubtful and removals.read(db, filed.slot).forgets(filed.comes_from):
+            forks.doubt_forgotten(db, filed.slot, kept)
     if kept is not None and (copied := filed.comes_from.copy_of):
         _notice_copy(db, filed, kept, copied, is_new=place.mark_at == _NEVER)
     return fate, kept

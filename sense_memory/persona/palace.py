@@ -313,6 +313,23 @@ class Palace:
             why = AGAIN if standing.is_forgotten else PRUNE
             await self._writer.forget_all([path], {standing.slot: standing.basis}, why=why)
 
+    async def remove_flat_again(self, slot: str) -> bool:
+        """As `remove_again`, for a flat memory that was signed anew where nobody knew that it was forgotten.
+
+        Returns:
+            Whether there was one.
+        """
+        edits = self._ledger.edits
+        basis = edits.basis(slot)
+        for stored in self._ledger.read([] if basis.head is None else [basis.head]):
+            if stored.role is Role.MEMORY:
+                record = await self._reader.needed(stored)
+                origin = origin_of(record, stored.id.hex(), stored.created_at)
+                if record.type is RecordType.FLAT and edits.forgets(slot, origin):
+                    await self._writer.forget_all([record.path], {slot: basis}, why=AGAIN)
+                    return True
+        return False
+
     async def write(
         self, edits: Sequence[Edit], *, drafts: bool = False, spare: Callable[[Edit], bool] = lambda _: False
     ) -> list[str]:

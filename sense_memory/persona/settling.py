@@ -7,8 +7,8 @@ before a device has heard everything from its relays: one of them may know that 
 What was pruned without knowledge of an edit, a link or an access is written anew, above the deletion. A sibling of
 a text that was forgotten is forgotten too, whoever made it.
 
-A memory that was forgotten, and then linked or read by a device that did not know, is a *stray*: nobody shows it,
-and it is removed again, above. That reaches no further than the forgetting did, so what a third device said in the
+A memory that was forgotten, and then linked, read or refreshed by a device that did not know, is a *stray*: nobody
+shows it, and it is removed again, above. That reaches no further than the forgetting did, so what a third device said in the
 meantime stays.
 """
 
@@ -52,6 +52,11 @@ async def settle(ledger: Ledger, palace: Palace, *, heard: bool = True) -> int:
 async def _settle(ledger: Ledger, palace: Palace, slot: str, *, heard: bool) -> bool:
     """Settle one address; whether anything was written."""
     while True:
+        try:
+            if await palace.remove_flat_again(slot):
+                return True
+        except HeadMoved:
+            continue
         standing = await palace.standing(slot)
         if (
             standing.joined is None

@@ -367,17 +367,41 @@ async def test_a_forgotten_text_is_no_draft_because_its_writer_had_refreshed_it(
         assert await one.drafts() == await other.drafts() == []
 
 
-async def test_a_forgotten_text_does_not_return_because_another_device_refreshed_it(devices, clock):
-    async with devices() as (one, other):
-        await write(one, "palace", "text")
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("forgetter_first", [True, False])
+async def test_a_forgotten_text_does_not_return_because_another_device_refreshed_it(
+    devices, clock, kind, forgetter_first
+):
+    async with devices(3) as (one, other, third):
+        await write(one, kind, "text")
         await meet(one, other)
         clock.advance(60)
-        await forget(one, "palace")
+        await forget(one, kind)
         clock.advance(60)
-        await other.refresh(PATH)
+        await other.refresh(NAMES[kind])
+        if forgetter_first:
+            await one.sync()
+        told = (await other.sync()).overruled
+        await meet(one, other, third)
+
+        assert [await shown(store, kind) for store in (one, other, third)] == [{}, {}, {}]
+        assert [await store.drafts() for store in (one, other)] == [[], []]
+        assert told == ()
+
+
+@pytest.mark.parametrize("kind", NAMES)
+async def test_what_is_written_anew_after_it_was_forgotten_stays(devices, clock, kind):
+    async with devices() as (one, other):
+        await write(one, kind, "text")
+        await meet(one, other)
+        clock.advance(60)
+        await forget(one, kind)
+        clock.advance(60)
+        await write(other, kind, "text")
+        await other.refresh(NAMES[kind])
         await meet(other, one)
 
-        assert await shown(one) == await shown(other) == {}
+        assert await shown(one, kind) == await shown(other, kind) == {NAMES[kind]: "text"}
 
 
 # ── What older programs write: they say nothing of what they knew ───────────────────────
