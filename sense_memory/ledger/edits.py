@@ -160,6 +160,13 @@ class Edits:
         """The slots with versions that their heads may not know."""
         return [slot for (slot,) in self._db.rows("SELECT DISTINCT slot FROM forks ORDER BY slot")]
 
+    def doubts(self) -> dict[str, tuple[int, ...]]:
+        """By forked slot, the seqs of the versions that its head may not know."""
+        found: dict[str, tuple[int, ...]] = {}
+        for slot, seq in self._db.rows("SELECT slot, event FROM forks ORDER BY slot, event"):
+            found[slot] = (*found.get(slot, ()), seq)
+        return found
+
     def forked_copies(self) -> list[str]:
         """Those of them that may be conflict copies, or flat: a hashed address does not tell."""
         hashed = f"{address.PREFIX}~"

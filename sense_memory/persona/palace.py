@@ -74,6 +74,7 @@ class Palace:
         self._paths: dict[str, str] = {}  # by slot
         self._accesses: dict[str, tuple[float, int]] = {}  # by slot, as the ledger has them
         self._pending: dict[str, tuple[float, int]] = {}  # by slot, as nobody has them
+        self._doubts: dict[str, tuple[int, ...]] = {}  # the forked slots at the last look
         self._version = (-1, -1)
         self._seq = -1
         self._turn = asyncio.Lock()
@@ -102,13 +103,17 @@ class Palace:
         if version == self._version:
             return
         new = None if self._seq < 0 else edits.since(self._seq)
-        forked = frozenset(edits.forked())
+        doubts, judged = edits.doubts(), self._doubts
+        forked = doubts.keys()
         changed: set[str] | None = None
         if new is None:
             self._accesses = edits.accesses()
         else:
             changed = {slot for slot in new if address.merges(slot)}
-            changed |= self._look_at_accesses(version, changed) | forked
+            changed |= self._look_at_accesses(version, changed)
+            # What was forgotten may be the text of any fork. Else one is what it was before its list changed.
+            is_forgotten = any(new.values())
+            changed |= {slot for slot in forked if is_forgotten or doubts[slot] != judged.get(slot)}
             for slot in changed:
                 if new.get(slot):
                     self._pending.pop(slot, None)  # what was accessed is forgotten, whatever is there now
@@ -117,10 +122,10 @@ class Palace:
         if len(heads) + len(gone) >= APPLY_BATCH_COUNT:
             self.catalog.expect_many()
         with collector_resting(len(heads)):
-            await self._open(heads, forked, gone)
+            await self._open(heads, forked if changed is None else forked & changed, gone)
         for slot in gone:
             self._drop(slot)
-        self._version, self._seq = version, last
+        self._version, self._seq, self._doubts = version, last, doubts
 
     async def _open(self, heads: Sequence[tuple[str, int]], forked: Collection[str], gone: set[str]) -> None:
         """Put what some heads (slot, seq) and some forked slots hold into the catalog; these slots are not gone."""

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from sense_memory import InvalidInput, MemoryStore
+from sense_memory import InvalidInput, LocalSigner, MemoryStore
 
 
 FACT = ("people", "facts")
@@ -140,6 +140,48 @@ async def test_settling_writes_once_and_never_again(devices, clock):
             await other.sync(full=True)
 
         assert [store.status().counts["events"] for store in (one, other)] == before
+
+
+async def test_what_waits_to_be_settled_is_opened_again_only_when_it_may_have_changed(clock, tmp_path):
+    """A relay that cannot be reached keeps forks unsettled; other writes do not open all their versions again."""
+    inner, opened = LocalSigner.generate(), 0
+
+    class Counting:
+        public_key, sign, encrypt = inner.public_key, inner.sign, inner.encrypt
+
+        async def decrypt(self, payload, author):
+            nonlocal opened
+            opened += 1
+            return await inner.decrypt(payload, author)
+
+    options = {"clock": clock, "background": False, "ledger": ":memory:"}
+    async with (
+        MemoryStore(Counting(), ["ws://127.0.0.1:9"], **options) as here,
+        MemoryStore(inner, **options) as there,
+    ):
+
+        async def bring():
+            there.export(tmp_path / "there", overwrite=True)
+            await here.import_(tmp_path / "there")
+
+        for key in ("ann", "bob", "cleo"):
+            await here.persona_remember(*FACT, key, f"{key} here")
+            clock.advance(1)
+            await there.persona_remember(*FACT, key, f"{key} there")
+        await bring()
+        assert set((await texts(here)).values()) == {"ann there", "bob there", "cleo there"}
+
+        await here.persona_remember(*FACT, "dan", "new")
+        await here.remember("flat", "value")
+        before = opened
+        assert len(await texts(here)) == 4
+        assert opened == before
+
+        clock.advance(1)
+        await there.persona_remember(*FACT, "ann", "ann again")
+        await there.persona_forget(*FACT, "bob")
+        await bring()
+        assert set((await texts(here)).values()) == {"ann again", "cleo there", "new"}
 
 
 async def test_superseded_after_publish_is_said_and_a_sibling_made(devices, clock):
