@@ -10,7 +10,7 @@ from sense_memory.ledger.notes import Unfinished
 from sense_memory.nostr.event import KIND_APP_DATA
 
 
-COUNT, SECOND, PAGE = 120, 30, 40  # in all, of one second, and what a page of the relay holds
+COUNT, SECOND, PAGE = 60, 15, 20  # in all, of one second, and what a page of the relay holds
 KEY = "17" * 32
 POINTS = {
     "connected",
