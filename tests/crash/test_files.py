@@ -9,7 +9,7 @@ from contextlib import closing
 
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.ledger.database import VERSION
-from sense_memory.limits import PAGE_BYTES
+from sense_memory.limits import PAGE_BYTES, SNAPSHOT_NEW_COUNT
 
 
 NOW = 1_800_000_000
@@ -20,6 +20,17 @@ COUNT = 2_100  # so that an export tells of its progress on the way
 
 def store_at(path):
     return MemoryStore(SIGNER, ledger=path, background=False, clock=lambda: NOW)
+
+
+def copies(folder):
+    """Orders that give each run its own copy of the ledger `made.db`, and of its snapshot where it has one."""
+
+    def order(step):
+        for path in folder.glob("made.db*"):
+            shutil.copy(path, folder / path.name.replace("made", str(step), 1))
+        return {"key": KEY, "ledger": str(folder / f"{step}.db"), "now": NOW}
+
+    return order
 
 
 def version_of(path):
@@ -57,14 +68,9 @@ async def test_a_killed_export_leaves_the_file_that_was_there_or_the_new_one_who
 async def test_a_killed_migration_leaves_the_old_ledger_or_the_new_one(killer, folder):
     versions = set()
     async with killer() as kill:
-
-        async def made(step):
-            path = folder / f"{step}.db"
-            await kill.run("old", key=KEY, ledger=str(path), now=NOW)
-            assert version_of(path) == 1
-            return {"key": KEY, "ledger": str(path), "now": NOW}
-
-        async for death in kill.at_every_step("migrate", made):
+        await kill.run("old", key=KEY, ledger=str(folder / "made.db"), now=NOW)
+        assert version_of(folder / "made.db") == 1
+        async for death in kill.at_every_step("migrate", copies(folder)):
             path = folder / f"{death.step}.db"
             versions.add(version_of(path))
             async with store_at(path) as store:
@@ -78,13 +84,8 @@ async def test_a_killed_migration_leaves_the_old_ledger_or_the_new_one(killer, f
 async def test_a_ledger_that_is_killed_while_its_pages_grow_has_lost_nothing(killer, folder):
     sizes, points = set(), set()
     async with killer() as kill:
-
-        async def made(step):
-            path = folder / f"{step}.db"
-            await kill.run("small_pages", key=KEY, ledger=str(path), now=NOW)
-            return {"key": KEY, "ledger": str(path), "now": NOW}
-
-        async for death in kill.at_every_step("enlarge", made):
+        await kill.run("small_pages", key=KEY, ledger=str(folder / "made.db"), now=NOW)
+        async for death in kill.at_every_step("enlarge", copies(folder)):
             path = folder / f"{death.step}.db"
             with closing(sqlite3.connect(path)) as connection:
                 sizes.add(connection.execute("PRAGMA page_size").fetchone()[0])
@@ -123,14 +124,13 @@ async def test_a_ledger_that_was_killed_while_it_was_made_is_made_by_the_next_st
 async def test_a_killed_snapshot_brings_nothing_back_and_hides_nothing(killer, folder):
     """Closing a store writes a snapshot, forgetting removes it; the ledger is right whatever became of it."""
     ends = set()
+    async with store_at(folder / "made.db") as store:
+        await store.remember_many((f"k{number}", "v") for number in range(SNAPSHOT_NEW_COUNT))
+    assert (folder / "made.db.snapshot").exists()
     async with killer() as kill:
-
-        def order(step):
-            return {"key": KEY, "ledger": str(folder / f"{step}.db"), "now": NOW}
-
-        async for death in kill.at_every_step("snapshot", order):
+        async for death in kill.at_every_step("snapshot", copies(folder)):
             path = folder / f"{death.step}.db"
-            told = death.was_told("value")
+            told = ["v", *death.was_told("value")]
             for _ in range(2):
                 async with store_at(path) as store:
                     assert store.integrity() == []
@@ -148,16 +148,9 @@ async def test_a_first_index_that_is_killed_loses_nothing_and_the_next_start_has
     points, kept = set(), set()
     async with store_at(folder / "made.db") as store:
         await store.remember_many((f"k{number}", "an otter sleeps") for number in range(250))
+    (folder / "made.db.snapshot").unlink(missing_ok=True)  # the first index brings one
     async with killer() as kill:
-
-        def order(step):
-            return {
-                "key": KEY,
-                "ledger": str(shutil.copy(folder / "made.db", folder / f"{step}.db")),
-                "now": NOW,
-            }
-
-        async for death in kill.at_every_step("index", order):
+        async for death in kill.at_every_step("index", copies(folder)):
             points.add(death.at)
             kept.add((folder / f"{death.step}.db.snapshot").exists())
             async with store_at(folder / f"{death.step}.db") as store:

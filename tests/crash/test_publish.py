@@ -10,7 +10,7 @@ from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 
 
 NOW = 1_800_000_000
-WRITES = 6  # of the scenario: three memories, an entry, a forgotten memory and an edited one
+WRITES = 5  # of the scenario: two memories, an entry, a forgotten memory and an edited one
 POINTS = {
     "event written",
     "event committed",
