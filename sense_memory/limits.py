@@ -126,6 +126,7 @@ JITTER = 0.2  # ± share of every back-off
 # ── Sync ────────────────────────────────────────────────────────────────────────────────
 RESUME_SECONDS = 3_600  # a pull that was cut off goes on from where it was; later, it begins anew
 CURSOR_OVERLAP_SECONDS = 7_200  # late arrivals and events dated back by a burst
+INCOMPLETE_COUNT = 3  # hours with incomplete pulls only, after which no conflict copy waits for a relay
 LOST_COUNT = 3  # times that accepted events were gone before a relay is called forgetful; rel. P-07
 HEAL_SECONDS = 3_600  # a relay that is behind gets our newer version at most this often
 SWEEP_SECONDS = 86_400  # a pull without cursor, to find what another device sent days late, or went missing

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sense_memory.limits import HEAL_SECONDS, LOST_COUNT
+from sense_memory.limits import HEAL_SECONDS, INCOMPLETE_COUNT, LOST_COUNT
 
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ class Remark(StrEnum):
         "come back from another device"
     )
     LOST = "did not have what it had accepted, when it was last asked"
+    INCOMPLETE = (
+        "has not shown everything for hours: conflict copies and recalls do not wait for it any more, and a text "
+        "that only it knows to be forgotten may be copied"
+    )
     UNDELETED = "deletion not honoured: it accepted the request and still serves the memory"
 
 
@@ -126,11 +130,16 @@ class Notes:
         """Whether a relay did this."""
         return remark in self._of(url)
 
+    def never_shows_all(self, url: str) -> bool:
+        """Whether nobody is to wait for all that a relay holds: it did not show it in `INCOMPLETE_COUNT` hours."""
+        return self._of(url).get(Remark.INCOMPLETE, 0) >= INCOMPLETE_COUNT
+
     def remarks(self, url: str) -> tuple[str, ...]:
         """What is to be said of a relay, in our words. To forget once or twice may be an accident: see `LOST_COUNT`."""
         return tuple(
             Remark.LOST if remark == Remark.FORGETFUL and count < LOST_COUNT else remark
             for remark, count in self._of(url).items()
+            if remark != Remark.INCOMPLETE or count >= INCOMPLETE_COUNT
         )
 
     def _of(self, url: str) -> dict[str, int]:

@@ -108,9 +108,11 @@ class Pool:
     async def _act_on_it(self) -> bool:
         """Have what was pulled acted upon, if it is all; whether anything was written.
 
-        A relay that could not be reached, or that refuses to be read, is not waited for: it may stay so for good.
+        A relay that could not be reached, or that refuses to be read, is not waited for: it may stay so for good. Nor
+        is one whose pulls got no further for hours.
         """
-        told = [link.has_told for link in self._links]
+        never = self._ledger.notes.never_shows_all
+        told = [link.has_told for link in self._links if link.has_told or not never(link.url)]
         return self._heard is not None and True in told and False not in told and await self._heard()
 
     def _raise_our_own(self) -> None:

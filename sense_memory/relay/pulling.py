@@ -145,6 +145,10 @@ class Puller:
             await self._ledger.write(notes.drop, self._url, Remark.DROPS_DELETIONS)
         if found.missing or is_forgetful:
             await self._ledger.write(self._remark_on, found, heals=heals)
+        if found.complete:
+            await self._ledger.write_if_due(notes.drop, self._url, Remark.INCOMPLETE)
+        elif not (self.came_further or found.refused):
+            await self._ledger.write(notes.note, self._url, Remark.INCOMPLETE, self._clock())
         return found
 
     async def pull_newer(self, connection: RelayConnection, take: Take) -> Pulled | None:

@@ -350,6 +350,33 @@ async def test_r07_a_relay_that_refuses_to_be_read_holds_up_no_conflict_copy(sta
 
 
 @pytest.mark.virtual_time
+async def test_r07_a_relay_that_never_shows_everything_holds_up_a_conflict_copy_for_some_hours_only(stage):
+    lisa = ("people", "facts", "lisa")
+    gives_up = ClosedOnly("error: shutting down")
+    async with (
+        stage.relay() as honest,
+        stage.liar(gives_up) as broken,
+        stage.store(honest, broken) as one,
+        stage.store(honest, broken) as other,
+    ):
+        for store, value in ((one, "artist"), (other, "plumber")):
+            stage.clock.advance(60)
+            await store.persona_remember(*lisa, f"{stage.plaintext} {value}")
+        await stage.sync(one)
+        found = []
+        for _ in range(4):
+            await stage.sync(other)
+            (line,) = [line for line in other.status().relays if line.url == broken.url]
+            found.append((len(await other.persona_recall()), any("copies" in said for said in line.remarks)))
+            stage.clock.advance(3_600)
+        assert found == [(1, False), (1, False), (2, True), (2, True)]
+
+        gives_up.on = False
+        await stage.sync(other)
+        assert not any("copies" in said for line in other.status().relays for said in line.remarks)
+
+
+@pytest.mark.virtual_time
 async def test_r11_duplicate_flood(stage):
     """A valid event a hundred thousand times: one row, little memory, cut; the others are not held up."""
     event = await stage.event("k")
