@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -86,6 +87,7 @@ def information(terms: Terms) -> dict[str, Any]:
     }
 
 
+@functools.cache  # the package's metadata are parsed for it, which takes longer than the rest of the answer
 def _version() -> str:
     try:
         return version("sense-memory")
