@@ -2,7 +2,6 @@
 
     FlatIndex      exact; numpy, single precision             up to about 100,000 vectors
     BitIndex       nearly exact; signs, then rescoring        beyond
-    UsearchIndex   approximate; a graph (extra `usearch`)     where a millisecond matters among very many
 
 Each states in `exactness` what its answers are worth. They live in RAM; `dump` gives bytes for a place that
 encrypts them, since vectors tell much about the texts they stand for.
@@ -48,7 +47,7 @@ class VectorIndex(Protocol):
     """What every kind does.
 
     Attributes:
-        kind: "flat", "bits" or "usearch".
+        kind: "flat" or "bits".
         exactness: what its answers are worth, in a sentence.
     """
 
@@ -195,24 +194,14 @@ class BitIndex(_OverRows):
     rows_type = BitRows
 
 
-def choose(count: int, dimension: int, *, use_graph: bool = False) -> VectorIndex:
+def choose(count: int, dimension: int) -> VectorIndex:
     """An empty index of the kind that suits a number of vectors.
 
     Args:
         count: how many are expected.
         dimension: of every vector.
-        use_graph: take `UsearchIndex` beyond `FLAT_COUNT`: faster, approximate, slow to build.
-
-    Raises:
-        MissingExtra: `usearch` is needed for it and not installed.
     """
-    if count <= FLAT_COUNT:
-        return FlatIndex(dimension)
-    if not use_graph:
-        return BitIndex(dimension)
-    from sense_memory.search.graph import UsearchIndex
-
-    return UsearchIndex(dimension)
+    return FlatIndex(dimension) if count <= FLAT_COUNT else BitIndex(dimension)
 
 
 def load(dumped: bytes) -> VectorIndex:
@@ -220,17 +209,12 @@ def load(dumped: bytes) -> VectorIndex:
 
     Raises:
         ValueError: no dump of this format; build the index anew.
-        MissingExtra: it was made with `usearch`, which is not installed.
     """
     try:
         header, groups = unpack(dumped)
         kind, dimension, ids = header["kind"], int(header["dimension"]), list(header["ids"])
-        if header["format"] != FORMAT or kind not in {"flat", "bits", "usearch"}:
+        if header["format"] != FORMAT or kind not in {"flat", "bits"}:
             raise ValueError("another format")
-        if kind == "usearch":
-            from sense_memory.search.graph import UsearchIndex
-
-            return UsearchIndex.restore(dimension, ids, groups[0])
         return (FlatIndex if kind == "flat" else BitIndex).restore(dimension, ids, groups[0])
     except (ValueError, KeyError, TypeError, IndexError):
         raise ValueError("these bytes are no vectors of this format; build the index anew") from None

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.errors import InvalidInput, MissingExtra
+from sense_memory.errors import InvalidInput
 from sense_memory.search import rows as rows_module
 from sense_memory.search import vectors as vectors_module
-from sense_memory.search.graph import UsearchIndex
 from sense_memory.search.rows import BitRows, ExactRows
 from sense_memory.search.vectors import BitIndex, FlatIndex, VectorIndex, choose, load
 
 
-needs_usearch = pytest.mark.skipif(
-    find_spec("usearch") is None, reason="the extra `usearch` is not installed"
-)
-KINDS = [FlatIndex, BitIndex, pytest.param(UsearchIndex, marks=needs_usearch)]
-STEADY = [FlatIndex, BitIndex]  # whose answers depend on what is inside only
+KINDS = [FlatIndex, BitIndex]
 
 
 def unit(vector):
@@ -87,7 +80,7 @@ def _blocks(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("_blocks")
-@pytest.mark.parametrize("kind", STEADY)
+@pytest.mark.parametrize("kind", KINDS)
 @given(commands=COMMANDS, dimension=st.sampled_from([1, 3, 64, 70]), k=st.integers(1, 15))
 @settings(max_examples=60, deadline=None)
 def test_it_answers_like_brute_force_after_any_changes(kind, commands, dimension, k):
@@ -113,7 +106,7 @@ def test_it_answers_like_brute_force_after_any_changes(kind, commands, dimension
 
 
 @pytest.mark.usefixtures("_blocks")
-@pytest.mark.parametrize("kind", STEADY)
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_index_that_grew_is_the_index_built_at_once(kind, monkeypatch):
     monkeypatch.setattr(rows_module, "RESCORED_COUNT", 40)
     vectors = clustered(900, 96)
@@ -140,7 +133,7 @@ def test_most_of_the_nearest_are_found_among_many(kind, monkeypatch):
         len({*index.search(query, 10).ids} & {*exact.search(query, 10).ids})
         for query in vectors[:60] + 0.3 * random_vectors(60, 128)
     ]
-    least = {"flat": 1.0, "bits": 0.97, "usearch": 0.9}[kind.kind]
+    least = {"flat": 1.0, "bits": 0.97}[kind.kind]
     assert np.mean(found) / 10 >= least
     assert index.exactness.split(":")[0] in {"exact", "nearly exact", "approximate"}
 
@@ -239,18 +232,6 @@ def test_what_is_no_dump_is_refused(spoil):
 def test_the_kind_is_chosen_by_size():
     assert type(choose(100_000, 384)) is FlatIndex
     assert type(choose(100_001, 384)) is BitIndex
-    assert type(choose(10, 8, use_graph=True)) is FlatIndex
-
-
-@needs_usearch
-def test_a_graph_is_chosen_where_it_is_wanted():
-    assert type(choose(1_000_000, 8, use_graph=True)) is UsearchIndex
-
-
-def test_without_usearch_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
-    with pytest.raises(MissingExtra, match=r"pip install '\.\[usearch\]'"):
-        choose(1_000_000, 8, use_graph=True)
 
 
 def test_one_that_outgrows_its_kind_becomes_the_next():
