@@ -424,6 +424,34 @@ async def test_d13_relay_keeps_no_kind5(stage):
             assert [memory.key for memory in await fresh.recall_all()] == ["kept"]
 
 
+async def test_d13_a_forgotten_entry_that_comes_back_is_deleted_again_by_who_knows_and_shown_by_nobody_who_does(
+    stage,
+):
+    """An entry has no address at which a tombstone could stay, so the request is made again where it is served."""
+    async with (
+        stage.liar(DeletesWhateverTheDate()) as liar,
+        stage.store(liar) as store,
+        stage.store(liar) as second,
+    ):
+        ident = await store.journal(stage.plaintext)
+        await stage.sync(store)
+        await stage.sync(second)
+        stage.clock.advance(60)
+        await store.forget_entry(ident)
+        await stage.sync(store)
+        assert await stage.stored(liar.url, kinds=[4]) == []
+        assert "a journal entry that was forgotten may" in store.status().relays[0].remarks[0]
+        for _ in range(2):
+            stage.clock.advance(4_000)
+            await stage.sync(second, full=True)  # it never heard of that, and heals the relay
+            assert len(await stage.stored(liar.url, kinds=[4])) == 1
+
+            stage.clock.advance(4_000)
+            await stage.sync(store)
+            assert await store.recent(10) == []
+            assert await stage.stored(liar.url, kinds=[4]) == []
+
+
 async def test_d13_a_relay_that_keeps_kind5_is_asked_once_and_needs_no_tombstone(stage):
     async with stage.liar(record := Record()) as liar, stage.store(liar) as store:
         for _ in range(2):
