@@ -12,8 +12,8 @@ from rich.text import Text
 
 from sense_memory.interfaces.cli.palace.curve import Life, picture
 from sense_memory.interfaces.cli.palace.drawing import is_ascii
+from sense_memory.interfaces.cli.palace.profile import texts
 from sense_memory.interfaces.cli.palace.shapes import STYLES
-from sense_memory.interfaces.cli.palace.showing import texts
 from sense_memory.interfaces.cli.tables import console, print_history
 from sense_memory.interfaces.cli.text import age, local_time, one_line, quantity, safe
 from sense_memory.limits import DAY_SECONDS, DISSOLVED_DAYS, MAX_HALFLIFE_DAYS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from sense_memory.interfaces.cli.palace.showing import Shown
+    from sense_memory.interfaces.cli.palace.profile import MemoryProfile
     from sense_memory.models import PersonaMemory
 
 _MAX_WIDTH: Final = 100  # of the curve
@@ -41,7 +41,7 @@ _HOLDING: Final[Mapping[str, str]] = {
 }
 
 
-def print_life(found: Shown, now: float, versions: int) -> None:
+def print_life(found: MemoryProfile, now: float, versions: int) -> None:
     """One memory with everything that is known of it.
 
     Args:
