@@ -13,8 +13,6 @@ TYPE_CHECKING = False  # typing's own takes longer to import than all of this mo
 if TYPE_CHECKING:
     from typing import Any
 
-    from sense_memory.blocking import SyncMemoryStore
-    from sense_memory.embedding import EmbedReport, Gaps
     from sense_memory.errors import (
         BadKey,
         BadPayload,
@@ -52,6 +50,11 @@ if TYPE_CHECKING:
         WrongKeyError,
         WrongThreadError,
     )
+    from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
+    from sense_memory.memories.history import Version
+    from sense_memory.memories.persona.reviews import Pruned
+    from sense_memory.memories.portable import BadLine, ImportReport
+    from sense_memory.memories.status import RelayStatus, Status
     from sense_memory.models import (
         Change,
         Draft,
@@ -63,69 +66,65 @@ if TYPE_CHECKING:
         SuggestedContradiction,
     )
     from sense_memory.nostr.signer import LocalSigner, Signer
-    from sense_memory.palace.hits import PersonaHit
     from sense_memory.palace.lifecycle import current_relevance
     from sense_memory.palace.plan import Plan
-    from sense_memory.persona.reviews import Pruned
-    from sense_memory.portable import BadLine, ImportReport
-    from sense_memory.relay.embedded import EmbeddedRelay
-    from sense_memory.relay.holdings import Holding
-    from sense_memory.relay.report import RelayReport, SyncReport
-    from sense_memory.relay.session import Timeouts
-    from sense_memory.search.embedder import Embedder
-    from sense_memory.search.embedders import open_embedder
-    from sense_memory.search.fusion import Levers
+    from sense_memory.palace.search import PersonaHit
+    from sense_memory.relay.client.session import Timeouts
+    from sense_memory.relay.server.server import EmbeddedRelay
+    from sense_memory.relay.sync.holdings import Holding
+    from sense_memory.relay.sync.reports import RelayReport, SyncReport
+    from sense_memory.search.documents import SearchItem
+    from sense_memory.search.embedders.choice import open_embedder
+    from sense_memory.search.embedders.embedder import Embedder
+    from sense_memory.search.embedders.static import StaticEmbedder
     from sense_memory.search.hits import Evidence, Explanation, Hit
     from sense_memory.search.index import MemoryIndex
-    from sense_memory.search.ranking import SearchHit
-    from sense_memory.search.shelf import SearchItem
-    from sense_memory.search.static import StaticEmbedder
-    from sense_memory.status import RelayStatus, Status
+    from sense_memory.search.ranking import Levers, SearchHit
     from sense_memory.store import MemoryStore
-    from sense_memory.timeline import Version
+    from sense_memory.sync_store import SyncMemoryStore
 
 
 # Where each public name lives. They are imported when first used: a script that only prints the
 # version, or a command line that only recalls, does not pay for sockets and models it never touches.
 _HOMES = {
-    "BadLine": "portable",
+    "BadLine": "memories.portable",
     "Change": "models",
     "Draft": "models",
-    "EmbedReport": "embedding",
-    "EmbeddedRelay": "relay.embedded",
-    "Embedder": "search.embedder",
+    "EmbedReport": "memories.embedding_jobs",
+    "EmbeddedRelay": "relay.server.server",
+    "Embedder": "search.embedders.embedder",
     "Evidence": "search.hits",
     "Explanation": "search.hits",
-    "Gaps": "embedding",
+    "Gaps": "memories.embedding_jobs",
     "Hit": "search.hits",
-    "Holding": "relay.holdings",
-    "ImportReport": "portable",
+    "Holding": "relay.sync.holdings",
+    "ImportReport": "memories.portable",
     "IntrospectionReport": "models",
     "JournalEntry": "models",
-    "Levers": "search.fusion",
+    "Levers": "search.ranking",
     "LocalSigner": "nostr.signer",
     "Memory": "models",
     "MemoryIndex": "search.index",
     "MemoryStore": "store",
-    "PersonaHit": "palace.hits",
+    "PersonaHit": "palace.search",
     "PersonaMemory": "models",
     "Plan": "palace.plan",
-    "Pruned": "persona.reviews",
-    "RelayReport": "relay.report",
-    "RelayStatus": "status",
+    "Pruned": "memories.persona.reviews",
+    "RelayReport": "relay.sync.reports",
+    "RelayStatus": "memories.status",
     "SearchHit": "search.ranking",
-    "SearchItem": "search.shelf",
+    "SearchItem": "search.documents",
     "Signer": "nostr.signer",
-    "StaticEmbedder": "search.static",
+    "StaticEmbedder": "search.embedders.static",
     "State": "models",
-    "Status": "status",
+    "Status": "memories.status",
     "SuggestedContradiction": "models",
-    "SyncMemoryStore": "blocking",
-    "SyncReport": "relay.report",
-    "Timeouts": "relay.session",
-    "Version": "timeline",
+    "SyncMemoryStore": "sync_store",
+    "SyncReport": "relay.sync.reports",
+    "Timeouts": "relay.client.session",
+    "Version": "memories.history",
     "current_relevance": "palace.lifecycle",
-    "open_embedder": "search.embedders",
+    "open_embedder": "search.embedders.choice",
 }
 
 __all__ = [

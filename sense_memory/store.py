@@ -17,9 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from sense_memory import arguments, envelope, removal
-from sense_memory.bulk import Bulk
-from sense_memory.envelope import RecordType
+from sense_memory import arguments
 from sense_memory.errors import (
     InvalidAddress,
     InvalidEvent,
@@ -42,20 +40,24 @@ from sense_memory.limits import (
     MAX_RECENT_COUNT,
     SMALL_EVENT_BYTES,
 )
+from sense_memory.memories import removal
+from sense_memory.memories.flat import Bulk
+from sense_memory.memories.history import RESTORED, before, version
+from sense_memory.memories.removal import Named
+from sense_memory.memories.status import RelayStatus, Status
+from sense_memory.memories.turns import Turns
 from sense_memory.models import Draft, JournalEntry, Memory
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
+from sense_memory.nostr.relay_url import is_local, relay_url
 from sense_memory.nostr.signer import as_signer
 from sense_memory.nostr.verdict import printable
-from sense_memory.origins import next_seen, origin_of
-from sense_memory.reader import Reader
-from sense_memory.relay.url import is_local, relay_url
-from sense_memory.removal import Named
-from sense_memory.snapshot import Snapshot
-from sense_memory.status import RelayStatus, Status
-from sense_memory.timeline import RESTORED, before, version
-from sense_memory.turns import Turns
-from sense_memory.writer import Writer
+from sense_memory.records import envelope
+from sense_memory.records.envelope import RecordType
+from sense_memory.records.origins import next_seen, origin_of
+from sense_memory.records.reader import Reader
+from sense_memory.records.snapshot import Snapshot
+from sense_memory.records.writer import Writer
 
 
 if TYPE_CHECKING:
@@ -65,30 +67,29 @@ if TYPE_CHECKING:
 
     from pynostr.key import PrivateKey
 
-    from sense_memory.blocks import Opened
-    from sense_memory.embedding import Embedding, EmbedReport, Gaps
-    from sense_memory.envelope import Record, Sealed
-    from sense_memory.finding import Finding
     from sense_memory.ledger import Stored
     from sense_memory.ledger.rescue import RescueReport
+    from sense_memory.memories.embedding_jobs import Embedding, EmbedReport, Gaps
+    from sense_memory.memories.history import Version
+    from sense_memory.memories.persona.persona import Persona
+    from sense_memory.memories.persona.reviews import Introspections, Pruned, Reviews
+    from sense_memory.memories.persona.search import PalaceSearch
+    from sense_memory.memories.portable import ImportReport
+    from sense_memory.memories.search import Finding
+    from sense_memory.memories.watch import Watch, Watchers
     from sense_memory.models import IntrospectionReport, PersonaMemory
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
-    from sense_memory.palace.hits import PersonaHit
     from sense_memory.palace.plan import Plan
-    from sense_memory.persona.finding import PalaceSearch
-    from sense_memory.persona.persona import Persona
-    from sense_memory.persona.reviews import Pruned, Reviews
-    from sense_memory.persona.schedule import Introspections
-    from sense_memory.portable import ImportReport
-    from sense_memory.relay.holdings import Holding
-    from sense_memory.relay.pool import Pool
-    from sense_memory.relay.report import SyncReport
-    from sense_memory.relay.session import Timeouts
-    from sense_memory.search.embedder import Embedder
+    from sense_memory.palace.search import PersonaHit
+    from sense_memory.records.envelope import Record, Sealed
+    from sense_memory.records.snapshot import Opened
+    from sense_memory.relay.client.session import Timeouts
+    from sense_memory.relay.sync.holdings import Holding
+    from sense_memory.relay.sync.pool import Pool
+    from sense_memory.relay.sync.reports import SyncReport
+    from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.hits import Hit
-    from sense_memory.timeline import Version
-    from sense_memory.watching import Watch, Watchers
 
 
 _T = TypeVar("_T")
@@ -122,7 +123,7 @@ class MemoryStore:
         close_timeout: seconds for which closing waits at most until relays have taken what is queued; 0 does not
             wait. A relay that can not be reached is not waited for, and nothing is without `background`. What is
             still queued then is logged as a warning, and sent when a store of this ledger is open next.
-        timeouts: of relay connections; see `relay.session.Timeouts`.
+        timeouts: of relay connections; see `relay.client.session.Timeouts`.
         clock: seconds since 1970.
 
     Raises:
@@ -535,7 +536,7 @@ class MemoryStore:
             ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
             LedgerError: the ledger could not be written.
         """
-        from sense_memory.persona import given
+        from sense_memory.memories.persona import names as given
 
         await self._writing()
         path = address.persona_path(domain, facet, key).removeprefix(address.PERSONA)
@@ -573,7 +574,7 @@ class MemoryStore:
             NeedsNewerVersion: a newer sense-memory wrote it.
             InvalidAddress: no name at all.
         """
-        from sense_memory.persona import given
+        from sense_memory.memories.persona import names as given
 
         persona = self._persona()
         domain, facet = given.selection(domain, facet)
@@ -650,7 +651,7 @@ class MemoryStore:
 
     async def persona_facets(self, domain: str) -> list[str]:
         """Every facet of a domain that holds a memory, in order. Raises NotSynced as `persona_recall`."""
-        from sense_memory.persona import given
+        from sense_memory.memories.persona import names as given
 
         name, _ = given.selection(domain, None)
         return [] if name is None else (await self._persona().desk.catalog()).facets(name)
@@ -732,7 +733,7 @@ class MemoryStore:
             PlanLimitError: the plan has introspection by hand only.
             NotSynced, LedgerError: from the iterator, as `persona_introspect`.
         """
-        from sense_memory.persona.schedule import Introspections
+        from sense_memory.memories.persona.reviews import Introspections
 
         self._plan.check_schedule()
 
@@ -888,7 +889,7 @@ class MemoryStore:
             domain: only of this domain.
             facet: only of this facet.
         """
-        from sense_memory.persona import given
+        from sense_memory.memories.persona import names as given
 
         domain, facet = given.selection(domain, facet)
         return await self._persona().as_of(_moment(time), domain, facet)
@@ -1016,7 +1017,7 @@ class MemoryStore:
             InvalidInput: something given can not be used.
             NotSynced: there is no memory here at all, and no relay ever answered completely.
         """
-        from sense_memory.search.scope import scope
+        from sense_memory.search.hits import scope
 
         wanted = scope(within, since, source)
         return await (await self._finding()).search(query, limit, wanted, relevance_floor)
@@ -1072,7 +1073,7 @@ class MemoryStore:
 
     def gaps(self) -> Gaps:
         """What the last search knew by words only, although there is an embedder, and why."""
-        from sense_memory.embedding import Gaps
+        from sense_memory.memories.embedding_jobs import Gaps
 
         return Gaps(0, None) if self._everything is None else self._everything.gaps()
 
@@ -1100,14 +1101,14 @@ class MemoryStore:
         which did not know it, wrote later, or forgot the memory. The text is in `history`, in a conflict copy, or
         in `drafts`.
         """
-        from sense_memory.overruled import overruled
+        from sense_memory.memories.drafts import overruled
 
         report = await self._synced(full=full, retry_refused=retry_refused)
         return replace(report, overruled=await overruled(self._opened(), self._reader, self._signer))
 
     async def _synced(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """As `sync`, but which edits lost is left to be told by that: nobody sees the report of this."""
-        from sense_memory.relay.sync import Plan
+        from sense_memory.relay.sync.push import Plan
 
         ledger = self._opened()
         unfit = await self._publish_accesses()
@@ -1124,7 +1125,7 @@ class MemoryStore:
         Persona memories that were recalled are written anew with their accesses first; those of which no event
         can hold that are named (`unfit`), and everything else goes on.
         """
-        from sense_memory.relay.sync import Plan
+        from sense_memory.relay.sync.push import Plan
 
         ledger, unfit = self._opened(), list[str]()
         if self._palace is not None or ledger.edits.accesses():
@@ -1145,8 +1146,8 @@ class MemoryStore:
         Raises:
             LedgerError: the ledger could not be read.
         """
-        from sense_memory.relay.conduct import Timeouts
-        from sense_memory.relay.holdings import holdings
+        from sense_memory.relay.client.conduct import Timeouts
+        from sense_memory.relay.sync.holdings import holdings
 
         timeouts = self._timeouts or Timeouts()
         asked = holdings(self._urls, self._opened(), self._signer, clock=self._clock, timeouts=timeouts)
@@ -1171,7 +1172,7 @@ class MemoryStore:
         ledger = self._opened()
         arguments.callback(on_relay, "on_relay")
         if self._watchers is None:
-            from sense_memory.watching import Watchers
+            from sense_memory.memories.watch import Watchers
 
             self._watchers = Watchers(ledger, self._reader, self._relay_pool() if self._urls else None)
         return self._watchers.add(on_relay)
@@ -1221,7 +1222,7 @@ class MemoryStore:
         Raises:
             InvalidInput: the file exists, or can not be written.
         """
-        from sense_memory.portable import write_export
+        from sense_memory.memories.portable import write_export
 
         target = arguments.file(path, "write")
         arguments.callback(progress, "progress")
@@ -1241,7 +1242,7 @@ class MemoryStore:
         Raises:
             InvalidInput: the file can not be read.
         """
-        from sense_memory.portable import LEFT_OUT, BadLine, ImportReport, read_import
+        from sense_memory.memories.portable import LEFT_OUT, BadLine, ImportReport, read_import
 
         self._opened()
         arguments.callback(progress, "progress")
@@ -1392,7 +1393,7 @@ class MemoryStore:
         """The palace, made when a persona memory is first asked for: a flat memory does not pay for it."""
         ledger = self._opened()
         if self._palace is None:
-            from sense_memory.persona.persona import Persona
+            from sense_memory.memories.persona.persona import Persona
 
             self._palace = Persona(
                 ledger,
@@ -1408,7 +1409,7 @@ class MemoryStore:
     def _reviews(self) -> Reviews:
         persona, ledger = self._persona(), self._opened()
         if self._views is None:
-            from sense_memory.persona.reviews import Reviews
+            from sense_memory.memories.persona.reviews import Reviews
 
             self._views = Reviews(persona, ledger, self._reader, self._writer, self._clock)
         return self._views
@@ -1416,7 +1417,7 @@ class MemoryStore:
     def _palace_search(self) -> PalaceSearch:
         persona, ledger = self._persona(), self._opened()
         if self._finds is None:
-            from sense_memory.persona.finding import PalaceSearch
+            from sense_memory.memories.persona.search import PalaceSearch
 
             near = None if self._open_embedder is None else self._near
             self._finds = PalaceSearch(persona, ledger, self._reader, clock=self._clock, near=near)
@@ -1426,8 +1427,8 @@ class MemoryStore:
         palace, ledger = self._persona().palace, self._opened()
         embedding = await self._embedding()
         if self._everything is None:
-            from sense_memory.finding import Finding
-            from sense_memory.sharing import Sharing
+            from sense_memory.memories.search import Finding
+            from sense_memory.memories.shared_embeddings import Sharing
 
             about: dict[str, Any] = {"clock": self._clock, "ask": self._ask_relays}
             if embedding is not None:
@@ -1449,8 +1450,8 @@ class MemoryStore:
                 self._meaning is None
                 and (embedder := await asyncio.to_thread(self._open_embedder)) is not None
             ):
-                from sense_memory.embedding import Embedding
-                from sense_memory.vault import Vault
+                from sense_memory.memories.embedding_jobs import Embedding
+                from sense_memory.records.vector_cache import Vault
 
                 if not callable(getattr(embedder, "embed", None)) or not isinstance(
                     getattr(embedder, "name", None), str
@@ -1463,8 +1464,8 @@ class MemoryStore:
     def _relay_pool(self) -> Pool:
         """The pool, made when a relay is first needed: a read of the ledger does not pay for sockets."""
         if self._pool is None:
-            from sense_memory.relay.pool import Pool
-            from sense_memory.relay.session import Timeouts
+            from sense_memory.relay.client.session import Timeouts
+            from sense_memory.relay.sync.pool import Pool
 
             self._pool = Pool(
                 self._urls,
@@ -1511,7 +1512,7 @@ class MemoryStore:
         if ledger.edits.forked() if heard else ledger.edits.forked_copies():
             await self._persona().settle(heard=heard)
         if orphans := ledger.vectors.orphans():
-            from sense_memory.sharing import forget
+            from sense_memory.memories.shared_embeddings import forget
 
             await forget(self._writer, [slot.removeprefix(address.PREFIX) for slot in orphans])
 
@@ -1535,7 +1536,7 @@ class MemoryStore:
             self._pool.wake()
 
     async def _round(self, plan: Any) -> SyncReport:
-        from sense_memory.relay.report import SyncReport
+        from sense_memory.relay.sync.reports import SyncReport
 
         self._opened()
         await self._reader.release()
@@ -1624,8 +1625,8 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
 
     Raises: as `MemoryStore.from_settings`.
     """
+    from sense_memory.config.settings import Settings, find_embedder, find_secret, ledger_path
     from sense_memory.nostr.signer import LocalSigner
-    from sense_memory.settings import Settings, find_embedder, find_secret, ledger_path
 
     options = arguments.settings(agent, options)
     settings = Settings.load(agent=agent, relays=options.get("relays"), ledger=options.get("ledger"))
@@ -1653,7 +1654,7 @@ def _verified(body: bytes) -> Event | None:
 
 
 def _is_stray(ledger: Ledger, record: Record, stored: Stored) -> bool:
-    """Whether a version is of a persona memory that was forgotten before it was written, see `persona.settling`."""
+    """Whether a version is of a persona memory that was forgotten before it was written, see `memories.persona.batch`."""
     if record.type is not RecordType.PERSONA:
         return False
     return ledger.edits.forgets(stored.slot, origin_of(record, stored.id.hex(), stored.created_at))
@@ -1712,7 +1713,7 @@ def _time(record: Record, stored: Stored | Opened) -> float:
 
 
 def _default_ledger(public_key: str) -> Path:
-    from sense_memory.settings import Settings, ledger_path
+    from sense_memory.config.settings import Settings, ledger_path
 
     return ledger_path(Settings.load().home, public_key)
 
@@ -1720,14 +1721,14 @@ def _default_ledger(public_key: str) -> Path:
 def _checked_timeouts(given: Timeouts | None) -> Timeouts | None:
     """The timeouts of connections, or None."""
     if given is not None:
-        from sense_memory.relay.conduct import Timeouts
+        from sense_memory.relay.client.conduct import Timeouts
 
         if not isinstance(given, Timeouts):
-            raise InvalidInput("timeouts must be a `relay.session.Timeouts`, or None")
+            raise InvalidInput("timeouts must be a `relay.client.session.Timeouts`, or None")
     return given
 
 
 def _opener(embedder: Embedder | Callable[[], Embedder | None] | str | None) -> Callable[[], Any] | None:
-    from sense_memory.search.embedders import opener
+    from sense_memory.search.embedders.choice import opener
 
     return None if embedder is None else opener(embedder)

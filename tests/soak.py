@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests import test_convergence, test_device_game
-from tests.persona import test_any_order
+from tests.memories.persona import test_any_order
 
 
 MOVES = 1_000  # of a game

@@ -19,72 +19,28 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "sense_memory"
 MAX_LINES = 600
 
-# Top to bottom. A module imports from its own tier and from those below, never from above.
-TIERS = (
-    {"interfaces", "__main__"},
-    {"blocking", "blocking_persona"},
-    {"store"},
-    {"settings", "sources", "agentkey", "configfile", "keychain"},
-    {
-        "reader",
-        "writer",
-        "keeping",
-        "overruled",
-        "finding",
-        "said",
-        "items",
-        "embedding",
-        "filling",
-        "sharing",
-        "vault",
-        "weighing",
-        "envelope",
-        "origins",
-        "timeline",
-        "watching",
-        "portable",
-        "removal",
-        "bulk",
-        "keyfile",
-        "status",
-        "arguments",
-        "turns",
-        "relay",
-        "ledger",
-        "snapshot",
-        "blocks",
-        "persona",
-    },
-    {"palace", "search"},
-    {"nostr"},
-    {"models", "limits", "errors", "__about__"},
+# The order of the folders is the architecture: a module imports from its own folder and from those below it.
+LAYERS = (
+    "interfaces",
+    "sync_store",
+    "store",
+    "memories",
+    "relay.sync",
+    "relay.server",
+    "relay.client",
+    "relay",
+    "records",
+    "ledger",
+    "config",
+    "palace",
+    "search",
+    "arguments",
+    "nostr",
+    "models",
+    "limits",
+    "errors",
+    "__about__",
 )
-
-# What a folder may never know, whatever its tier.
-BLIND_TO = {
-    "palace": {"relay", "ledger", "envelope", "reader", "writer", "store"},
-    "search": {"relay", "ledger", "envelope", "reader", "writer", "store"},
-    "relay": {"models", "envelope", "reader", "writer", "store", "timeline", "portable"},
-    "ledger": {"relay", "envelope", "models", "reader", "writer"},
-    "envelope": {"relay", "ledger", "store"},
-    "origins": {"relay", "models", "reader", "store", "writer"},
-    "reader": {"relay", "store", "writer"},
-    "writer": {"relay", "store"},
-    "watching": {"relay", "store", "writer"},
-    "snapshot": {"relay", "store", "models", "reader", "writer"},
-    "blocks": {"relay", "store", "models", "reader", "writer"},
-    "persona": {"relay", "store"},
-    "keeping": {"relay", "store", "writer"},
-    "overruled": {"relay", "store", "writer"},
-    "finding": {"relay", "store", "writer"},
-    "said": {"relay", "store", "writer"},
-    "items": {"relay", "ledger", "reader", "store", "writer"},
-    "embedding": {"relay", "ledger", "envelope", "reader", "store", "writer"},
-    "filling": {"relay", "ledger", "envelope", "reader", "store", "writer"},
-    "sharing": {"relay", "store", "palace", "persona"},
-    "vault": {"relay", "envelope", "reader", "store", "writer"},
-    "weighing": {"relay", "ledger", "envelope", "reader", "writer", "store"},
-}
 
 
 def modules():
@@ -128,45 +84,38 @@ def _is_module(name):
 
 
 def part_of(module):
-    """`sense_memory.relay.pull` → `relay`; empty for the package itself and for what is not ours."""
+    """`sense_memory.relay.sync.walk` → `relay`; empty for the package itself and for what is not ours."""
     names = module.split(".")
     return names[1] if names[0] == "sense_memory" and len(names) > 1 else ""
 
 
-def tier_of(part):
-    return next((number for number, tier in enumerate(TIERS) if part in tier), None)
+def layer_of(module):
+    """How far down a module lies; None for the two entrances of the package, and for what is not ours."""
+    name = module.removeprefix("sense_memory.")
+    if name in {module, "__main__"}:
+        return None
+    return next(place for place, layer in enumerate(LAYERS) if f"{name}.".startswith(f"{layer}."))
 
 
 # ── Arrows ──────────────────────────────────────────────────────────────────────────────
-
-
-def test_every_part_has_its_tier():
-    parts = {part_of(name_of(file)) for file in modules()} - {""}
-
-    assert {part for part in parts if tier_of(part) is None} == set()
 
 
 def test_arrows_run_downward():
     wrong = [
         f"{name_of(file)} imports {module}"
         for file in modules()
-        if part_of(name_of(file))
         for module in imports_of(file)
-        if part_of(module) and tier_of(part_of(module)) < tier_of(part_of(name_of(file)))
+        if None not in (layers := (layer_of(name_of(file)), layer_of(module))) and layers[1] < layers[0]
     ]
 
     assert wrong == []
 
 
-def test_what_must_stay_blind_is_blind():
-    wrong = [
-        f"{name_of(file)} imports {module}"
-        for file in modules()
-        for module in imports_of(file)
-        if part_of(module) in BLIND_TO.get(part_of(name_of(file)), ())
-    ]
+def test_relay_code_never_sees_a_memory():
+    """It carries verified events whose content it cannot read. (Views never see a relay: they lie below.)"""
+    parts = {part_of(module) for file in (PACKAGE / "relay").rglob("*.py") for module in imports_of(file)}
 
-    assert wrong == []
+    assert parts.isdisjoint({"models", "records"})
 
 
 def test_the_protocol_knows_limits_errors_and_itself():
@@ -176,7 +125,8 @@ def test_the_protocol_knows_limits_errors_and_itself():
 
 
 def test_nothing_imports_in_a_circle():
-    graph = {name_of(file): imports_of(file, at_run_time=True) for file in modules()}
+    """Between files, whatever the import is for: at run time, late, or for a type checker."""
+    graph = {name_of(file): imports_of(file) for file in modules() if file != PACKAGE / "__init__.py"}
     done, path = set(), []
 
     def visit(module):
@@ -196,9 +146,9 @@ def test_this_test_sees_imports_wherever_they_stand():
     """Hollow-proof: late imports and imports for type checkers count as arrows too."""
     store = imports_of(PACKAGE / "store.py")
 
-    assert "sense_memory.relay.pool" in store
-    assert "sense_memory.reader" in store
-    assert "sense_memory.relay.pool" not in imports_of(PACKAGE / "store.py", at_run_time=True)
+    assert "sense_memory.relay.sync.pool" in store
+    assert "sense_memory.records.reader" in store
+    assert "sense_memory.relay.sync.pool" not in imports_of(PACKAGE / "store.py", at_run_time=True)
     assert "sense_memory.ledger" in imports_of(PACKAGE / "store.py", at_run_time=True)
 
 
@@ -224,23 +174,25 @@ def test_only_the_ledger_and_the_embedded_relays_shelf_open_databases():
 
     assert openers == {
         "sense_memory.ledger.database",
-        "sense_memory.ledger.pages",
         "sense_memory.ledger.template",
-        "sense_memory.relay.shelf",
+        "sense_memory.relay.server.event_store",
     }
     assert {part_of(module) for module in importers_of("sqlite3")} == {"ledger", "relay"}
     assert "sqlite3" not in {
         module
-        for name in ("pool", "sync", "pull", "session", "connection")
-        for module in imports_of(PACKAGE / "relay" / f"{name}.py")
+        for file in [*(PACKAGE / "relay" / "sync").glob("*.py"), *(PACKAGE / "relay" / "client").glob("*.py")]
+        for module in imports_of(file)
     }
 
 
 def test_only_relay_drivers_and_the_endpoint_of_embeddings_open_sockets():
-    """The endpoint is asked only where a setting names it."""
+    """The endpoint is asked only where a setting names it; `nostr.relay_url` takes URLs apart."""
     speakers = importers_of("websockets", "socket", "ssl", "http", "urllib", "httpx", "requests", "aiohttp")
 
-    assert {part_of(module) for module in speakers - {"sense_memory.search.endpoint"}} <= {"relay"}
+    assert {
+        part_of(module)
+        for module in speakers - {"sense_memory.search.embedders.endpoint", "sense_memory.nostr.relay_url"}
+    } <= {"relay"}
 
 
 def test_the_protocol_has_no_io_and_no_clock():
@@ -267,8 +219,8 @@ def test_the_protocol_has_no_io_and_no_clock():
 
 
 def test_the_session_of_a_relay_has_no_io():
-    """Frames, time and what is known go in, actions come out: see `relay.session`."""
-    begun, pure = ["sense_memory.relay.session"], set()
+    """Frames, time and what is known go in, actions come out: see `relay.client.session`."""
+    begun, pure = ["sense_memory.relay.client.session"], set()
     while begun:
         module = begun.pop()
         file = ROOT.joinpath(*module.split(".")).with_suffix(".py")
@@ -276,7 +228,7 @@ def test_the_session_of_a_relay_has_no_io():
             pure.add(module)
             begun += imports_of(file, at_run_time=True)
     outside = {"asyncio", "socket", "sqlite3", "websockets", "time", "threading", "subprocess"}
-    assert {"sense_memory.relay.live", "sense_memory.relay.page", "sense_memory.relay.actions"} <= pure
+    assert {"sense_memory.relay.client.page", "sense_memory.relay.client.actions"} <= pure
     assert not {module for module in pure if module.startswith("sense_memory.ledger")}
     for module in pure:
         assert not outside & imports_of(
@@ -287,18 +239,9 @@ def test_the_session_of_a_relay_has_no_io():
 def test_nobody_hands_the_session_of_a_relay_anything_that_could_do_io():
     """Of all that is annotated there, only the maker of subscription ids can be called."""
     callables = set()
-    for name in (
-        "session",
-        "inquiry",
-        "page",
-        "live",
-        "comparison",
-        "counting",
-        "flights",
-        "auth",
-        "actions",
-    ):
-        for node in ast.walk(ast.parse((PACKAGE / "relay" / f"{name}.py").read_text(encoding="utf-8"))):
+    for name in ("session", "requests", "page", "comparison", "authentication", "actions"):
+        file = PACKAGE / "relay" / "client" / f"{name}.py"
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             annotation = getattr(node, "annotation", None)
             if annotation is not None and "Callable" in ast.unparse(annotation):
                 callables.add(node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
@@ -310,11 +253,9 @@ def test_time_is_a_parameter_below_the_store():
     waits = {"sense_memory.ledger.database"}  # and reads no clock
     clocks = importers_of("time", "datetime") - waits
 
-    assert {part_of(module) for module in clocks} <= {"store", "relay", "interfaces", "settings"}
-    assert (
-        not {f"sense_memory.relay.{name}" for name in ("session", "page", "pull", "batch", "sync", "pool")}
-        & clocks
-    )
+    assert {part_of(module) for module in clocks} <= {"store", "relay", "interfaces", "config"}
+    timeless = {"client.session", "client.page", "client.publication", "sync.walk", "sync.push", "sync.pool"}
+    assert not {f"sense_memory.relay.{name}" for name in timeless} & clocks
 
 
 def test_the_command_line_is_the_only_part_that_talks_to_a_terminal():

@@ -358,7 +358,7 @@ async def test_a_limit_of_a_relay_is_told_where_the_call_was_made(signer):
 
 
 async def test_two_first_searches_at_once_open_one_embedder(signer):
-    from sense_memory.search.embedders import Choice
+    from sense_memory.search.embedders.choice import Choice
 
     opened = []
 

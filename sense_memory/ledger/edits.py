@@ -11,7 +11,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sense_memory.ledger import forks, removals
+from sense_memory.ledger import purge as forks
+from sense_memory.ledger import removals
 from sense_memory.ledger.purge import HeadMoved, device_of
 from sense_memory.ledger.removals import NOTHING, Origin, Removal
 from sense_memory.ledger.role import Role

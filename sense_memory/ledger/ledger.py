@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from sense_memory.errors import LedgerBusy, LedgerError, StorageFullError
 from sense_memory.ledger import audit, handover, purge, versions
-from sense_memory.ledger.arrivals import Arrivals
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.drafts import Drafts
 from sense_memory.ledger.edits import Edits
-from sense_memory.ledger.erasure import Erasure
+from sense_memory.ledger.feed import Arrivals
 from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.notes import Notes, Remark
 from sense_memory.ledger.outbox import Outbox
-from sense_memory.ledger.purge import Sight
+from sense_memory.ledger.purge import Erasure, Sight
 from sense_memory.ledger.role import Role
-from sense_memory.ledger.snapshotfile import SnapshotFile
+from sense_memory.ledger.snapshot_file import SnapshotFile
 from sense_memory.ledger.stamps import Stamps
 from sense_memory.ledger.vectors import Vectors
 from sense_memory.ledger.versions import Fate, Filed, Stored

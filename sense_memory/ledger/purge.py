@@ -7,12 +7,14 @@ unseen is there if and only if the text is gone.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger import forks, removals
+from sense_memory.ledger import removals
 from sense_memory.ledger.removals import ID_CHARS, Origin, Removal
 from sense_memory.ledger.role import Role
+from sense_memory.nostr import address
 from sense_memory.nostr.event import Event, wins_over
 
 
@@ -20,6 +22,77 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sense_memory.ledger.database import Database
+
+
+# ── Versions in doubt ───────────────────────────────────────────────────────────────────
+# Versions in doubt: what a slot's head may not know of, or may not have known. Written inside a transaction.
+#
+# The ledger can not tell what a version knows; that is inside the ciphertext. It lists what has to be looked at:
+# a version that another device's replaced, one that came late, and a head that was written although its memory
+# had been forgotten. Whoever can open them looks, and takes them off the list. Of flat memories, which do not merge,
+# only the last are listed.
+
+
+def doubt(db: Database, slot: str, seq: int | None) -> None:
+    """A version has to be looked at; nothing happens where the slot's versions do not merge."""
+    if seq is not None and address.merges(slot):
+        db.execute("INSERT OR IGNORE INTO forks (slot, event) VALUES (?, ?)", slot, seq)
+
+
+def doubt_forgotten(db: Database, slot: str, seq: int) -> None:
+    """A version is on top although its text is forgotten, because a device that did not know that signed it anew."""
+    db.execute("INSERT OR IGNORE INTO forks (slot, event) VALUES (?, ?)", slot, seq)
+
+
+def doubt_head(db: Database, slot: str) -> None:
+    """Something was forgotten: a head that is left may only seem to be newer."""
+    if address.merges(slot):
+        db.execute(
+            "INSERT OR IGNORE INTO forks (slot, event) SELECT s.slot, s.head FROM slots s "
+            "JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role = 0",
+            slot,
+        )
+
+
+# ── Erasing for good ────────────────────────────────────────────────────────────────────
+# Erasing for good: what is deleted from the ledger must not stay readable beside it.
+#
+# SQLite overwrites deleted rows, but older copies of their pages wait in the write-ahead log, and whole ones
+# in the backup of a migration. Whatever transaction deletes notes the debt in the ledger itself; whoever can,
+# this process or another, pays it at the next occasion.
+
+_OWED: Final = "erasure_owed"
+
+# For this connection only, and for every way of deleting, those of tomorrow included.
+_NOTE: Final = (
+    "CREATE TEMP TRIGGER deleting_from_{table}_owes_erasure AFTER DELETE ON main.{table} "
+    "BEGIN INSERT OR REPLACE INTO meta VALUES ('" + _OWED + "', '1'); END"
+)
+
+
+class Erasure:
+    """The debt of one open ledger.
+
+    Args:
+        db: the open ledger file.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        if db.path is not None:
+            for table in ("events", "drafts"):
+                db.execute(_NOTE.format(table=table))
+
+    def finish(self) -> None:
+        """Pay what is owed; where another process publishes or reads, it stays owed."""
+        if self._db.row("SELECT 1 FROM meta WHERE name = ?", _OWED) is None or not self._db.checkpoint():
+            return
+        for backup in self._db.backups():
+            with suppress(OSError):  # the folder is closed to us: it stays, and is no worse than it was
+                backup.unlink(missing_ok=True)
+        with self._db.transaction():
+            self._db.execute("DELETE FROM meta WHERE name = ?", _OWED)
+
 
 _HELD: Final = (
     "SELECT 1 FROM events e JOIN outbox o ON o.event = e.seq "
@@ -151,9 +224,9 @@ def remove(db: Database, slot: str, cover: Cover, removal: Removal, sight: Sight
     left = [item for item in stored if item not in gone and not item.is_history]
     known = removals.read(db, slot)
     for item in left:
-        forks.doubt(db, slot, item.seq)
+        doubt(db, slot, item.seq)
         if known.forgets(item.origin):
-            forks.doubt_forgotten(db, slot, item.seq)
+            doubt_forgotten(db, slot, item.seq)
         if cover.covers(item):  # relays would refuse it: it is to be written anew
             db.execute(
                 "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", item.seq
@@ -161,7 +234,7 @@ def remove(db: Database, slot: str, cover: Cover, removal: Removal, sight: Sight
     if not left:
         db.execute("DELETE FROM access WHERE slot = ?", slot)
     for copy in removal.copies:
-        forks.doubt_head(db, copy)
+        doubt_head(db, copy)
 
 
 def _accessed(db: Database, slot: str, stored: Iterable[_Kept], removal: Removal) -> _Kept | None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sense_memory.ledger import forks, removals
+from sense_memory.ledger import purge as forks
+from sense_memory.ledger import removals
 from sense_memory.ledger.purge import Cover, Sight, device_of, elect, is_held, overrule, remove
 from sense_memory.ledger.removals import Origin, Removal
 from sense_memory.ledger.role import Role

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 
 if TYPE_CHECKING:
-    from sense_memory.palace.columns import Columns
+    from sense_memory.palace.catalog import Columns
     from sense_memory.palace.compression import Compressed, compress
     from sense_memory.palace.contradiction import Claims, Verdict, compare
     from sense_memory.palace.introspection import introspect
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Claims": "contradiction",
-    "Columns": "columns",
+    "Columns": "catalog",
     "Compressed": "compression",
     "Phrases": "meaning",
     "Verdict": "contradiction",

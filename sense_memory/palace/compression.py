@@ -23,7 +23,7 @@ import numpy as np
 
 from sense_memory.errors import InvalidInput
 from sense_memory.limits import ACTIVE_ABOVE
-from sense_memory.palace.columns import Columns
+from sense_memory.palace.catalog import Columns
 from sense_memory.palace.shorthand import Piece, header, plain, shorthand
 from sense_memory.palace.tokens import estimated_tokens
 

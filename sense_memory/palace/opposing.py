@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.palace.meaning import MAX_PHRASE_WORDS, matched
 from sense_memory.palace.opposites import opposites, polarity, statuses_apart
 from sense_memory.palace.quantities import other_date, other_number
-from sense_memory.palace.slots import ALIASES, ATTRIBUTES, EXCLUSIVE
-from sense_memory.palace.values import SUGGESTED, apart, differs, exclusive
+from sense_memory.palace.slots import ALIASES, ATTRIBUTES, EXCLUSIVE, SUGGESTED, apart, differs, exclusive
 from sense_memory.palace.words import GENERIC, STOP, stems
 
 

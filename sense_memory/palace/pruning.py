@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.limits import DAY_SECONDS, DISSOLVED_DAYS, MAX_HALFLIFE_DAYS
 from sense_memory.models import State
-from sense_memory.palace.columns import STATES, Columns
+from sense_memory.palace.catalog import STATES, Columns
 
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import orjson
 
 from sense_memory.limits import LOG_CHANGE_BYTES, LOG_LIST_BYTES, LOG_PAIRS_BYTES, LOG_STANDING_BYTES
 from sense_memory.models import PalaceChanges, PersonaMemory, State, SuggestedContradiction
-from sense_memory.palace.columns import STATES
+from sense_memory.palace.catalog import STATES
 
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.models import IntrospectionReport
-    from sense_memory.palace.columns import Columns
+    from sense_memory.palace.catalog import Columns
 
 LISTS: Final = (
     "contradictions",

@@ -7,7 +7,7 @@ JS") is too. Else the head is the whole key (`voxrelay-voice`).
 
 What becomes of the value. Behind a subject, `is`, `is a` and `prefers` go. `X over Y`, `X rather than Y`, `X
 instead of Y` become `x>y` where they are choices; a reason goes into parentheses; filler and most articles
-go (`palace.phrasing`). Two or three plain words about a subject become one `hyphenated-word`. Everything else
+go (`palace.shorthand`). Two or three plain words about a subject become one `hyphenated-word`. Everything else
 stays word for word: numbers, names, negations, conditions, quotes, code, addresses. Text that is not plainly
 English, or already is shorthand, keeps its words; only white space is squeezed.
 
@@ -20,19 +20,307 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.phrasing import (
-    BOUNDARIES,
-    slug,
-    with_choices,
-    with_reasons,
-    without_articles,
-    without_filler,
-    without_is,
-)
-
 
 if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
+
+
+# ── English made shorter without losing a fact ──────────────────────────────────────────
+# English made shorter without losing a fact: filler, articles, choices and reasons.
+#
+# Every rule is narrow and gives up where a sentence could be read in another way: a longer text is a small
+# loss, a turned meaning is a wrong memory. No rule ever removes or moves a number, a name, a negation, a
+# condition or a limit; what stands in quotes or code is not looked at (`palace.shorthand` hides it).
+
+# Words that no phrase of names and things contains: they end it. Quantities end it too, and are never skipped.
+BOUNDARIES: Final = frozenset(
+    "a about above after against all also although am among an and any are as at be because been before behind "  # noqa: SIM905 - reads best as words
+    "being below between both but by can could did do does down during each either else even ever every except "
+    "few for from had has have he her here him his how i if in into is it its just least less may me might more "
+    "most must my neither never no none nor not nothing now of off on once only onto or our out over per "
+    "rather shall she should since so some such than that the their them then there these they this those "
+    "though through till to toward towards under unless until up upon us was we were what when where whether "
+    "which while who whom whose why will with within without would you your nobody instead".split()
+)
+NEGATIONS: Final = frozenset(
+    "no not never nor neither none nothing nobody nowhere without cannot hardly".split()  # noqa: SIM905 - reads best as words
+)
+
+_CHOOSING: Final = (
+    r"chose|choose|chooses|chosen|picked|pick|picks|prefer|prefers|preferred|selected|select|favou?red|favou?rs?"
+    r"|went with|opted for|decided on|settled on"
+)
+_VERBS: Final = frozenset(
+    "use uses used keep keeps kept take takes took run runs ran want wants wanted need needs store stores stored "  # noqa: SIM905 - reads best as words
+    "write writes wrote read reads send sends sent host hosts hosted build builds built pay pays paid buy buys "
+    "bought make makes made call calls called expect expects expected publish publishes published adopt adopts "
+    "adopted install installs installed chose choose chooses chosen picked pick picks prefer prefers preferred "
+    "selected select try tries tried get gets got bring eat eats ate drink drinks drank learn learns".split()
+)
+# Before these, `X over Y` is a way of speaking or a time, not a choice.
+_CARRIERS: Final = frozenset(
+    "zoom teams phone telephone email mail signal slack discord chat video skype coffee lunch dinner breakfast "  # noqa: SIM905 - reads best as words
+    "tea tcp udp tls ssl ssh http https tor wifi wi-fi ethernet vpn quic websocket websockets usb bluetooth "
+    "weekend weekends night christmas easter summer winter spring autumn time years months weeks days "
+    "hours lan radio satellite land sea rest last next past".split()
+)
+
+_FILLER: Final = (
+    (re.compile(r"(?:^|(?<=[.;!?] ))(?:[Pp]lease )?(?:[Nn]ote|[Kk]eep in mind|[Rr]emember) that "), ""),
+    (re.compile(r"(?:^|(?<=[.;!?] ))[Ii]t is important to (?:note|know|remember) that "), ""),
+    (re.compile(r"(?:^|(?<=[.;!?] ))[Ii]t turns out that "), ""),
+    (
+        re.compile(r"(?:^|(?<=[.;!?] ))(?:Basically|Essentially|Obviously|Of course|Please|As you know),? "),
+        "",
+    ),
+    (re.compile(r"(?:^|(?<=[.;!?] ))There (?:is|are) (?=no |\d)"), ""),
+    (re.compile(r"(?<= )(?:basically|essentially|obviously|of course|please) "), ""),
+    (re.compile(r"\bIn order to\b"), "To"),
+    (re.compile(r"\bin order to\b"), "to"),
+    (re.compile(r"\b[Dd]ue to the fact that\b"), "because"),
+    (re.compile(r"\bdespite the fact that\b"), "although"),
+    (re.compile(r"\bin the event that\b"), "if"),
+    (re.compile(r"\bat this point in time\b"), "now"),
+)
+_ANY_FILLER: Final = re.compile(
+    r"\b(?:that|important|basically|essentially|obviously|course|please|know|there (?:is|are)|order|event|point)\b",
+    re.IGNORECASE,
+)
+# The next words of articles that carry meaning: a few, twice a day, the only one, the more the better.
+_ARTICLE: Final = re.compile(
+    r"(?:^|(?<= )|(?<=[(]))(?:the (?!one\b|ones\b|others?\b|more\b|less\b|better\b|only\b|same\b|latter\b"
+    r"|former\b|first\b|last\b|next\b|second\b|third\b|rest\b|[\w.-]+['\u2019]s\b)"
+    r"|an? (?!few\b|little\b|lot\b|bit\b|couple\b|number\b|hundred\b|thousand\b|million\b|billion\b|dozen\b"
+    r"|half\b|quarter\b|third\b|fifth\b|tenth\b|second\b|minute\b|hour\b|day\b|night\b|week\b|month\b"
+    r"|year\b|time\b|while\b|person\b|head\b|piece\b))"
+    r"(?!(?:and|or|is|are|was|were|has|to|in|on|at|of|for|with|by|as|over|than)\b)(?=[\w\"'`\x1a$€£#.])"
+)
+_COUNTED: Final = re.compile(r"(?:\d\S*(?: \w+)?|\b(?:once|twice|times|half|such|many|quite|EUR|USD|GBP)) $")
+_FIRST_ARTICLE: Final = re.compile(r"(?:^|(?<=[.;!?] ))(?:The|An?) (?=[a-z0-9])")
+
+_MARK: Final = re.compile(r" (rather than|instead of|over) ")
+_VERB_BEFORE: Final = re.compile(
+    rf"(?:^|[ (])(?:{_CHOOSING}) (?P<chosen>(?:[^,;:.!?()]|\.(?=\S))+)$", re.IGNORECASE
+)
+_WE_CHOSE: Final = re.compile(
+    rf"(?:^|(?<=[.;!?] ))(?:(?:We|I) )?(?:{_CHOOSING}|decided to) (?=[^ ]*[^ >]>[^ >=])", re.IGNORECASE
+)
+_CLAUSE_END: Final = re.compile(r"[.;:!?] |\(")
+_REACH_CHARS: Final = (
+    400  # how far back a rule looks: a longer sentence is left alone, and hostile ones cost little
+)
+_IS: Final = re.compile(
+    r"(?<=[\w)\x1a])(?<!\bwhat)(?<!\bwho)(?<!\bwhich)(?<!\bthat)(?<!\bit)(?<!\bthere)(?<!\bthis)(?<!\b[hw]e)(?<!\bshe)"
+    r"(?<!\bthey)(?<!\byou)(?<!\bwhere)(?<!\bhow)(?<!\bwhen)(?<!\bnot)(?<!\band)(?<!\bor)(?<!\bbut)(?<!\bthese)(?<!\bwhy)"
+    r" (?:is|are) (?=\d|[~$€]|(?:at|in|on|under|from|between)\b)"
+)
+_PHRASE_WORD: Final = re.compile(r"[^\s,;:!?()]+")
+
+_REASON: Final = re.compile(
+    r"(?P<comma>,?) (?:because of|because|due to) (?P<reason>[^;!?]+?)"
+    r"(?P<end>\.?(?=$|[;!?])|(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bNo)\.(?= [A-Z]))"
+)
+_BEFORE_REASON: Final = re.compile(
+    r"\b(?:not|n't|only|just|partly|mainly|mostly|simply|probably|perhaps|maybe|is|was|are|were|and|or|but|even)$",
+    re.IGNORECASE,
+)
+_NOT_IN_REASON: Final = re.compile(
+    r"\b(?:unless|until|except|but|although|though|while|whereas|because|so|if|when)\b|[()]", re.IGNORECASE
+)
+_PRONOUN: Final = re.compile(
+    r"^(?:(?:it|they) (?:is|are) (?:an? |the )?|it's (?:an? |the )?|its |their |it |they |the |an? )"
+)
+_LAST_AND: Final = re.compile(r",? and (?=[^,]*$)")
+_NEGATED: Final = re.compile(rf"\b(?:{'|'.join(sorted(NEGATIONS))})\b|n['\u2019]t\b", re.IGNORECASE)
+
+
+def without_filler(text: str) -> str:
+    """Phrases that say nothing go; long ones that say little become short."""
+    for pattern, short in _FILLER if _ANY_FILLER.search(text) else ():
+        text = pattern.sub(short, text)
+    return text
+
+
+def without_articles(text: str) -> str:
+    """`the`, `a`, `an` go, except where they count (`twice a day`, `a few`, `the only`) or own (`the user's`)."""
+    return _ARTICLE.sub(_article, _FIRST_ARTICLE.sub(lambda found: found[0].lower(), text))
+
+
+def _article(found: re.Match[str]) -> str:
+    """Nothing, or the article as it stood: `3 requests a minute`, `half a cup`."""
+    before = found.string[max(0, found.start() - 40) : found.start()]
+    return found[0] if found[0] != "the " and _COUNTED.search(before) else ""
+
+
+def without_is(text: str) -> str:
+    """`is` and `are` go between a thing and its number or place; never before a participle (`is paid` is not `paid`)."""
+    return _IS.sub(" ", text)
+
+
+def negated(text: str) -> bool:
+    """Whether any word of a text denies."""
+    return _NEGATED.search(text) is not None
+
+
+# ── Choices ─────────────────────────────────────────────────────────────────────────────
+
+
+def with_choices(text: str, *, bare: bool) -> str:
+    """`We chose Orpheus 3B over Kokoro` becomes `orpheus-3b>kokoro`: chosen over.
+
+    `rather than` and `instead of` always compare; `over` does after a verb of choosing, or, where `bare`
+    says that the text is a decision, at its very beginning. Both sides have to be plain: one to three words
+    between a verb, a preposition or a sign; nothing denied, joined by and/or, or counted.
+    """
+    place = 0
+    while found := _MARK.search(text, place):
+        place = found.start() + 1
+        before, after = text[: found.start()], text[found.end() :]
+        chosen = _chosen(before, found[1], bare=bare)
+        other = _other(after, found[1])
+        if chosen and other:
+            joined = f"{slug(_undetermined(chosen))}>{slug(_undetermined(other))}"
+            text = before[: len(before) - len(chosen)] + joined + after[len(other) :]
+            place = len(before) - len(chosen) + len(joined)
+    return _WE_CHOSE.sub("", text)
+
+
+def _chosen(before: str, mark: str, *, bare: bool) -> str:
+    """The words before the mark that were chosen; empty if one can not be sure."""
+    near = before[-_REACH_CHARS:]
+    clause = near[max((match.end() for match in _CLAUSE_END.finditer(near)), default=0) :]
+    if (
+        len(clause) == _REACH_CHARS
+        or negated(clause)
+        or ">" in clause.split(" ")[-1]
+        or "\x1a" in clause.split(" ")[-1]
+    ):
+        return ""
+    own = re.search(r"^(?:.* to )?(?P<chosen>\w+ (?:our|my) own)$", clause)
+    decided = own or re.search(r"\bdecided to (?P<chosen>[^,]+)$", clause)
+    verb = _VERB_BEFORE.search(clause)
+    if verb or (decided and mark != "over"):
+        side = (verb or decided)["chosen"]  # type: ignore[index]  # one of them was found
+        return side if _plain(_undetermined(side)) else ""
+    if mark == "over":
+        return clause if bare and clause == before and _plain(clause) else ""
+    words: list[str] = []
+    for word in reversed(clause.split(" ")):
+        bareword = word.lower()
+        if bareword in _VERBS or bareword in BOUNDARIES or word.endswith(","):
+            last = bareword
+            break
+        words.insert(0, word)
+    else:
+        last = ""
+    if last in {"and", "or", "of", "each", "every", "all", "any", "no", "some", "most", "few", "than", "own"}:
+        return ""
+    return " ".join(words) if last and _plain(" ".join(words)) else ""
+
+
+def _other(after: str, mark: str) -> str:
+    """The words after the mark that were not chosen; empty if one can not be sure."""
+    words: list[str] = []
+    end = 0
+    for found in _PHRASE_WORD.finditer(after):
+        word = found[0]
+        if after[end : found.start()] not in {"", " "}:
+            break
+        stripped = word.rstrip(".")
+        determiner = not words and stripped.lower() in {"a", "an", "the", "our", "its", "their", "my"}
+        if stripped.lower() in BOUNDARIES and not determiner:
+            if stripped.lower() in {"and", "or", "than", "nor"}:
+                return ""
+            break
+        words.append(stripped)
+        end = found.start() + len(stripped)
+        if stripped != word:
+            break
+    side = after[:end]
+    head = _undetermined(side)
+    if not head or not _plain(head):
+        return ""
+    if mark == "over" and (head.split(" ")[0].lower() in _CARRIERS or head[0].isdigit()):
+        return ""
+    return side
+
+
+def _plain(side: str) -> bool:
+    words = side.split(" ")
+    return 1 <= len(words) <= 3 and all(
+        word and word.lower() not in BOUNDARIES and not set(word) & set('<>=",;:()[]{}\x1a') for word in words
+    )
+
+
+def _undetermined(side: str) -> str:
+    return re.sub(
+        r"^(?:an?|the|our|its|their|my) ", "", side.replace("our own", "own").replace("my own", "own")
+    )
+
+
+def slug(phrase: str) -> str:
+    """`Orpheus 3B` as `orpheus-3b`: words joined by hyphens, in lower case where case says nothing.
+
+    What looks like code keeps its case (`useState`, `D1`), and so do units (`25 MB`), a lone `MIT`, and
+    capitals that would read as another word (`US`).
+    """
+    words = phrase.split(" ")
+    return "-".join(
+        _lowered(word, alone=len(words) == 1, after_number=index > 0 and words[index - 1][-1:].isdigit())
+        for index, word in enumerate(words)
+    )
+
+
+def _lowered(word: str, *, alone: bool, after_number: bool) -> str:
+    lower = word.lower()
+    if after_number or lower in BOUNDARIES:
+        return word
+    if re.fullmatch(r"[A-Z][a-z]+(?:-[A-Za-z]+)*|\d+(?:\.\d+)?B", word):
+        return lower
+    return lower if not alone and re.fullmatch(r"[A-Z]{2,}", word) else word
+
+
+# ── Reasons ─────────────────────────────────────────────────────────────────────────────
+
+
+def with_reasons(text: str) -> str:
+    """`… because it is cheap` becomes `… (cheap)`, to the end of its sentence.
+
+    Not where something else could be meant: `not because`, `only because`, a denied sentence without a comma
+    before the reason, a reason with a condition in it or with a sentence after its comma.
+    """
+    place = 0
+    while found := _REASON.search(text, place):
+        place = found.end()
+        reason = _short_reason(found["reason"])
+        before = text[: found.start()]
+        near = before[-_REACH_CHARS:]
+        sentence = near[max((match.end() for match in re.finditer(r"[.;!?] ", near)), default=0) :]
+        if (
+            not reason
+            or not sentence
+            or len(sentence) == _REACH_CHARS
+            or _BEFORE_REASON.search(before)
+            or (negated(sentence) and not found["comma"])
+            or before.endswith(")")
+        ):
+            continue
+        shorter = f" ({reason}){found['end']}"
+        text = before + shorter + text[found.end() :]
+        place = len(before) + len(shorter)
+    return text
+
+
+def _short_reason(reason: str) -> str:
+    """What goes into the parentheses; empty if the reason can not be told from what follows it."""
+    if _NOT_IN_REASON.search(reason):
+        return ""
+    items = [item.strip() for item in _LAST_AND.sub(", ", reason).split(",")]
+    if "," in reason:
+        if any(len(item.split(" ")) > 4 for item in items[1:]):
+            return ""
+        reason = ", ".join(items)
+    return _PRONOUN.sub("", reason)
 
 
 @dataclass(frozen=True, slots=True)

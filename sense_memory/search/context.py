@@ -1,7 +1,7 @@
 """What surrounds a memory tells whether it is meant: its neighbours, its session, who spoke, and when.
 
 Each function is one lever: arrays in, one score per row out, nothing kept. Weights and their origin stand in
-`search.fusion`.
+`search.ranking`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from sense_memory.search.documents import NO_DAY
 from sense_memory.search.lexical import SATURATION
-from sense_memory.search.shelf import NO_DAY
 from sense_memory.search.tokens import words
 
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sense_memory.search.calendar import Span
+    from sense_memory.search.dates import Span
     from sense_memory.search.lexical import Scored
 
 PIECE_WORDS: Final = 70  # a longer memory is searched in pieces of about so many words

@@ -8,13 +8,79 @@ expression that could be a name or a verb ("May", "march") needs a number or a p
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
-
-from sense_memory.search.calendar import Date, Span, date, month_span, number, weekday, year_span
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+# ── Calendar ────────────────────────────────────────────────────────────────────────────
+# Days of the Gregorian calendar as numbers since 1970-01-01 (UTC), without a clock and without time zones.
+
+DAY_SECONDS: Final = 86_400
+_MONTH_DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+class Span(NamedTuple):
+    """Some days in a row, as numbers since 1970-01-01; both ends belong to it."""
+
+    first: int
+    last: int
+
+
+class Date(NamedTuple):
+    """A day of the calendar."""
+
+    year: int
+    month: int
+    day: int
+
+
+def days_in(year: int, month: int) -> int:
+    """How many days a month has."""
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return 29 if month == 2 and is_leap else _MONTH_DAYS[month - 1]
+
+
+def number(year: int, month: int, day: int) -> int:
+    """The number of a day; the 31st of a shorter month counts as its last day."""
+    day = min(day, days_in(year, month))
+    shifted = year - (month <= 2)
+    era, month_from_march = shifted // 400, (month + 9) % 12
+    year_of_era = shifted - era * 400
+    day_of_year = (153 * month_from_march + 2) // 5 + day - 1
+    return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
+
+
+def date(day: int) -> Date:
+    """The calendar's name of a day's number."""
+    shifted = day + 719_468
+    era = shifted // 146_097
+    day_of_era = shifted - era * 146_097
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month_from_march = (5 * day_of_year + 2) // 153
+    month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9
+    year = year_of_era + era * 400 + (month <= 2)
+    return Date(year, month, day_of_year - (153 * month_from_march + 2) // 5 + 1)
+
+
+def weekday(day: int) -> int:
+    """0 for Monday to 6 for Sunday."""
+    return (day + 3) % 7
+
+
+def month_span(year: int, month: int) -> Span:
+    """All days of a month; months beyond 1 to 12 count on into the years around."""
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    return Span(number(year, month, 1), number(year, month, days_in(year, month)))
+
+
+def year_span(year: int) -> Span:
+    """All days of a year."""
+    return Span(number(year, 1, 1), number(year, 12, 31))
+
 
 MAX_SPANS: Final = 300  # of one query; more would only mean every day
 MAX_DATED_CHARS: Final = 1_000  # of a longer query only these are searched for dates

@@ -16,7 +16,7 @@ import numpy as np
 from sense_memory.errors import EmbedderError
 from sense_memory.search.column import Column
 from sense_memory.search.context import pooled
-from sense_memory.search.embedder import normalised
+from sense_memory.search.embedders.embedder import normalised
 from sense_memory.search.query import bare
 from sense_memory.search.rows import BitRows, ExactRows
 from sense_memory.search.tokens import words
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sense_memory.search.embedder import Embedder
+    from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.rows import Rows
 
 EXACT_COUNT: Final = 50_000  # pieces that are all compared exactly; with more it would be most of a search

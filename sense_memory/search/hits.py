@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from sense_memory.errors import InvalidInput
 
 
 if TYPE_CHECKING:
@@ -111,3 +114,50 @@ def told(item: Evidence) -> str:
         case "meaning":
             return "what it means"
     return item.kind
+
+
+# ── Where a search over everything may find something ───────────────────────────────────
+# Where a search over everything may find something.
+
+
+class Scope(NamedTuple):
+    """What a search may find.
+
+    Attributes:
+        within: kinds.
+        since: only what was first written then or later, seconds since 1970; None for all.
+        source: only persona memories that came from there; None for all.
+    """
+
+    within: frozenset[Kind]
+    since: float | None = None
+    source: str | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is left out."""
+        return self.since is None and self.source is None and len(self.within) == len(Kind)
+
+    def is_from(self, source: str) -> bool:
+        """Whether a persona memory of this source may be found; `tool` stands for every `tool:<name>`."""
+        return self.source is None or source == self.source or source.startswith(f"{self.source}:")
+
+
+def scope(within: Any, since: Any, source: Any) -> Scope:
+    """What a caller wants to find, checked.
+
+    Raises:
+        InvalidInput: no such kind, no time, or no source.
+    """
+    names = (within,) if isinstance(within, str) else within
+    try:
+        kinds = frozenset(Kind(name) for name in names)
+    except (TypeError, ValueError):
+        kinds = frozenset()
+    if not kinds:
+        raise InvalidInput(f"within must name some of {', '.join(Kind)}")
+    if since is not None and (type(since) not in {int, float} or math.isnan(since)):
+        raise InvalidInput("since must be a time, in seconds since 1970")
+    if source is not None and not isinstance(source, str):
+        raise InvalidInput("a source must be text")
+    return Scope(kinds, since, source)

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sense_memory.search import context, dates
-from sense_memory.search.calendar import DAY_SECONDS, Span
 from sense_memory.search.column import Column
+from sense_memory.search.dates import DAY_SECONDS, Span
+from sense_memory.search.documents import SearchItem, Shelf
 from sense_memory.search.embedding import Meaning, spoken, unnamed
-from sense_memory.search.fusion import MIN_SIMILAR, Levers, best
 from sense_memory.search.lexical import LexicalIndex, packed, unpack
 from sense_memory.search.postings import Postings
 from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve
-from sense_memory.search.ranking import Ground, Question, SearchHit, rank
-from sense_memory.search.shelf import SearchItem, Shelf
+from sense_memory.search.ranking import MIN_SIMILAR, Ground, Levers, Question, SearchHit, highest_rows, rank
 from sense_memory.search.tokens import fold
 from sense_memory.search.vocabulary import Vocabulary
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.errors import EmbedderError
-    from sense_memory.search.embedder import Embedder
+    from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.postings import Folded
     from sense_memory.search.ranking import Factors
 
@@ -243,7 +242,9 @@ class MemoryIndex:
         there = similar[self._shelf.column("alive")]
         usual = max(MIN_SIMILAR, float(there.mean() + there.std()))
         shares = (similar - usual) / max(1 - usual, 1e-6)
-        return {self._shelf.ids[row]: min(1.0, float(shares[row])) for row in best(shares, count).tolist()}
+        return {
+            self._shelf.ids[row]: min(1.0, float(shares[row])) for row in highest_rows(shares, count).tolist()
+        }
 
     def _question(
         self, query: str, now: float | None, levers: Levers, direction: NDArray[np.float32] | None

@@ -1,6 +1,6 @@
 """The lexical index: rows of texts by field, and BM25 over them.
 
-Rows are numbered by whoever owns them (`search.index` for memories and their pieces, `palace.searching` for
+Rows are numbered by whoever owns them (`search.index` for memories and their pieces, `palace.search` for
 persona memories). Nothing here knows what a row means. Everything can be dumped as bytes for a place that
 encrypts them, and loaded in milliseconds; nothing is ever written to a disk from here.
 """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from sense_memory.search import context, fusion
+from sense_memory.search import context
 
 
 if TYPE_CHECKING:
@@ -21,9 +21,85 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sense_memory.search.calendar import Span
+    from sense_memory.search.dates import Span
+    from sense_memory.search.documents import Shelf
     from sense_memory.search.lexical import LexicalIndex, Scored
-    from sense_memory.search.shelf import Shelf
+
+
+# ── How evidence becomes one ranking ────────────────────────────────────────────────────
+# How evidence becomes one ranking: every kind on one scale, then a weighted sum.
+#
+# Lexical, session and dense scores are measured in their standard deviations among the candidates, so that none
+# drowns the others whatever its unit and however many memories there are; a speaker or a date that fits adds a
+# fixed step on that scale. The weights were set on LoCoMo conversations and BEAM chats, on a coarse grid and
+# where it is flat, and are round on purpose. A lever that is off adds nothing.
+
+CANDIDATES: Final = 1_000  # memories that the words select, and that everything else then orders
+SPEAKER_WEIGHT: Final = 1.5
+DATE_WEIGHT: Final = 2.0
+SESSION_WEIGHT: Final = 0.5
+SESSION_MEMORIES: Final = 25  # a longer session says less about each of its memories
+DENSE_WEIGHT: Final = 0.5
+_SAMPLED: Final = 16  # of so many scores one tells where the highest of all may be
+MIN_SIMILAR: Final = 0.2  # the cosine from which a memory without any of the words is still worth a look
+
+
+@dataclass(frozen=True, slots=True)
+class Levers:
+    """What a search takes into account besides the words of each memory; all of it unless switched off.
+
+    Attributes:
+        neighbours: memories said just before and after in the same session or on the same day.
+        speaker: who said it, where the query names somebody or says "I" or "you".
+        dates: when it was said, where the query names a date.
+        session: how well the whole session fits.
+        spread: compounds, and words that resemble one that nobody wrote.
+        pieces: long memories are searched piece by piece; decided when an index is made.
+        dense: meaning, where the index has an embedder.
+    """
+
+    neighbours: bool = True
+    speaker: bool = True
+    dates: bool = True
+    session: bool = True
+    spread: bool = True
+    pieces: bool = True
+    dense: bool = True
+
+
+def scale(scores: NDArray[Any], among: int) -> float:
+    """The standard deviation of some scores and as many zeros as make up a number; 1 if there is none.
+
+    Args:
+        scores: of the candidates.
+        among: how many there would be if every memory were a candidate.
+    """
+    count = max(among, len(scores), 1)
+    wide = scores.astype(np.float64)
+    mean = float(wide.sum()) / count
+    deviation = max(0.0, float((wide * wide).sum()) / count - mean * mean) ** 0.5
+    return deviation if deviation > 1e-9 else 1.0
+
+
+def highest_rows(scores: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """The places of the highest scores above 0, at most so many, in no order; all ties at the end."""
+    places = np.flatnonzero(scores > 0)
+    if len(places) <= count:
+        return places
+    found = scores[places]
+    if len(places) > _SAMPLED * _SAMPLED:
+        likely = found >= _last_of(found[::_SAMPLED], 2 * count // _SAMPLED + 1)  # of all about twice as many
+        if np.count_nonzero(likely) >= count:
+            places, found = places[likely], found[likely]
+    chosen: NDArray[np.int64] = places[found >= _last_of(found, count)]
+    return chosen
+
+
+def _last_of(scores: NDArray[Any], count: int) -> Any:
+    """The lowest of the highest."""
+    place = max(0, len(scores) - count)
+    return np.partition(scores, place)[place]
+
 
 SUM_SHARE: Final = (
     0.5  # of what neighbours add counts as a sum; the rest word by word, for words that are missing
@@ -129,7 +205,7 @@ class Ranking:
         total = np.zeros(len(self.rows))
         for part in self.parts:
             total += part.values
-        places = fusion.best(total, limit) if factors is None else np.argsort(-total, kind="stable")
+        places = highest_rows(total, limit) if factors is None else np.argsort(-total, kind="stable")
         keyed: list[tuple[float, float, str, int, float]] = []
         step = len(places) if factors is None else _STEP + limit
         for start in range(0, len(places), step or 1):
@@ -172,7 +248,7 @@ def _by_share(reason: Reason) -> tuple[float, str, str]:
     return -reason.share, reason.kind, reason.detail
 
 
-def rank(question: Question, ground: Ground, levers: fusion.Levers) -> Ranking:
+def rank(question: Question, ground: Ground, levers: Levers) -> Ranking:
     """Order the memories that a question may mean."""
     words = _Words(question.scored, ground)
     whole, dense = words.own, question.dense
@@ -182,14 +258,14 @@ def rank(question: Question, ground: Ground, levers: fusion.Levers) -> Ranking:
         dense = None if dense is None else dense + context.lent(dense, ground.lengths, *sides)
     spoken, told = _spoken(question, ground.shelf), _told(question, ground.shelf)
     rows = _candidates(question, whole, spoken, told)
-    among = min(fusion.CANDIDATES, len(ground.shelf.rows))
+    among = min(CANDIDATES, len(ground.shelf.rows))
     if levers.neighbours:
         offers = context.surroundings(rows, *sides)
         own, lent = words.among(rows, offers, context.leaning(ground.lengths[rows]))
         near = (whole[rows] - words.own[rows]) * np.float32(SUM_SHARE) + lent * np.float32(1 - SUM_SHARE)
     else:
         own, near = words.among(rows)
-    unit = fusion.scale(np.sum([near, *own], axis=0), among)
+    unit = scale(np.sum([near, *own], axis=0), among)
     parts = [
         Part(item.wanted.kind, _always(item.wanted.label), values / unit)
         for item, values in zip(question.scored, own, strict=True)
@@ -198,17 +274,17 @@ def rank(question: Question, ground: Ground, levers: fusion.Levers) -> Ranking:
     if levers.session and question.scored:
         parts.append(_session_part(question, ground, rows))
     if spoken is not None:
-        parts.append(Part("speaker", ground.shelf.speaker, spoken[rows] * np.float32(fusion.SPEAKER_WEIGHT)))
+        parts.append(Part("speaker", ground.shelf.speaker, spoken[rows] * np.float32(SPEAKER_WEIGHT)))
     if told is not None:
         parts.append(
             Part(
                 "date",
                 partial(_when, ground.shelf, question.spans),
-                told[rows] * np.float32(fusion.DATE_WEIGHT),
+                told[rows] * np.float32(DATE_WEIGHT),
             )
         )
     if dense is not None:
-        unit = fusion.scale(dense, len(dense)) / fusion.DENSE_WEIGHT
+        unit = scale(dense, len(dense)) / DENSE_WEIGHT
         parts.append(Part("meaning", _always(""), np.maximum(dense[rows], 0) / unit))
     return Ranking(rows, np.nan_to_num(ground.shelf.column("times")[rows], nan=-np.inf), parts)
 
@@ -276,14 +352,14 @@ def _candidates(
     if told is not None:
         key = key + told * np.float32(_DATED_KEY)
     if question.dense is not None:
-        key = key + question.dense * (question.dense >= fusion.MIN_SIMILAR)
+        key = key + question.dense * (question.dense >= MIN_SIMILAR)
     if spoken is not None:
         key = key * (1 + spoken * np.float32(_SPOKEN_KEY))
         if question.only_speaker:
             key = key + spoken
     if question.allowed is not None:
         key = key * question.allowed
-    return np.sort(fusion.best(key, fusion.CANDIDATES))
+    return np.sort(highest_rows(key, CANDIDATES))
 
 
 def _spoken(question: Question, shelf: Shelf) -> NDArray[np.float32] | None:
@@ -309,10 +385,8 @@ def _session_part(question: Question, ground: Ground, rows: NDArray[np.int64]) -
     of_rows = np.append(totals, 0)[sessions[rows]]
     sizes = np.append(ground.shelf.session_sizes, 1)[sessions[rows]]
     values = of_rows - of_rows.min(initial=np.inf)
-    values *= np.minimum(1, fusion.SESSION_MEMORIES / np.maximum(1, sizes))
-    return Part(
-        "session", ground.shelf.session, values * fusion.SESSION_WEIGHT / fusion.scale(of_rows, len(rows))
-    )
+    values *= np.minimum(1, SESSION_MEMORIES / np.maximum(1, sizes))
+    return Part("session", ground.shelf.session, values * SESSION_WEIGHT / scale(of_rows, len(rows)))
 
 
 def _when(shelf: Shelf, spans: Sequence[Span], row: int) -> str:

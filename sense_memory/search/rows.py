@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from sense_memory.search.embedder import normalised
+from sense_memory.search.embedders.embedder import normalised
 
 
 if TYPE_CHECKING:

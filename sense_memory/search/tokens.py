@@ -15,11 +15,121 @@ from unicodedata import normalize
 
 import Stemmer
 
-from sense_memory.search.forms import SAME_WORD
-
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+# ── Forms ───────────────────────────────────────────────────────────────────────────────
+# Forms of English words that no stemmer brings together, and the words that carry no search.
+#
+# Irregular verbs and plurals, numbers in letters, short names of months. Stop words are kept per language:
+# a question is stripped of those of the language it is in. All are folded (`search.tokens.fold`).
+
+_IRREGULAR: Final = """
+arise arose arisen|awake awoke awoken|bear bore borne|beat beaten|become became|begin began begun|bend bent
+bet bets|bind bound|bite bit bitten|bleed bled|blow blew blown|break broke broken|breed bred|bring brought
+build built|burn burnt|buy bought|catch caught|choose chose chosen choice|cling clung|come came
+creep crept|deal dealt|dig dug|dive dove|draw drew drawn|dream dreamt|drink drank drunk|drive drove driven
+eat ate eaten|fall fell fallen|feed fed|feel felt|fight fought|find found|flee fled|fly flew flown
+forbid forbade forbidden|forget forgot forgotten|forgive forgave forgiven|freeze froze frozen|get got gotten
+give gave given|go went gone goes|grind ground|grow grew grown|hang hung|hear heard|hide hid hidden|hold held
+keep kept|kneel knelt|know knew known|lay laid|lead led|lean leant|leap leapt|learn learnt|leave left
+lend lent|lie lain|light lit|lose lost|make made|mean meant|meet met|pay paid|ride rode ridden
+ring rang rung|rise rose risen|run ran|say said|see saw seen|seek sought|sell sold|send sent|shake shook shaken
+shine shone|shoot shot|show shown|shrink shrank shrunk|sing sang sung|sink sank sunk|sit sat|sleep slept|slide slid
+speak spoke spoken|speed sped|spend spent|spin spun|spring sprang sprung|stand stood|steal stole stolen
+stick stuck|sting stung|strike struck|strive strove striven|swear swore sworn|sweep swept|swell swollen
+swim swam swum|swing swung|take took taken|teach taught|tear tore torn|tell told|think thought|throw threw thrown
+understand understood|undergo underwent|wake woke woken|wear wore worn|weave wove woven|weep wept|win won|wind wound
+write wrote written|child children kid kids|foot feet|goose geese|man men|mouse mice|person people|tooth teeth
+woman women|wife wives|life lives|knife knives|leaf leaves|half halves|shelf shelves|loaf loaves|wolf wolves
+mom mum mother mommy|dad father daddy|grandma grandmother granny|grandpa grandfather
+1 one|2 two twice|3 three thrice|4 four|5 five|6 six|7 seven|8 eight|9 nine|10 ten|11 eleven|12 twelve|20 twenty
+1st first|2nd second
+january jan|february feb|march mar|april apr|june jun|july jul|august aug|september sept sep|october oct
+november nov|december dec|monday mon|tuesday tue tues|wednesday wed|thursday thu thurs|friday fri
+color colour|favorite favourite|neighbor neighbour|center centre|theater theatre|organize organise
+tv television|photo photograph pic picture|phone telephone|movie film|fridge refrigerator|bike bicycle
+exam examination|gym gymnasium|vet veterinarian|app application|ad advertisement|info information
+"""
+
+# word → the word it counts as
+SAME_WORD: Final = {
+    other: first
+    for group in _IRREGULAR.replace("\n", "|").split("|")
+    if group.strip()
+    for first, *others in [group.split()]
+    for other in others
+}
+
+_ENGLISH: Final = """
+a about above after again against ain all along already also although always am among an and another any anybody
+anyone anything are aren around as ask asked asking at away back be became because been before being below besides between
+both but by came can cannot cant come could couldn did didn do does doesn doing don done dont down during
+each either else ever every everyone everything few for from further get gets getting give given go goes going gone got
+had hadn happen happened has hasn have haven having he hence her here hers herself him himself his how however
+i if im in indeed instead into is isn it its itself ive just kind know known let ll made make
+many may maybe me mention mentioned might mine mustn more most much must my myself near neither never no nobody none nor not
+nothing now of off often ok on once one only onto or other others otherwise our ours ourselves out over own per perhaps
+please quite rather re really regarding s said same say says see seem seemed seems she should shouldn since so some
+somebody someone something sometimes still such t take tell than that thats the their theirs them themselves then there
+therefore these they thing things this those though through throughout thus to together too toward towards under until
+up upon us use used using ve very via want wants was wasn way we well went were weren what whatever when whenever where
+whether which while who whoever whole whom whose why will with within without won would wouldn yes yet you your
+yours yourself yourselves type
+"""
+_GERMAN: Final = """
+aber alle als also am an auch auf aus bei bin bis bist da damit dann das dass dein deine dem den denn der des dich die
+dies diese dieser dieses dir doch du durch ein eine einem einen einer eines er es euch euer fur habe haben hat hatte
+ich ihm ihn ihnen ihr ihre im in ins ist ja jede jeder kann kein keine man mein meine meinem meinen meiner mich mir mit
+nach nicht noch nun nur ob oder sehr sein seine sich sie sind so und uns unser vom von vor wann war waren warum was
+weil welche welcher welches wem wen wenn wer werden wie wieder will wir wird wo wurde zu zum zur uber
+"""
+_FRENCH: Final = """
+a ai alors as au aussi aux avec avez avoir c ce ces cette comme d dans de des dont du elle elles en est et etait ete
+etre eu eux fait il ils j je l la le les leur lui m ma mais me meme mes moi mon n ne nos notre nous on ou par pas
+plus pour pourquoi qu quand que quel quelle quelles quels qui s sa sans se ses si son sont sur t ta te tes toi ton tu
+un une vos votre vous y
+"""
+_SPANISH: Final = """
+a al algo como con cual cuales cuando cuanto de del desde donde el ella ellas ellos en entre era es esa ese eso esta
+estaba estan este esto fue ha han hasta hay la las le les lo los mas me mi mis muy nada ni no nos o para pero por
+porque que quien quienes se ser si sin sobre son su sus te tiene tu tus un una unas uno unos y ya yo
+"""
+_PORTUGUESE: Final = """
+a ao aos as ate com como da das de dela dele deles depois do dos e ela elas ele eles em entre era essa esse esta estao
+este eu foi ha isso isto ja la lhe mais mas me meu meus minha minhas muito na nao nas nem no nos nossa nosso num numa o
+onde os ou para pela pelo por porque qual quais quando quanto que quem se sem ser seu seus so sua suas tambem te tem
+tinha tu um uma voce
+"""
+_ITALIAN: Final = """
+a ad ai al alla alle anche c che chi ci come con cosa cui da dal dalla de degli dei del della delle di do dove e ed
+era fu gli ha hai hanno ho i il in io l la le lei lo loro lui ma mi mia mie miei mio ne nei nel nella noi non o per
+perche piu qual quale quali quando quanto quella quello questa questo se si sono su sua sue sul sulla suo tra tu un una
+uno vi voi
+"""
+_DUTCH: Final = """
+aan al als bij dan dat de die dit door dus een en er ge geen had heb hebben heeft hem het hier hij hoe hun ik in is ja je
+kan kon maar me men met mij mijn naar niet nog nu of om onder ons ook op over te tot uit van veel voor waar waarom was
+wat we wel werd wie wij wil wordt ze zei zich zij zijn zo zou
+"""
+STOP_WORDS: Final = {
+    "english": frozenset(_ENGLISH.split()),
+    "german": frozenset(_GERMAN.split()),
+    "french": frozenset(_FRENCH.split()),
+    "spanish": frozenset(_SPANISH.split()),
+    "portuguese": frozenset(_PORTUGUESE.split()),
+    "italian": frozenset(_ITALIAN.split()),
+    "dutch": frozenset(_DUTCH.split()),
+}
+_STOP_ARABIC: Final = (
+    "في من على الي عن ما ماذا متي اين كيف هل هو هي هذا هذه التي الذي و او لا ان كان كانت مع انا انت"
+)
+_STOP_RUSSIAN: Final = "и в во не что он на я с со как а то все она так его но да ты к у же вы за бы по ее мне где когда кто о от из для это мы они мой моя"  # noqa: RUF001
+_STOP_KANA: Final = "です ます した てい いる ある する から まで これ それ どこ どれ なに いつ だれ"
+STOP_ELSEWHERE: Final = frozenset(f"{_STOP_ARABIC} {_STOP_RUSSIAN} {_STOP_KANA}".split())
+
 
 MAX_WORD_CHARS: Final = 64  # of a longer run of letters only these count: it is no word of a language
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, ru
 import numpy as np
 
 from sense_memory.errors import InvalidInput
-from sense_memory.search.embedder import normalised
+from sense_memory.search.embedders.embedder import normalised
 from sense_memory.search.lexical import pack, unpack
 from sense_memory.search.rows import BitRows, ExactRows
 

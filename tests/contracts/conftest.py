@@ -16,7 +16,7 @@ import pytest
 from coincurve import PrivateKey
 from websockets.asyncio.client import connect
 
-from sense_memory.relay.embedded import EmbeddedRelay
+from sense_memory.relay.server.server import EmbeddedRelay
 from tests.time_unit import SECOND
 
 

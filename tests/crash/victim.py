@@ -19,17 +19,20 @@ import traceback
 from contextlib import contextmanager
 from pathlib import Path
 
-import sense_memory.relay.pool
+import sense_memory.relay.sync.pool
 from sense_memory import LocalSigner, MemoryStore
-from sense_memory.ledger import Ledger, database, pages
+from sense_memory.ledger import Ledger, database
+from sense_memory.ledger import database as pages
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.limits import SNAPSHOT_NEW_COUNT
-from sense_memory.relay import websocket
-from sense_memory.relay.websocket import RelaySocket
+from sense_memory.relay.client import websocket
+from sense_memory.relay.client.websocket import RelaySocket
 
 
-assert sense_memory.relay.pool  # imported before the fork, as the store would do when it first needs a relay
+assert (
+    sense_memory.relay.sync.pool
+)  # imported before the fork, as the store would do when it first needs a relay
 
 
 class Steps:

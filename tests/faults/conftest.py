@@ -22,7 +22,7 @@ from relays.faults import FaultyRelay
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.keys import parse_secret
-from sense_memory.relay import link
+from sense_memory.relay.sync import link
 from tests.time_unit import SECOND
 
 

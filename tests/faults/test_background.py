@@ -83,7 +83,7 @@ async def test_r22_a_listener_dies_of_a_bug(stage, lines):
             await other.remember("k", stage.plaintext)
             await other.sync()
         assert (await watch).value == stage.plaintext
-    assert_one_fault(lines, "listening.py")
+    assert_one_fault(lines, "live.py")
 
 
 @pytest.mark.virtual_time

@@ -14,7 +14,7 @@ from websockets.asyncio.server import serve
 
 from relays.faults import CloseEvery, Deaf, FaultyRelay, Information, Record
 from sense_memory import InvalidRelayUrl
-from sense_memory.relay.connection import RelayConnection
+from sense_memory.relay.client.connection import RelayConnection
 
 
 _silent = logging.getLogger(f"{__name__}.library")  # the raw peer's words are no leak of ours
@@ -25,7 +25,7 @@ _silent.setLevel(logging.CRITICAL)
 async def test_r14_disconnect_every_n_messages(stage, n):
     """Each store is a process of its own: it goes on where the one before was cut off.
 
-    One message at a time is too few for that: the first of an answer is the one that is known (`relay.pull`).
+    One message at a time is too few for that: the first of an answer is the one that is known (`relay.sync.walk`).
     """
     theirs = [await stage.event(f"theirs{number}", at=-2 * number) for number in range(30)]
     async with stage.liar(CloseEvery(n)) as liar, stage.relay() as honest:
@@ -101,7 +101,7 @@ async def test_r15_slow_reader_backpressure(stage):
 
 SENDER = """
 import asyncio, gc, json, sys, tracemalloc
-import sense_memory.relay.pool, sense_memory.relay.websocket
+import sense_memory.relay.sync.pool, sense_memory.relay.client.websocket
 from sense_memory import LocalSigner, MemoryStore, Timeouts
 
 async def main(nsec, relay, ledger, now):

@@ -11,9 +11,10 @@ import pytest
 
 from relays.faults import FaultyRelay, LieInOk, NoEose, Record, Refuse, SwallowPublish
 from sense_memory import NotSynced, StorageFullError
-from sense_memory.reader import Reader
-from sense_memory.relay import dialling, link
-from sense_memory.relay.sync import RelaySync
+from sense_memory.records.reader import Reader
+from sense_memory.relay.client import dialling
+from sense_memory.relay.sync import link
+from sense_memory.relay.sync.push import RelaySync
 from tests.time_unit import SECOND
 
 

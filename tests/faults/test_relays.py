@@ -31,7 +31,7 @@ from relays.faults import (
 )
 from sense_memory import NotSynced
 from sense_memory.ledger.notes import Remark
-from sense_memory.relay.page import LATE
+from sense_memory.relay.client.page import LATE
 
 
 _silent = logging.getLogger(f"{__name__}.library")  # the raw peer's words are no leak of ours

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from relays.faults import CloseEvery, FaultyRelay, NoEose, Record
-from sense_memory import watching as watching_module
-from sense_memory.relay.connection import RelayConnection
+from sense_memory.memories import watch as watching_module
+from sense_memory.relay.client.connection import RelayConnection
 
 
 @pytest.fixture(autouse=True)

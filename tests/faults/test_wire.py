@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.server import serve
 
 from relays.faults import Fuzz, Inject, NoticeOnly, Oversized
-from sense_memory.relay import page
+from sense_memory.relay.client import page
 
 
 _silent = logging.getLogger(f"{__name__}.library")  # of the raw peer

@@ -27,9 +27,10 @@ from sense_memory.errors import (
     UnsafeKeyFile,
     WrongKeyError,
 )
-from sense_memory.ledger import Ledger, database, files, pages
+from sense_memory.ledger import Ledger, database, files
+from sense_memory.ledger import database as pages
 from sense_memory.ledger.database import APPLICATION_ID, MIGRATIONS, VERSION, Database
-from sense_memory.ledger.filelock import FileLock
+from sense_memory.ledger.files import FileLock
 from sense_memory.limits import PAGE_BYTES
 from sense_memory.nostr.keys import npub
 from tests.time_unit import SECOND
@@ -874,9 +875,9 @@ def test_where_pages_can_not_grow_the_ledger_stays_in_use_as_it_is(me, small, mo
     match trouble:
         case "no room":
             left = SimpleNamespace(free=small.stat().st_size)
-            monkeypatch.setattr("sense_memory.ledger.pages.shutil.disk_usage", lambda _: left)
+            monkeypatch.setattr("sense_memory.ledger.database.shutil.disk_usage", lambda _: left)
         case "too long":
-            monkeypatch.setattr("sense_memory.ledger.pages.MAX_REBUILT_BYTES", 1)
+            monkeypatch.setattr("sense_memory.ledger.database.MAX_REBUILT_BYTES", 1)
         case "a full disk":
 
             class Full(sqlite3.Connection):

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory, State
-from sense_memory.palace.catalog import Catalog
-from sense_memory.palace.columns import Columns
+from sense_memory.palace.catalog import Catalog, Columns
 from sense_memory.palace.lifecycle import current_relevance, current_state
 
 

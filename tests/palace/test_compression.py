@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sense_memory.errors import InvalidInput
 from sense_memory.models import PersonaMemory
-from sense_memory.palace.columns import Columns
+from sense_memory.palace.catalog import Columns
 from sense_memory.palace.compression import MIN_MAX_TOKENS, compress
 from sense_memory.palace.shorthand import cleaned, shorthand
 from sense_memory.palace.tokens import estimated_tokens

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sense_memory.limits import MAX_PLAINTEXT_BYTES, SUGGESTED_PAIRS_COUNT
 from sense_memory.models import IntrospectionReport, PersonaMemory, State
 from sense_memory.palace import report as logs
-from sense_memory.palace.columns import Columns
+from sense_memory.palace.catalog import Columns
 from sense_memory.palace.contradiction import Verdict
 from sense_memory.palace.introspection import introspect
 from sense_memory.palace.lifecycle import current_relevance, current_state

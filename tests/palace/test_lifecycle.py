@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sense_memory.models import PersonaMemory, State
-from sense_memory.palace.columns import STATES, Columns, states_at
+from sense_memory.palace.catalog import STATES, Columns, states_at
 from sense_memory.palace.lifecycle import current_relevance, current_state, revived, state_at
 
 

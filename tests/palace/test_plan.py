@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sense_memory.config.settings import Settings
 from sense_memory.errors import InvalidSetting, PlanLimitError
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.plan import FREE, KEEP, PLANS, SELF_HOSTED, Holdings, find_plan
-from sense_memory.settings import Settings
 
 
 def memory(domain, facet, key):

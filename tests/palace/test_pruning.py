@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sense_memory.limits import MAX_HALFLIFE_DAYS
 from sense_memory.models import PersonaMemory, State
-from sense_memory.palace.columns import Columns
+from sense_memory.palace.catalog import Columns
 from sense_memory.palace.lifecycle import current_state, revived
 from sense_memory.palace.pruning import Action, Outcome, PrunePlan, PruneReport, plan
 

@@ -19,7 +19,7 @@ from websockets.asyncio.server import serve
 
 from sense_memory.errors import MalformedFrame
 from sense_memory.nostr.event import Unsigned
-from sense_memory.relay.negentropy import Initiator, Items, Responder
+from sense_memory.nostr.negentropy import Initiator, Items, Responder
 from tests.time_unit import SECOND
 
 

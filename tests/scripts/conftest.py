@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from sense_memory.keyfile import write_secret
+from sense_memory.config.key_file import write_secret
 from sense_memory.nostr.keys import Secret
 from tests.time_unit import SECOND
 

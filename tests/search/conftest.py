@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sense_memory.search.calendar import DAY_SECONDS, number
+from sense_memory.search.dates import DAY_SECONDS, number
+from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import MemoryIndex
-from sense_memory.search.shelf import SearchItem
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.search import context, fusion
-from sense_memory.search.calendar import Span
-from sense_memory.search.shelf import NO_DAY
+from sense_memory.search import context, ranking
+from sense_memory.search.dates import Span
+from sense_memory.search.documents import NO_DAY
 
 
 def scores_of(seed, count, share):
@@ -24,15 +24,15 @@ def test_the_best_are_the_highest_and_all_that_tie_with_the_last_of_them(seed, s
     scores = scores_of(seed, size, share)
     above = sorted(scores[scores > 0].tolist(), reverse=True)
     least = above[min(count, len(above)) - 1] if above else 1
-    assert sorted(fusion.best(scores, count).tolist()) == np.flatnonzero(scores >= least).tolist()
+    assert sorted(ranking.highest_rows(scores, count).tolist()) == np.flatnonzero(scores >= least).tolist()
 
 
 def test_the_best_are_found_where_a_sample_misses_them():
     scores = np.linspace(0.1, 0.2, 4_096, dtype=np.float32)
-    scores[:: fusion._SAMPLED] = 1  # the sample sees nothing else, and takes that for the usual
-    assert len(fusion.best(scores, 1_000)) == 1_000
-    scores[:: fusion._SAMPLED] = 0.05
-    assert sorted(fusion.best(scores, 10)) == [*range(4_086, 4_096)]
+    scores[:: ranking._SAMPLED] = 1  # the sample sees nothing else, and takes that for the usual
+    assert len(ranking.highest_rows(scores, 1_000)) == 1_000
+    scores[:: ranking._SAMPLED] = 0.05
+    assert sorted(ranking.highest_rows(scores, 10)) == [*range(4_086, 4_096)]
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=30), st.integers(0, 99))

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sense_memory.search.calendar import Span, date, days_in, month_span, number, weekday, year_span
-from sense_memory.search.dates import mentions_date, spans
+from sense_memory.search.dates import (
+    Span,
+    date,
+    days_in,
+    mentions_date,
+    month_span,
+    number,
+    spans,
+    weekday,
+    year_span,
+)
 
 
 EPOCH = dt.date(1970, 1, 1)

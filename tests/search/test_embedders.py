@@ -15,14 +15,14 @@ import numpy as np
 import orjson
 import pytest
 
+from sense_memory.config.settings import Settings, find_embedder
 from sense_memory.errors import EmbedderError, InvalidInput, InvalidSetting, MissingExtra
-from sense_memory.search import minilm, static
-from sense_memory.search.embedder import normalised
-from sense_memory.search.embedders import Choice, open_embedder
-from sense_memory.search.minilm import MiniLmEmbedder
-from sense_memory.search.static import StaticEmbedder
-from sense_memory.search.transformer import TransformerEmbedder
-from sense_memory.settings import Settings, find_embedder
+from sense_memory.search.embedders import minilm, static
+from sense_memory.search.embedders.choice import Choice, open_embedder
+from sense_memory.search.embedders.embedder import normalised
+from sense_memory.search.embedders.minilm import MiniLmEmbedder
+from sense_memory.search.embedders.static import StaticEmbedder
+from sense_memory.search.embedders.transformer import TransformerEmbedder
 
 
 HAS_STATIC = find_spec("wordllama") is not None

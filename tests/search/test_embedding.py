@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from sense_memory.errors import EmbedderError
+from sense_memory.search.documents import SearchItem
 from sense_memory.search.embedding import unnamed
-from sense_memory.search.fusion import Levers
 from sense_memory.search.index import MemoryIndex
+from sense_memory.search.ranking import Levers
 from sense_memory.search.rows import BitRows, ExactRows
-from sense_memory.search.shelf import SearchItem
 
 
 class Pets:

@@ -13,12 +13,12 @@ import orjson
 import pytest
 
 from sense_memory.errors import EmbedderError, InvalidInput
-from sense_memory.search import endpoint
-from sense_memory.search.embedder import KEY_VARIABLE
-from sense_memory.search.embedders import open_embedder
-from sense_memory.search.endpoint import EndpointEmbedder
+from sense_memory.search.documents import SearchItem
+from sense_memory.search.embedders import endpoint
+from sense_memory.search.embedders.choice import open_embedder
+from sense_memory.search.embedders.embedder import KEY_VARIABLE
+from sense_memory.search.embedders.endpoint import EndpointEmbedder
 from sense_memory.search.index import MemoryIndex
-from sense_memory.search.shelf import SearchItem
 from tests.time_unit import SECOND
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.search.fusion import Levers
+from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import MemoryIndex
-from sense_memory.search.shelf import SearchItem
+from sense_memory.search.ranking import Levers
 
 
 ALONE = Levers(neighbours=False, speaker=False, dates=False, session=False)
@@ -242,7 +242,7 @@ def test_a_long_session_says_less_however_often_its_memories_changed(monkeypatch
     once = share()
     index.put_many(items)
     assert share() == once
-    monkeypatch.setattr("sense_memory.search.fusion.SESSION_MEMORIES", 50)
+    monkeypatch.setattr("sense_memory.search.ranking.SESSION_MEMORIES", 50)
     assert share() == pytest.approx(2 * once, rel=1e-3)
 
 
@@ -426,7 +426,7 @@ def test_ties_go_by_id_whatever_came_first(found):
 
 
 def test_more_candidates_than_are_weighed_still_give_the_best(found, monkeypatch):
-    monkeypatch.setattr("sense_memory.search.fusion.CANDIDATES", 20)
+    monkeypatch.setattr("sense_memory.search.ranking.CANDIDATES", 20)
     index = MemoryIndex(ALONE)
     index.put_many(SearchItem(f"{n:03}", "otters " + "x " * (n % 50)) for n in range(200))
     assert found(index, "otters", k=4) == ["000", "050", "100", "150"]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.search import shelf as shelf_module
-from sense_memory.search.shelf import SearchItem, Shelf
+from sense_memory.search import documents as shelf_module
+from sense_memory.search.documents import SearchItem, Shelf
 
 
 CHANGES = st.lists(

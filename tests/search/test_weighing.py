@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory import InvalidInput, MemoryIndex, SearchItem
-from sense_memory.search.marking import Fields, marked
-from sense_memory.search.scope import scope
+from sense_memory.search.hits import scope
+from sense_memory.search.query import Fields, marked
 from sense_memory.search.vocabulary import Vocabulary
 
 

@@ -129,7 +129,7 @@ def backup(
 
 def _keep_key(path: Path, secret: Secret, password: str) -> str:
     """Write the encrypted key, or check the one that is there; either way the password opens it."""
-    from sense_memory.keyfile import write_ncryptsec
+    from sense_memory.config.key_file import write_ncryptsec
     from sense_memory.nostr.nip49 import decrypt_secret, encrypt_secret
 
     was_there = path.exists()

@@ -14,21 +14,21 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sense_memory.config.settings import Settings, find_secret, ledger_path
 from sense_memory.errors import RelayError, SenseMemoryError
 from sense_memory.interfaces.cli.invocation import password_prompt, with_store
 from sense_memory.interfaces.cli.meaning import look, sentence
 from sense_memory.interfaces.cli.syncing import LOCAL, kept, survival
 from sense_memory.interfaces.cli.text import age, local_time, quantity
-from sense_memory.relay.holdings import Holding, Method
-from sense_memory.settings import Settings, find_secret, ledger_path
+from sense_memory.relay.sync.holdings import Holding, Method
 
 
 if TYPE_CHECKING:
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.interfaces.cli.meaning import InUse
+    from sense_memory.memories.status import RelayStatus, Status
     from sense_memory.nostr.signer import LocalSigner
-    from sense_memory.relay.nip11 import RelayInformation
-    from sense_memory.status import RelayStatus, Status
+    from sense_memory.relay.client.nip11 import RelayInformation
 
 LARGEST_EVENT_BYTES: Final = 65_536  # around a memory of MAX_PLAINTEXT_BYTES, in the worst case
 LARGEST_CONTENT_CHARS: Final = 54_704  # base64 of such a memory, sealed (NIP-44)
@@ -175,8 +175,8 @@ def check_embedder(found: InUse) -> Check:
 
 async def check_relay(url: str, line: RelayStatus | None) -> Check:
     """Whether a relay can be reached, what it allows, and what it has."""
-    from sense_memory.relay.nip11 import relay_information
-    from sense_memory.relay.websocket import open_socket
+    from sense_memory.relay.client.nip11 import relay_information
+    from sense_memory.relay.client.websocket import open_socket
 
     try:
         socket = await open_socket(url, OPEN_SECONDS, CLOSE_SECONDS)
@@ -200,7 +200,7 @@ async def check_relay(url: str, line: RelayStatus | None) -> Check:
 
 async def ask_relays(settings: Settings, signer: LocalSigner | None, status: Status | None) -> list[Holding]:
     """What each relay holds; nothing where there is no ledger to compare it with."""
-    from sense_memory.relay.conduct import Timeouts
+    from sense_memory.relay.client.conduct import Timeouts
     from sense_memory.store import MemoryStore
 
     if signer is None or status is None or not settings.relays:

@@ -27,7 +27,7 @@ from sense_memory.interfaces.cli.text import as_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sense_memory.settings import Settings
+    from sense_memory.config.settings import Settings
 
 VARIABLE: Final = (
     "_SENSE_MEMORY_COMPLETE"  # set to the command line so far; what starts so is no typed command
@@ -244,7 +244,7 @@ class _Offer:
 
     def _settings(self) -> Settings | None:
         """The settings without what is on this command line but for its `.env`; None where they are broken."""
-        from sense_memory.settings import Settings
+        from sense_memory.config.settings import Settings
 
         env_file = self._given.get("env_file", [None])[-1]
         with suppress(SenseMemoryError, OSError), warnings.catch_warnings():

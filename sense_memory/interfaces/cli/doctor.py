@@ -80,7 +80,7 @@ def _relay(found: RelayFindings) -> dict[str, Any]:
 
 
 async def _rescue(invocation: Invocation) -> RescueReport:
-    from sense_memory.settings import ledger_path
+    from sense_memory.config.settings import ledger_path
     from sense_memory.store import MemoryStore
 
     settings = invocation.settings()

@@ -13,7 +13,7 @@ from sense_memory.interfaces.cli.text import as_json, one_line, quantity
 
 
 if TYPE_CHECKING:
-    from sense_memory.embedding import EmbedReport
+    from sense_memory.memories.embedding_jobs import EmbedReport
     from sense_memory.store import MemoryStore
 
 _CHOICES: Final = (  # settings, and what has to be installed for them

@@ -9,7 +9,7 @@ from rich.text import Text
 from sense_memory.interfaces.cli.tables import console
 from sense_memory.interfaces.cli.text import age, one_line, superseded
 from sense_memory.search.hits import told
-from sense_memory.search.marking import marked
+from sense_memory.search.query import marked
 
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
     from pathlib import Path
 
+    from sense_memory.config.settings import Settings
     from sense_memory.nostr.keys import Secret
     from sense_memory.nostr.signer import LocalSigner
-    from sense_memory.settings import Settings
     from sense_memory.store import MemoryStore
 
 _T = TypeVar("_T")
@@ -94,8 +94,8 @@ class Invocation:
 
     def load(self) -> Settings:
         """As `settings`; warnings stay Python's."""
-        from sense_memory.settings import Settings
-        from sense_memory.sources import ARGUMENT
+        from sense_memory.config.settings import Settings
+        from sense_memory.config.sources import ARGUMENT
 
         try:
             return Settings.load(
@@ -154,7 +154,7 @@ async def with_store(
     settings: Settings, signer: LocalSigner, work: Callable[[MemoryStore], Awaitable[_T]]
 ) -> _T:
     """Do something with a signer's store, as `Invocation.run`."""
-    from sense_memory.settings import find_embedder, ledger_path
+    from sense_memory.config.settings import find_embedder, ledger_path
     from sense_memory.store import MemoryStore
 
     path = settings.ledger or ledger_path(settings.home, signer.public_key)
@@ -179,7 +179,7 @@ def secret_of(settings: Settings) -> Secret:
     Raises:
         KeyMissing, BadKey, UnsafeKeyFile: no usable key.
     """
-    from sense_memory.settings import find_secret
+    from sense_memory.config.settings import find_secret
 
     with warnings_as_lines():
         return find_secret(settings, ask_password=password_prompt())[0]
@@ -195,7 +195,7 @@ def password_prompt() -> Callable[[str], str] | None:
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
     """Show the settings' warnings as one line each on stderr, instead of Python's two with source code."""
-    from sense_memory.settings import SettingsWarning
+    from sense_memory.config.settings import SettingsWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SettingsWarning)

@@ -16,12 +16,12 @@ from sense_memory.interfaces.cli.text import iso
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sense_memory.memories.history import Version
+    from sense_memory.memories.status import RelayStatus
     from sense_memory.models import Change, Draft, JournalEntry, Memory, PersonaMemory
-    from sense_memory.relay.holdings import Holding
-    from sense_memory.relay.report import RelayReport
+    from sense_memory.relay.sync.holdings import Holding
+    from sense_memory.relay.sync.reports import RelayReport
     from sense_memory.search.hits import Hit
-    from sense_memory.status import RelayStatus
-    from sense_memory.timeline import Version
 
 _PREFIX: Final = "persona/"  # what a path of the palace begins with in the names that relays see
 _JOURNAL: Final = "journal/"
@@ -119,7 +119,7 @@ def relay_data(
         problem: of this command, where it is another than that of the state.
         parts: what this command found out: `sync`, `holding` or `copy`, as the functions below give them.
     """
-    from sense_memory.relay.url import is_local
+    from sense_memory.nostr.relay_url import is_local
 
     return {
         "url": url,

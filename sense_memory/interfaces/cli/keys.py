@@ -17,8 +17,8 @@ from sense_memory.interfaces.cli.text import as_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sense_memory.config.settings import Settings
     from sense_memory.nostr.keys import Secret
-    from sense_memory.settings import Settings
 
 _MAX_STDIN_CHARS = 1_024
 
@@ -103,7 +103,7 @@ def init(
 
 def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: bool) -> tuple[Secret, str, str]:
     """The agent's key, stored; where it is, and whether it was "made", "imported" or only "shown"."""
-    from sense_memory.keyfile import write_secret
+    from sense_memory.config.key_file import write_secret
     from sense_memory.nostr.keys import Secret
 
     wants_present = show and imported is None
@@ -125,7 +125,7 @@ def _present(settings: Settings, *, unlock: bool) -> tuple[Secret | None, str]:
 
     The key is None where there is none (the place is empty), and where it is encrypted and not unlocked.
     """
-    from sense_memory.agentkey import agent_key
+    from sense_memory.config.agent_key import agent_key
 
     agent = settings.agent if settings.origins["key_file"] == "default" else None
     try:
@@ -139,7 +139,7 @@ def _present(settings: Settings, *, unlock: bool) -> tuple[Secret | None, str]:
 
 def _imported(*, password_stdin: bool) -> Secret:
     """The key that is typed or comes on stdin, opened where it is encrypted."""
-    from sense_memory.agentkey import open_key
+    from sense_memory.config.agent_key import open_key
 
     ask = password_prompt()
     if password_stdin:
@@ -193,7 +193,7 @@ def _explain(settings: Settings, owner: str, place: str, done: str, shown: str |
 
 def _warn_if_unused(settings: Settings, public_key: str, place: str) -> None:
     """Another key may come first, such as NOSTR_NSEC in the environment."""
-    from sense_memory.settings import find_secret
+    from sense_memory.config.settings import find_secret
 
     try:
         with warnings_as_lines():

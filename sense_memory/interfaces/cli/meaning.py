@@ -13,7 +13,7 @@ from sense_memory.interfaces.cli.text import one_line, quantity
 
 
 if TYPE_CHECKING:
-    from sense_memory.settings import Settings
+    from sense_memory.config.settings import Settings
     from sense_memory.store import MemoryStore
 
 

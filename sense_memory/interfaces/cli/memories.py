@@ -31,7 +31,7 @@ from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, Anyway
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sense_memory.embedding import Gaps
+    from sense_memory.memories.embedding_jobs import Gaps
     from sense_memory.models import Memory
     from sense_memory.store import MemoryStore
 

@@ -20,7 +20,7 @@ from sense_memory.limits import MAX_FUTURE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from sense_memory.status import Status
+    from sense_memory.memories.status import Status
     from sense_memory.store import MemoryStore
 
 _MAX_NEAR: Final = 3  # names that are suggested

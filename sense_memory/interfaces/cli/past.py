@@ -23,10 +23,10 @@ from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOp
 
 
 if TYPE_CHECKING:
+    from sense_memory.memories.history import Version
+    from sense_memory.memories.status import Status
     from sense_memory.models import Memory, PersonaMemory
-    from sense_memory.status import Status
     from sense_memory.store import MemoryStore
-    from sense_memory.timeline import Version
 
 WhenArgument = Annotated[
     str,
@@ -147,8 +147,8 @@ def _shown(then: float, now: float) -> str:
 
 def _show_value(invocation: Invocation, key: str, command: str, then: float) -> None:
     """The value under a key at a time; `command` shows one of the palace."""
+    from sense_memory.memories.history import at
     from sense_memory.models import Memory
-    from sense_memory.timeline import at
 
     async def work(store: MemoryStore) -> tuple[list[Version], Status]:
         found = await store.history(key)

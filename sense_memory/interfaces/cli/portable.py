@@ -20,7 +20,7 @@ from sense_memory.interfaces.cli.text import as_json, one_line, quantity, size
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sense_memory.portable import BadLine
+    from sense_memory.memories.portable import BadLine
     from sense_memory.store import MemoryStore
 
 _MAX_SHOWN: Final = 20  # bad lines; JSON has them all

@@ -195,8 +195,8 @@ def _pair(place: str, found: Any) -> tuple[Any, Any]:
 
 
 def _checked(place: str, key: Any, value: Any) -> tuple[str, str]:
-    from sense_memory import envelope
     from sense_memory.errors import InvalidAddress, TooLargeError
+    from sense_memory.records import envelope
 
     if not isinstance(value, str):
         raise InvalidInput(f"{place}: a value must be text; nothing was written")

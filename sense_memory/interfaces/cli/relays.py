@@ -21,8 +21,8 @@ from sense_memory.interfaces.cli.text import as_json, quantity
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sense_memory.config.settings import Settings
     from sense_memory.nostr.signer import LocalSigner
-    from sense_memory.settings import Settings
 
 commands = Program(cls=Group, no_args_is_help=True)
 app.add_typer(
@@ -58,7 +58,7 @@ def add(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> 
     All agents of the home folder use it. It is not contacted before the next sync or write; `doctor` tells what it
     allows.
     """
-    from sense_memory.relay.url import is_local, is_same_relay, relay_url
+    from sense_memory.nostr.relay_url import is_local, is_same_relay, relay_url
 
     relay = relay_url(url)
     twins: list[str] = []
@@ -92,7 +92,7 @@ def remove(context: typer.Context, url: UrlArgument, _json: JsonOption = False) 
 
     The copies it has stay there. Added again, it is asked for everything and gets what it lacks.
     """
-    from sense_memory.relay.url import relay_url
+    from sense_memory.nostr.relay_url import relay_url
 
     relay = relay_url(url)
     invocation = of(context)
@@ -117,7 +117,7 @@ def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
     elif not settings.relays:
         typer.echo("No relays are configured. Add one: sense-memory relays add wss://relay.example", err=True)
     else:
-        from sense_memory.relay.url import is_local
+        from sense_memory.nostr.relay_url import is_local
 
         for relay in settings.relays:
             typer.echo(relay + ("  (this machine: not a backup)" if is_local(relay) else ""))
@@ -126,7 +126,7 @@ def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
 
 def _cancelled(settings: Settings, relay: str) -> int:
     """Cancel what waits in the agent's ledger for a relay that is used no more; returns how many events."""
-    from sense_memory.settings import ledger_path
+    from sense_memory.config.settings import ledger_path
     from sense_memory.store import MemoryStore
 
     async def drop(signer: LocalSigner, path: Path) -> int:
@@ -152,8 +152,8 @@ def _change(
     after: Callable[[Settings], int] | None = None,
 ) -> None:
     """Change the relays in config.toml; `after` cancels what waited, once that is certain."""
-    from sense_memory.configfile import NAME, read_config
-    from sense_memory.settings import save_relays
+    from sense_memory.config.config_file import NAME, read_config
+    from sense_memory.config.settings import save_relays
 
     settings = invocation.settings()
     saved = read_config(settings.home).get("relays", [])
@@ -217,7 +217,7 @@ def relay(
 
 
 async def _serve(invocation: Invocation, path: Path, port: int) -> None:
-    from sense_memory.relay.embedded import EmbeddedRelay
+    from sense_memory.relay.server.server import EmbeddedRelay
 
     async with EmbeddedRelay(path, port) as running:
         serving = asyncio.create_task(running.serve_forever())

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sense_memory.interfaces.cli.meaning import InUse
-    from sense_memory.relay.report import RelayReport, SyncReport
-    from sense_memory.status import RelayStatus, Status
+    from sense_memory.memories.status import RelayStatus, Status
+    from sense_memory.relay.sync.reports import RelayReport, SyncReport
     from sense_memory.store import MemoryStore
 
 LOCAL = "this machine: not a backup"

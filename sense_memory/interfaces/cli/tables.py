@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sense_memory.interfaces.cli.changes import Line
+    from sense_memory.memories.history import Version
     from sense_memory.models import JournalEntry, Memory
-    from sense_memory.timeline import Version
 
 _KEY_SHARE: Final = 3  # a key takes at most a third of the width
 _LABEL_WIDTH: Final = 28  # of the first column of a table of counts, whatever stands behind it

@@ -21,7 +21,7 @@ from sense_memory.interfaces.cli.text import as_json, one_line, quantity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sense_memory.status import RelayStatus
+    from sense_memory.memories.status import RelayStatus
     from sense_memory.store import MemoryStore
 
 WAIT_SECONDS: Final = 5.0

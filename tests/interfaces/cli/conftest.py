@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 from websockets.asyncio.server import serve
 
 from relays.faults import FaultyRelay
-from sense_memory import LocalSigner, MemoryStore, settings
+from sense_memory import LocalSigner, MemoryStore
+from sense_memory.config import settings
 from sense_memory.interfaces.cli import app
 from sense_memory.nostr import nip49
-from sense_memory.relay.embedded import EmbeddedRelay
+from sense_memory.relay.server.server import EmbeddedRelay
 from tests.time_unit import SECOND
 
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from sense_memory.config.key_file import read_key_text, write_ncryptsec
 from sense_memory.interfaces.cli import backup
-from sense_memory.keyfile import read_key_text, write_ncryptsec
 from sense_memory.nostr import nip49
 from sense_memory.nostr.keys import Secret, parse_secret
 from tests.time_unit import SECOND

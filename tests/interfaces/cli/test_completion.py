@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sense_memory import settings
+from sense_memory.config import settings
 from sense_memory.interfaces.cli import main
 from sense_memory.interfaces.cli.completion import FILES, answer
 from tests.time_unit import SECOND

@@ -12,7 +12,8 @@ import time
 import numpy as np
 import pytest
 
-from sense_memory import EmbedderError, settings
+from sense_memory import EmbedderError
+from sense_memory.config import settings
 from tests.time_unit import SECOND
 
 
@@ -146,7 +147,7 @@ def test_a_mistyped_embedder_stops_only_what_needs_one_and_is_shown(agent, monke
 def test_an_extra_that_is_missing_is_named_with_how_to_get_it(agent, monkeypatch):
     agent("remember", "k", "v")
     monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
-    monkeypatch.setattr("sense_memory.search.static.package_folder", lambda name: None)
+    monkeypatch.setattr("sense_memory.search.embedders.static.package_folder", lambda name: None)
     told = "this needs the extra `static`, which is not installed. Run, in a checkout of sense-memory: pip install '.[static]'"
 
     assert agent("search", "k", code=1).stderr == f"error: {told}\n"
@@ -214,7 +215,7 @@ def test_searches_say_on_stderr_that_they_knew_words_only(agent, cats, monkeypat
         assert shown.stderr == ""
         assert json.loads(shown.stdout)
     cats.problem = ""
-    monkeypatch.setattr("sense_memory.filling.EMBED_SECONDS", -1.0)
+    monkeypatch.setattr("sense_memory.memories.embedding_jobs.EMBED_SECONDS", -1.0)
     assert agent("search", "kitten").stderr == (
         "4 memories were searched by words only, not embedded yet; run `sense-memory embed`\n"
     )

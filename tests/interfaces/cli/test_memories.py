@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 import pytest
 
 from sense_memory import LocalSigner, MemoryStore
-from sense_memory.envelope import Record, RecordType, seal
 from sense_memory.interfaces.cli.tables import print_entries, print_memories
 from sense_memory.models import JournalEntry, Memory
+from sense_memory.records.envelope import Record, RecordType, seal
 from tests.time_unit import SECOND
 
 

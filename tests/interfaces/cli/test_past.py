@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sense_memory.interfaces.cli.tables import print_history
-from sense_memory.timeline import Version
+from sense_memory.memories.history import Version
 
 
 HOSTILE = "red \x1b[31m, bidi \u202e, bell \x07 [bold]no[/bold] :smile:"

@@ -217,7 +217,7 @@ def test_ctrl_c_is_not_lost_where_python_can_raise_nothing(agent):
         "            del thing\n",
     ).replace("import atexit, ", "import weakref, atexit, ")
 
-    done = run(program, "sense_memory.settings", "list")
+    done = run(program, "sense_memory.config.settings", "list")
 
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 

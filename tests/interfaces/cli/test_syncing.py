@@ -9,7 +9,7 @@ from relays.faults import ForgetAfterAck, Refuse
 from sense_memory import RelayReport, RelayStatus, Status
 from sense_memory.interfaces.cli.syncing import outcome, survival
 from sense_memory.ledger.notes import Remark
-from sense_memory.relay.pull import Pulled
+from sense_memory.relay.sync.walk import Pulled
 
 
 pytestmark = pytest.mark.usefixtures("whole_seconds")

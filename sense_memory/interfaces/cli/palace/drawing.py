@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sense_memory.interfaces.cli.palace.shapes import Domain, Facet, Insight
-    from sense_memory.palace.hits import PersonaHit
+    from sense_memory.palace.search import PersonaHit
 
 _GUIDES: Final = 8  # columns that the tree's branches take before a memory
 _KEY_SHARE: Final = 3  # a key takes at most a third of the width

@@ -35,7 +35,7 @@ from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, Anyway
 
 if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.hits import PersonaHit
+    from sense_memory.palace.search import PersonaHit
     from sense_memory.store import MemoryStore
 
 

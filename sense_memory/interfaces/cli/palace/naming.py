@@ -21,8 +21,8 @@ from sense_memory.limits import MAX_FUTURE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sense_memory.memories.status import Status
     from sense_memory.models import PersonaMemory
-    from sense_memory.status import Status
     from sense_memory.store import MemoryStore
 
 _MAX_CANDIDATES: Final = 10

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sense_memory.memories.history import Version
     from sense_memory.models import PersonaMemory
-    from sense_memory.timeline import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class MemoryProfile:
 
 def links_of(memory: PersonaMemory, everything: Sequence[PersonaMemory]) -> list[Link]:
     """The links of a memory and those that lead to it, each other memory once for each kind."""
-    from sense_memory.palace.links import Links
+    from sense_memory.palace.connections import Links
 
     links = Links(everything)
     places = {other.path: other for other in everything}

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sense_memory.interfaces.cli.writing import Written
+    from sense_memory.memories.persona.reviews import Pruned
     from sense_memory.palace.pruning import PruneLine, PruneReport
-    from sense_memory.persona.reviews import Pruned
     from sense_memory.store import MemoryStore
 
 _MAX_NAMED: Final = 10  # memories of one kind of step; deletions are all named

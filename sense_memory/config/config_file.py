@@ -1,0 +1,132 @@
+"""The home folder's `config.toml`: a small file that people edit and one command rewrites.
+
+Reading gives plain values; checking them is the business of `settings`. Rewriting replaces one statement
+and leaves everything else as it was, comments and unknown keys included: the result is parsed and
+compared before it takes the old file's place, and a file that can not be rewritten so is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.config.key_file import private_folder, sync_folder
+from sense_memory.errors import InvalidSetting
+from sense_memory.nostr.verdict import printable
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAME: Final = "config.toml"
+_HEAD: Final = (
+    "# Settings of every agent in this folder. The environment and the .env file come before them.\n\n"
+)
+
+
+def read_config(home: Path) -> dict[str, Any]:
+    """What `config.toml` in a home folder says; empty where there is none.
+
+    Raises:
+        InvalidSetting: it can not be read, or is not TOML.
+    """
+    return _parse(read_text(home / NAME, NAME), home / NAME)
+
+
+def save_list(home: Path, key: str, values: Sequence[str]) -> None:
+    """Set `key = [values]` in `config.toml`, atomically and with mode 0600; the rest stays as it was.
+
+    Raises:
+        InvalidSetting: the file can not be rewritten safely; it is unchanged.
+        OSError: the folder can not be written, or the disk is full; the file is unchanged.
+    """
+    private_folder(home)
+    path = (home / NAME).resolve()  # a link to a file kept elsewhere stays a link
+    text = _with_list(read_text(path, NAME) or _HEAD, path, key, values)
+    descriptor, name = tempfile.mkstemp(prefix=".config-", suffix=".toml", dir=path.parent)  # mode 0600
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        Path(name).replace(path)
+    except BaseException as error:
+        Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)
+        raise
+    sync_folder(path.parent)
+
+
+def read_text(path: Path, origin: str) -> str:
+    """A small UTF-8 file; empty where there is none.
+
+    Raises:
+        InvalidSetting: it can not be read; `origin` is repeated in the error.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except UnicodeDecodeError:
+        raise InvalidSetting(str(path), origin, "is not UTF-8 text") from None
+    except OSError as error:
+        raise InvalidSetting(str(path), origin, f"cannot be read ({error.strerror})") from None
+
+
+def _parse(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidSetting(str(path), NAME, f"is not TOML: {printable(str(error))}") from None
+
+
+def _with_list(text: str, path: Path, key: str, values: Sequence[str]) -> str:
+    wanted = {**_parse(text, path), key: list(values)}
+    lines = text.splitlines(keepends=True)
+    start, end = _statement(lines, key)
+    listed = "".join(f"  {json.dumps(value, ensure_ascii=False)},\n" for value in values)
+    gap = "\n" if start and not lines[start - 1].endswith("\n") else ""
+    new = f"{''.join(lines[:start])}{gap}{key} = [\n{listed}]\n{''.join(lines[end:])}"
+    if _parses_to(new, wanted):
+        return new
+    raise InvalidSetting(
+        key,
+        NAME,
+        f"stands in {path} in a form that cannot be rewritten safely; nothing was changed, edit it by hand",
+    )
+
+
+def _parses_to(text: str, wanted: dict[str, Any]) -> bool:
+    try:
+        return tomllib.loads(text) == wanted
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def _statement(lines: list[str], key: str) -> tuple[int, int]:
+    """The lines of a key's statement, or an empty range where one belongs: before the first table.
+
+    A text search, which odd files can fool; `_with_list` checks what came of it.
+    """
+    for start, line in enumerate(lines):
+        if line.lstrip().startswith("["):
+            return start, start
+        if re.match(rf"\s*{key}\s*=", line):
+            return start, _end_of_statement(lines, start)
+    return len(lines), len(lines)
+
+
+def _end_of_statement(lines: list[str], start: int) -> int:
+    for end in range(start + 1, len(lines)):
+        try:
+            tomllib.loads("".join(lines[start:end]))
+        except tomllib.TOMLDecodeError:
+            continue
+        return end
+    return len(lines)

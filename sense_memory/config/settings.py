@@ -1,0 +1,345 @@
+"""Settings: every option, and where its value came from.
+
+The order is argument, environment, `.env`, `config.toml`, default: what a caller says beats what lies in a
+file. `.env` is read from the home folder or from a file named explicitly, never from whatever
+directory one stands in. `Settings` holds no secret: `find_secret` looks for the key when it is asked.
+Nothing here changes the environment, and no message repeats a value that could be a key.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.config.agent_key import NSEC_VARIABLE, agent_key, default_home, open_key
+from sense_memory.config.config_file import NAME as _CONFIG
+from sense_memory.config.config_file import read_config, read_text, save_list
+from sense_memory.config.sources import (
+    ARGUMENT,
+    DEFAULT,
+    ENV_FILE,
+    ENVIRONMENT,
+    RANK,
+    Sources,
+    invalid,
+    refuse_key,
+)
+from sense_memory.errors import InvalidRelayUrl, InvalidSetting, KeyMissing
+from sense_memory.nostr.keys import npub, parse_public
+from sense_memory.nostr.verdict import printable
+from sense_memory.palace.plan import DEFAULT as _DEFAULT_PLAN
+from sense_memory.palace.plan import PLANS, Plan, find_plan
+from sense_memory.search.embedders.embedder import KEY_VARIABLE
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sense_memory.config.agent_key import AskPassword
+    from sense_memory.nostr.keys import Secret
+    from sense_memory.search.embedders.choice import Choice
+    from sense_memory.search.embedders.embedder import Embedder
+
+_CONFIG_KEYS: Final = ("relays",)
+_agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
+
+
+class SettingsWarning(UserWarning):
+    """A setting that is unsafe or has no effect. Given once per process, and shows no value."""
+
+
+_told: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where everything lies, and who said so. Holds no secret.
+
+    Attributes:
+        home: the folder of keys, ledgers, `.env` and `config.toml`; it need not exist yet.
+        agent: the agent's name; "default" where nobody gave one.
+        relays: relay URLs, checked and without repetitions; empty means local only.
+        key_file: where the agent's key is read from, unless NOSTR_NSEC comes first (see `find_secret`).
+        ledger: a ledger file given explicitly; None means one per public key, see `ledger_path`.
+        env_file: the `.env` that is read where it exists.
+        plan: what the relays' operator agreed to; `self_hosted`, without limits, where nobody named one.
+        embedder: what finds by meaning besides words; none where nobody named one. Where a variable names what
+            is no embedder, the error that `find_embedder` raises: whatever needs none goes on.
+        share_embeddings: whether `MemoryStore.embed` shares what the embedder made; not, where nobody says so.
+        origins: for `home`, `agent`, `relays`, `key_file`, `ledger`, `plan`, `embedder` and `share_embeddings`
+            one of "argument", "environment", ".env", "config.toml", "default". A key file by "default" is the
+            one of `agent`'s name.
+    """
+
+    home: Path
+    agent: str
+    relays: tuple[str, ...]
+    key_file: Path
+    ledger: Path | None
+    env_file: Path
+    plan: Plan
+    embedder: Choice | InvalidSetting
+    share_embeddings: bool
+    origins: Mapping[str, str] = field(hash=False)
+
+    @property
+    def wants_embedder(self) -> bool:
+        """Whether an embedder was named, rightly or not."""
+        return isinstance(self.embedder, InvalidSetting) or self.embedder.kind != "none"
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        agent: str | None = None,
+        home: str | os.PathLike[str] | None = None,
+        relays: Sequence[str] | None = None,
+        key_file: str | os.PathLike[str] | None = None,
+        ledger: str | os.PathLike[str] | None = None,
+        env_file: str | os.PathLike[str] | None = None,
+        plan: str | None = None,
+        embedder: str | None = None,
+        share_embeddings: str | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Settings:
+        """Gather all settings. Reads files, writes none.
+
+        A blank variable counts as unset. Relative paths start at the current directory, in a `.env` at
+        the file's own folder; `~` is understood.
+
+        Args:
+            agent: 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot.
+            home: default: the platform's data folder for "sense-memory".
+            relays: URLs; an empty sequence means local only, None means "look further".
+            key_file: a file with an nsec, instead of `keys/AGENT.key` in the home folder.
+            ledger: a ledger file, instead of one per public key in the home folder.
+            env_file: read instead of the home folder's `.env`; it has to exist.
+            plan: free, keep or self_hosted; see `palace.plan`.
+            embedder: none, static, minilm, openai:MODEL@URL, ollama:MODEL or sentence-transformers:PATH; see
+                `search.embedders.choice`.
+            share_embeddings: yes or no.
+            environ: the environment's variables.
+
+        Raises:
+            InvalidSetting: names the setting and where its value came from.
+        """
+        given = None if env_file is None else _given_env_file(env_file)
+        sources = Sources.of(environ, _read_env_file(given), given)
+        folder, home_origin = sources.path("home", home)
+        folder = folder or default_home()
+        if env_file is None:
+            given = folder / ".env"
+            sources = Sources.of(environ, _read_env_file(given), given)
+            if home_origin == DEFAULT and sources.path("home", None)[0] not in {None, folder}:
+                problem = "the home folder's own .env cannot move it; set it in the environment"
+                raise invalid("home", ENV_FILE, problem)
+        name, agent_origin = sources.text("agent", agent)
+        name = "default" if name is None else name
+        if _agent_name(name) is None:
+            problem = "a name has 1 to 64 of A-Z a-z 0-9 . _ - and no leading dot"
+            raise invalid("agent", agent_origin, problem)
+        urls, relays_origin = _find_relays(relays, sources, folder)
+        key_path, key_origin = sources.path("key_file", key_file)
+        if key_path is None or RANK[agent_origin] < RANK[key_origin]:
+            key_path, key_origin = folder / "keys" / f"{name}.key", DEFAULT
+        chosen, plan_origin = _find_plan(plan, sources)
+        meaning, embedder_origin = sources.embedder(embedder)
+        shares, shares_origin = sources.switch("share_embeddings", share_embeddings)
+        origins = {
+            "home": home_origin,
+            "agent": agent_origin,
+            "relays": relays_origin,
+            "key_file": key_origin,
+            "ledger": DEFAULT if ledger is None else ARGUMENT,
+            "plan": plan_origin,
+            "embedder": embedder_origin,
+            "share_embeddings": shares_origin,
+        }
+        ledger_file = None if ledger is None else Path(ledger).expanduser()
+        env_path = given or folder / ".env"
+        shown = MappingProxyType(origins)
+        found = (folder, name, urls, key_path, ledger_file, env_path, chosen, meaning, shares)
+        return cls(*found, origins=shown)
+
+
+def ledger_path(home: Path, public_key: str) -> Path:
+    """The ledger of a public key (64 hex digits or npub) in a home folder.
+
+    Raises:
+        BadKey: not a public key.
+    """
+    return home / "ledgers" / f"{npub(parse_public(public_key))}.db"
+
+
+def find_secret(
+    settings: Settings,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    ask_password: AskPassword | None = None,
+) -> tuple[Secret, str]:
+    """The agent's secret key, and in words where it was found.
+
+    Whoever stands first in the order argument, environment, `.env`, default decides, and what was named
+    there is never skipped for another key: SENSE_MEMORY_AGENT=bob in the environment beats NOSTR_NSEC in
+    `.env` even while bob has no key file. Within one place the order is SENSE_MEMORY_KEY_FILE, NOSTR_NSEC,
+    then what carries the agent's name: its key file, its entry in the system's keyring (where one is
+    installed, and for the platform's own home folder only), its encrypted key file. A key in the
+    environment gives one SettingsWarning per process.
+
+    Any of these places may hold an encrypted key (NIP-49). Opening one takes a second or so and blocks;
+    from a coroutine, call this in a thread.
+
+    Args:
+        settings: from `Settings.load`.
+        environ: the same variables that `load` was given.
+        ask_password: given a prompt, returns the password of an encrypted key; called once at most.
+
+    Raises:
+        KeyMissing: lists where it looked, or says which encrypted key nobody could unlock (`locked`).
+        BadKey: what was found is not a secret key, or the password is wrong; says where, never what.
+        UnsafeKeyFile: the key file is open to others; says what to do.
+    """
+    dotenv = _read_env_file(settings.env_file)
+    looked = []
+    for origin, variables, place in (
+        (ENVIRONMENT, environ, "NOSTR_NSEC in the environment"),
+        (ENV_FILE, dotenv, f"NOSTR_NSEC in {settings.env_file}"),
+    ):
+        if not _nsec_comes_first(settings, origin):
+            continue
+        looked.append(place)
+        text = variables.get(NSEC_VARIABLE, "").strip()
+        if not text:
+            continue
+        secret = open_key(text, place, ask_password)
+        if origin == ENVIRONMENT:
+            problem = "NOSTR_NSEC is set in the environment, which child processes and crash dumps can read"
+            _warn_once(f"{problem}. A key file of mode 600 is safer; SENSE_MEMORY_KEY_FILE names it.")
+        return secret, place
+    agent = settings.agent if settings.origins["key_file"] == DEFAULT else None
+    try:
+        return agent_key(settings.key_file, agent, ask_password, home=settings.home)
+    except KeyMissing as missing:
+        raise KeyMissing((*looked, *missing.looked), missing.locked, agent) from None
+
+
+def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> Embedder | None:
+    """The embedder of the settings; None where none was named. Loads a model, asks no endpoint.
+
+    An endpoint's key is SENSE_MEMORY_EMBEDDER_KEY of the environment, else of `.env`.
+
+    Raises:
+        InvalidSetting: what was named is none.
+        MissingExtra: what it needs is not installed.
+        EmbedderError: its files are not those that were checked.
+        InvalidInput: the key can not be one.
+    """
+    if isinstance(settings.embedder, InvalidSetting):
+        raise settings.embedder
+    places = (environ, _read_env_file(settings.env_file))
+    return settings.embedder.open(
+        next((key for p in places if (key := p.get(KEY_VARIABLE, "").strip())), None)
+    )
+
+
+def _nsec_comes_first(settings: Settings, origin: str) -> bool:
+    """Whether a NOSTR_NSEC at `origin` decides before the key file does."""
+    if settings.origins["key_file"] != DEFAULT:
+        return RANK[origin] < RANK[settings.origins["key_file"]]
+    return RANK[origin] <= RANK[settings.origins["agent"]]
+
+
+def save_relays(home: Path, relays: Sequence[str]) -> tuple[str, ...]:
+    """Put the relays into the home folder's `config.toml` (mode 0600), atomically; returns them as checked.
+
+    Everything else in the file stays as it is: other keys, comments, order.
+
+    Raises:
+        InvalidSetting: a URL can not be used, or the file can not be rewritten safely; it is unchanged.
+        OSError: the folder can not be written, or the disk is full; the file is unchanged.
+    """
+    urls = _checked_relays(relays, ARGUMENT)
+    save_list(home, "relays", urls)
+    return urls
+
+
+# ── Relays ──────────────────────────────────────────────────────────────────────────────
+
+
+def _find_relays(argument: Sequence[str] | None, sources: Sources, home: Path) -> tuple[tuple[str, ...], str]:
+    if argument is not None:
+        return _checked_relays(argument, ARGUMENT), ARGUMENT
+    text, origin = sources.text("relays", None)
+    if text is not None:
+        return _checked_relays([part for part in re.split(r"[\s,]+", text) if part], origin), origin
+    config = read_config(home)
+    unknown = [printable(key, 40) for key in config if key not in _CONFIG_KEYS]
+    if unknown:
+        _warn_once(
+            f"{home / _CONFIG}: {', '.join(unknown)} has no effect; known is {', '.join(_CONFIG_KEYS)}"
+        )
+    listed = config.get("relays")
+    if listed is None:
+        return (), DEFAULT
+    place = f"; it stands in {home / _CONFIG}"
+    if not isinstance(listed, list) or not all(isinstance(url, str) for url in listed):
+        problem = f'must be a list of URLs, such as ["wss://relay.example"]{place}'
+        raise InvalidSetting("relays", _CONFIG, problem)
+    return _checked_relays(listed, _CONFIG, place), _CONFIG
+
+
+def _checked_relays(urls: Sequence[str], origin: str, place: str = "") -> tuple[str, ...]:
+    from sense_memory.nostr.relay_url import relay_url
+
+    if isinstance(urls, str):
+        raise invalid("relays", origin, "give a list of URLs, not one text")
+    checked = []
+    for number, url in enumerate(urls, 1):
+        refuse_key("relays", url, origin)
+        try:
+            checked.append(relay_url(url))
+        except InvalidRelayUrl as error:
+            which = f" (URL {number} of {len(urls)})" if len(urls) > 1 else ""
+            raise invalid("relays", origin, f"{error}{which}{place}") from None
+    return tuple(dict.fromkeys(checked))
+
+
+def _find_plan(argument: str | None, sources: Sources) -> tuple[Plan, str]:
+    name, origin = sources.text("plan", argument)
+    found = find_plan(_DEFAULT_PLAN if name is None else name)
+    if found is None:
+        raise invalid("plan", origin, f"known are {', '.join(PLANS)}")
+    return found, origin
+
+
+def _given_env_file(path: str | os.PathLike[str]) -> Path:
+    found = Path(path).expanduser().absolute()
+    if not found.is_file():
+        raise InvalidSetting("env_file", ARGUMENT, f"there is no file {found}")
+    return found
+
+
+def _read_env_file(path: Path | None) -> dict[str, str]:
+    """The variables of a `.env` file, as written: nothing is expanded, the environment is not touched."""
+    from dotenv import dotenv_values
+
+    if path is None:
+        return {}
+    found = dotenv_values(stream=io.StringIO(read_text(path, ENV_FILE)), interpolate=False)
+    if found.get(NSEC_VARIABLE) and path.stat().st_mode & 0o077:
+        command = f"chmod 600 {shlex.quote(str(path))}"
+        _warn_once(f"{path} holds NOSTR_NSEC and others on this machine can read it. Run: {command}")
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _warn_once(message: str) -> None:
+    if message not in _told:
+        _told.add(message)
+        warnings.warn(message, SettingsWarning, stacklevel=3)

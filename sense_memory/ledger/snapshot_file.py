@@ -1,0 +1,194 @@
+"""The snapshot's file beside the ledger, and the sealed key to it that the ledger keeps.
+
+The ledger does not know what the file holds; it knows that forgetting has to reach it. Whatever
+transaction removes a memory removes the key with it, so what was forgotten can not be read from any copy
+of the file, and the file itself goes right after. A file without its key is worthless and is deleted;
+nothing is ever lost with it, because the events are in the ledger.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import LedgerError
+from sense_memory.ledger.role import Role
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from sense_memory.ledger.database import Database
+
+_KEY: Final = "snapshot_key"  # opens the file
+_NEXT: Final = "snapshot_next"  # opens the file that is being written
+_ERA: Final = "snapshot_era"  # a word that stands until something is forgotten
+# Numbers are given in turn, and never twice.
+_REMOVED: Final = (
+    "SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'events') - (SELECT count(*) FROM events)"
+)
+_HEADS_COUNT: Final = 1_000
+_HEADS: Final = (
+    "SELECT s.slot, e.seq, e.id FROM slots s JOIN events e ON e.seq = s.head "
+    f"WHERE e.role = {int(Role.MEMORY)} AND s.slot > ? ORDER BY s.slot LIMIT ?"
+)
+
+# For this connection only, and for every way of removing a memory, those of tomorrow included.
+_FORGET: Final = (
+    "CREATE TEMP TRIGGER forgetting_reaches_the_snapshot AFTER DELETE ON main.events "
+    f"WHEN OLD.role = {int(Role.MEMORY)} AND OLD.quarantined = 0 "
+    f"BEGIN DELETE FROM meta WHERE name IN ('{_KEY}', '{_NEXT}', '{_ERA}'); END"
+)
+
+
+class SnapshotFile:
+    """One file that is replaced whole, and the sealed key to it. A ledger in memory has none.
+
+    Args:
+        db: the open ledger file.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._path = None if db.path is None else Path(f"{db.path}.snapshot")
+        self._part = None if db.path is None else Path(f"{db.path}.snapshot.part")
+        if self._path is not None:
+            db.execute(_FORGET)
+            self.sweep()
+            self._sweep_part()
+
+    @property
+    def key(self) -> str | None:
+        """The sealed key to the file, or None where there is no snapshot."""
+        return self._sealed(_KEY)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file that can be opened."""
+        return self._path is not None and self._path.exists() and self.key is not None
+
+    def era(self) -> str:
+        """A word that is another one whenever anything was forgotten since; empty where nobody can tell.
+
+        What was made of memories in this era holds nothing that was forgotten.
+        """
+        return self._sealed(_ERA) or ""
+
+    def begin_era(self) -> str:
+        """The era; a new one begins where there is none. Only for what will be kept: it may write.
+
+        Empty where another process writes, or the disk is full; `removed` tells then.
+        """
+        if self._path is not None and not self.era():
+            with suppress(LedgerError), self._db.transaction():
+                self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _ERA, secrets.token_hex(8))
+        return self.era()
+
+    def removed(self) -> int:
+        """How many events were here and are not any more: as long as that stays the same, nothing was forgotten.
+
+        It looks at an index of all events, and also counts what nobody forgot, such as replaced embeddings.
+        """
+        (count,) = self._db.row(_REMOVED) or (0,)
+        return int(count or 0)
+
+    def heads(self) -> Iterator[tuple[str, int, bytes]]:
+        """What a snapshot may hold: slot, seq and id of every live head, by slot, read some at a time."""
+        last = ""
+        while rows := self._db.rows(_HEADS, last, _HEADS_COUNT):
+            yield from rows
+            last = rows[-1][0]
+
+    def slots(self) -> int:
+        """How many slots were ever seen, which is at least how many heads there are."""
+        (count,) = self._db.row("SELECT count(*) FROM slots") or (0,)
+        return int(count)
+
+    def open(self) -> BinaryIO:
+        """The file, for reading.
+
+        Raises:
+            OSError: there is none, or it is no plain file.
+        """
+        if self._path is None:
+            raise FileNotFoundError
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # no link, no pipe
+        file = os.fdopen(descriptor, "rb")
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            file.close()
+            raise OSError
+        return file
+
+    def begin(self, sealed: str) -> BinaryIO:
+        """A new file to write under a new key, mode 0600.
+
+        Hold the publisher's lock from here to `finish`, and look at the ledger only after this: what is
+        forgotten from now on is noticed there.
+
+        Raises:
+            OSError, LedgerError: it can not be written.
+        """
+        if self._part is None:
+            raise FileNotFoundError
+        with self._db.transaction():
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", _NEXT, sealed)
+        self._part.unlink(missing_ok=True)
+        return os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+    def finish(self, file: BinaryIO, sealed: str) -> bool:
+        """Put what `begin` gave in the place of the snapshot before; False where something was forgotten.
+
+        Raises:
+            OSError, LedgerError: it can not be written; the snapshot before stays.
+        """
+        from sense_memory.config.key_file import sync_folder
+
+        if self._path is None or self._part is None:
+            return False
+        file.flush()
+        os.fsync(file.fileno())
+        with self._db.transaction():  # nobody forgets between this look and the new name
+            if self._sealed(_NEXT) != sealed:
+                return False
+            self._db.execute("DELETE FROM meta WHERE name = ?", _NEXT)
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", _KEY, sealed)
+            self._part.replace(self._path)
+        sync_folder(self._path.parent)
+        return True
+
+    def abandon(self) -> None:
+        """Remove what `begin` made, if `finish` did not put it in place."""
+        if self._part is not None:
+            self._part.unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """Remove the snapshot and the key to it."""
+        if self._sealed(_KEY) or self._sealed(_NEXT):
+            with self._db.transaction():
+                self._db.execute("DELETE FROM meta WHERE name IN (?, ?)", _KEY, _NEXT)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Remove the files whose key is gone; called after every transaction that may have forgotten something."""
+        for path, name in ((self._path, _KEY), (self._part, _NEXT)):
+            if path is not None and path.exists() and self._sealed(name) is None:
+                with suppress(OSError):  # what can not be removed can not be read any more either
+                    path.unlink(missing_ok=True)
+
+    def _sweep_part(self) -> None:
+        """Remove what a process began and was killed over: whoever is alive holds the publisher's lock meanwhile."""
+        if self._part is not None and self._part.exists() and self._db.try_lock():
+            try:
+                with suppress(OSError):
+                    self.abandon()
+            finally:
+                self._db.unlock()
+
+    def _sealed(self, name: str) -> str | None:
+        found = self._db.row("SELECT value FROM meta WHERE name = ?", name)
+        return None if found is None else str(found[0])

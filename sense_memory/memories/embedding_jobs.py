@@ -1,0 +1,328 @@
+"""An embedder, asked from an event loop: opened when it is first needed, run in a thread, left alone when it fails.
+
+Nothing waits for an embedder that is down: after a failure it is not asked again for a while, and whoever asks
+gets None and goes on with words. Texts go to it and nowhere else; which one that is, its owner has chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from sense_memory.errors import EmbedderError, LedgerError, SenseMemoryError
+from sense_memory.limits import EMBED_BATCH_COUNT, EMBED_SECONDS, EMBEDDER_REST_SECONDS, MAX_BATCH_COUNT
+from sense_memory.records.vector_cache import Read
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    # MERGED
+    from sense_memory.memories.shared_embeddings import Sharing
+    from sense_memory.records.vector_cache import Origin, Vault
+    from sense_memory.search.documents import SearchItem
+    from sense_memory.search.embedders.embedder import Embedder
+    from sense_memory.search.index import MemoryIndex
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """What a search knows by words only, although there is an embedder; and what it does not know yet.
+
+    Attributes:
+        count: memories that the embedder has not read yet.
+        trouble: why it failed when it was last asked; None if it did not.
+        unread: memories that are not in the index yet, so that no search finds them: it is built when one is first
+            asked for, some ten thousand memories in a second.
+    """
+
+    count: int
+    trouble: EmbedderError | None
+    unread: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedReport(Gaps):
+    """What `MemoryStore.embed` did, and what is left.
+
+    Attributes:
+        embedded: memories that the embedder has read now.
+        taken: memories whose vectors another device of this key has shared, so that nobody had to read them.
+        shared: memories whose vectors were written as events.
+        too_large: memories whose vectors do not fit an event: long texts, which have many. They are searched by
+            meaning here all the same; another device has to embed them itself.
+        unshared: memories whose vectors still are to be shared: the version there is from a clock far ahead, or
+            from a newer sense-memory.
+        forgotten: events with the vectors of memories that are forgotten; they are forgotten too now.
+        model: the embedder's name; empty where there is none.
+    """
+
+    embedded: int = 0
+    taken: int = 0
+    shared: int = 0
+    too_large: int = 0
+    unshared: int = 0
+    forgotten: int = 0
+    model: str = field(default="", compare=False)
+
+
+class Embedding:
+    """An embedder in use.
+
+    Args:
+        embedder: which one.
+        clock: seconds of any clock that never goes back.
+        vault: keeps what it made of memories.
+
+    Attributes:
+        embedder, clock, vault: as given.
+        trouble: why it failed when it was last asked; None if it did not.
+    """
+
+    def __init__(self, embedder: Embedder, clock: Callable[[], float], vault: Vault) -> None:
+        self.embedder, self.vault = embedder, vault
+        self.trouble: EmbedderError | None = None
+        self.clock, self._rests_until = clock, float("-inf")
+        self._dimension: int | None = None  # until it is known
+        self._turn = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """Of the model."""
+        return self.embedder.name
+
+    async def rows(self, texts: Sequence[str], *, again: bool = False) -> NDArray[np.float32] | None:
+        """A row for each text; None, with `trouble`, where it fails or has just failed.
+
+        Args:
+            texts: what to embed.
+            again: ask even if it has just failed.
+        """
+        async with self._turn:
+            return await self._asked(lambda: self._embed(texts), again=again)
+
+    async def dimension(self, *, again: bool = False) -> int | None:
+        """How many numbers each of its rows has; None, with `trouble`, as `rows`."""
+        async with self._turn:
+            if self._dimension is None:
+                from sense_memory.search.embedding import dimension_of
+
+                self._dimension = await self._asked(lambda: dimension_of(self.embedder), again=again)
+            return self._dimension
+
+    async def read(
+        self, texts: Mapping[str, Sequence[str]], *, again: bool = False
+    ) -> dict[str, NDArray[np.float32]] | None:
+        """The rows of some memories, each of several texts, by name and in one call; None as `rows`."""
+        rows = await self.rows([text for parts in texts.values() for text in parts], again=again)
+        if rows is None:
+            return None
+        ends = list(accumulate(map(len, texts.values())))
+        return {name: rows[end - len(texts[name]) : end] for name, end in zip(texts, ends, strict=True)}
+
+    async def kept(self, stamps: Mapping[str, str]) -> Mapping[str, Read]:
+        """What was made before of some memories, given as slot and stamp, in just these states; by slot."""
+        try:
+            return await self.vault.find(stamps)
+        except SenseMemoryError:  # a cache: it is made anew
+            return {}
+
+    async def keep(self, reads: Mapping[str, Read]) -> None:
+        """Keep what was made of some memories, by slot, if that is possible."""
+        with suppress(SenseMemoryError):
+            await self.vault.keep(reads)
+
+    async def _asked(self, question: Callable[[], _T], *, again: bool) -> _T | None:
+        if not again and self.clock() < self._rests_until:
+            return None
+        try:
+            found = await asyncio.to_thread(question)
+        except EmbedderError as error:
+            self.trouble, self._rests_until = error, self.clock() + EMBEDDER_REST_SECONDS
+            return None
+        self.trouble, self._rests_until = None, float("-inf")
+        return found
+
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        from sense_memory.search.embedding import embedded
+
+        found = embedded(self.embedder, texts, self._dimension)
+        self._dimension = found.shape[1]
+        return found
+
+
+# ── Filling ─────────────────────────────────────────────────────────────────────────────
+# Filling: the memories of an index get their vectors from where that costs least.
+#
+# Those that were made before are kept; those that another device has shared are taken over; only the rest is shown
+# to the embedder, some memories at a time. Whatever interrupts it, what is done is done.
+
+
+class Memories(Protocol):
+    """The memories of an index, by their names in it."""
+
+    async def catch_up(self) -> None:
+        """Bring the index up to date."""
+
+    def origin(self, name: str) -> Origin | None:
+        """Where one lies and in which state; None where it is not there any more."""
+
+    def origins(self) -> dict[str, Origin]:
+        """Where every one lies and in which state."""
+
+    async def items(self, names: Sequence[str]) -> list[SearchItem]:
+        """Some as the index takes them."""
+
+
+class _Filled(NamedTuple):
+    """How many memories got vectors that were taken over, how many such as were made; and whether nothing failed."""
+
+    taken: int
+    made: int
+    is_done: bool
+
+
+class Filling:
+    """Fills one index.
+
+    Args:
+        meaning: the embedder, and what is kept of it.
+        sharing: tells its vectors to other devices, and what they told.
+        memories: what the index is made of.
+        turn: held while the index must not change.
+    """
+
+    def __init__(self, meaning: Embedding, sharing: Sharing, memories: Memories, turn: asyncio.Lock) -> None:
+        self._meaning, self._sharing, self._memories, self._turn = meaning, sharing, memories, turn
+        self._unread = 0  # memories without vectors, when kept ones were last looked for
+
+    def gaps(self, index: MemoryIndex) -> Gaps:
+        """What searches know by words only."""
+        return Gaps(index.gaps_count, self._meaning.trouble)
+
+    async def direction(self, index: MemoryIndex, query: str) -> NDArray[Any] | None:
+        """The vector of a question, once the memories have theirs, or as many as there was time for."""
+        end = self._meaning.clock() + EMBED_SECONDS
+        # The newest first; the others wait for the next search, or for `embed`.
+        while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and self._meaning.clock() <= end:
+            if not (await self._fill(index, newest)).is_done:
+                break
+        asked = index.asks(query)
+        rows = await self._meaning.rows([asked]) if asked else None
+        return None if rows is None else rows[0]
+
+    async def look_at_kept(self, index: MemoryIndex) -> None:
+        """Give memories the vectors that were made of them before, by this process or another; in turn."""
+        if index.gaps_count == self._unread:
+            return
+        origins = self._origins(index.without_meaning())
+        kept = await self._meaning.kept({origin.slot: origin.stamp for origin in origins.values()})
+        index.fill({name: kept[origin.slot].rows for name, origin in origins.items() if origin.slot in kept})
+        self._unread = index.gaps_count
+
+    # ── All of them ─────────────────────────────────────────────────────────────────────
+
+    def planned(self, index: MemoryIndex, *, share: bool) -> EmbedReport:
+        """What `embed` would have to do: how many memories are left, and how many to be shared besides those."""
+        unread = frozenset(index.without_meaning())
+        waiting = self._sharing.untold(self._memories.origins()).keys() - unread if share else ()
+        return EmbedReport(
+            len(unread), self._meaning.trouble, unshared=len(waiting), model=self._meaning.name
+        )
+
+    async def foreseen(self, index: MemoryIndex, *, share: bool) -> EmbedReport:
+        """As `planned`; but what another device has shared is `taken`, and not counted as left. Asks nobody."""
+        report = self.planned(index, share=share)
+        told = self._sharing.told(self._origins(index.without_meaning()).values())
+        there = len([origin async for origin, _ in self._sharing.fitting(told)])
+        return replace(report, count=report.count - there, taken=there)
+
+    async def embed(
+        self, index: MemoryIndex, *, share: bool, progress: Callable[[int, int], None] | None
+    ) -> EmbedReport:
+        """Give every memory its vectors, and share them; `progress` is told how much of how much is done."""
+        told = progress or (lambda _done, _total: None)
+        begun = self.planned(index, share=share)
+        total = begun.unshared + begun.count * (2 if share else 1)  # what is read is to be shared as well
+        counts: Counter[str] = Counter()
+        while True:
+            left = index.without_meaning()
+            told(begun.count - len(left), total)
+            if not left:
+                break
+            filled = await self._fill(index, left[:EMBED_BATCH_COUNT], again=True)
+            counts.update(taken=filled.taken, embedded=filled.made)
+            if not filled.is_done:
+                break
+        if share:
+            counts.update(await self._share(begun.count, told))
+        await self._memories.catch_up()
+        alive = (origin.path for origin in self._memories.origins().values())
+        counts["forgotten"] = await self._sharing.forget_orphans(alive)
+        gaps = self.gaps(index)
+        return EmbedReport(gaps.count, gaps.trouble, **counts, model=self._meaning.name)
+
+    async def _share(self, done: int, told: Callable[[int, int], None]) -> Counter[str]:
+        """Share what is kept and was not shared yet, some at a time; what became of it, as the report calls it."""
+        waiting = list(self._sharing.untold(self._memories.origins()).values())
+        counts: Counter[str] = Counter()
+        for start in range(0, len(waiting), MAX_BATCH_COUNT):
+            counts.update(await self._sharing.share(waiting[start : start + MAX_BATCH_COUNT]))
+            told(done + min(start + MAX_BATCH_COUNT, len(waiting)), done + len(waiting))
+            await asyncio.sleep(0)  # a local signer never waits either
+        return counts
+
+    # ── Some of them ────────────────────────────────────────────────────────────────────
+
+    async def _fill(self, index: MemoryIndex, names: Sequence[str], *, again: bool = False) -> _Filled:
+        """Give some memories their vectors: what another device has shared, else what the embedder makes."""
+        async with self._turn:  # what is read must not change meanwhile
+            origins = self._origins(names)
+            taken = await self._take_over(index, origins, again=again)
+            rest = [name for name in names if name not in taken]
+            made = await self._make(index, rest, origins, again=again) if rest else 0
+            await asyncio.sleep(0)  # what is taken over never waits, and other tasks want their turn
+            return _Filled(len(taken), made, not rest or made > 0)
+
+    async def _take_over(
+        self, index: MemoryIndex, origins: Mapping[str, Origin], *, again: bool
+    ) -> frozenset[str]:
+        """Give memories the vectors that another device has shared; the names of those that had some."""
+        told = self._sharing.told(origins.values())
+        dimension = await self._meaning.dimension(again=again) if told else None
+        if dimension is None:
+            return frozenset()
+        found = await self._sharing.read(told, dimension)
+        there = {name: origin for name, origin in origins.items() if origin in found}
+        taken = {name: origin for name, origin in there.items() if index.fill({name: found[origin]})}
+        await self._keep({origin: found[origin] for origin in taken.values()})
+        with suppress(LedgerError):  # then sharing will look once more
+            await self._sharing.took({origin: told[origin] for origin in taken.values()})
+        return frozenset(taken)
+
+    async def _make(
+        self, index: MemoryIndex, names: Sequence[str], origins: Mapping[str, Origin], *, again: bool
+    ) -> int:
+        """Have the embedder read some memories; how many got vectors."""
+        texts = {item.id: index.texts_of(item) for item in await self._memories.items(names)}
+        reads = await self._meaning.read(texts, again=again)
+        if reads is None:
+            return 0
+        await self._keep({origins[name]: reads[name] for name in reads if name in origins})
+        return index.fill(reads)
+
+    async def _keep(self, made: Mapping[Origin, NDArray[Any]]) -> None:
+        await self._meaning.keep({origin.slot: Read(origin.stamp, rows) for origin, rows in made.items()})
+
+    def _origins(self, names: Iterable[str]) -> dict[str, Origin]:
+        return {name: origin for name in names if (origin := self._memories.origin(name)) is not None}

@@ -1,0 +1,100 @@
+"""The past of persona memories: what they were at a time, and the way back to it.
+
+Most versions only say that a memory was read or linked; going back means to the last one that said, or was
+linked to, something else.
+"""
+
+from __future__ import annotations
+
+from itertools import dropwhile
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.ledger import Role
+from sense_memory.memories.history import RESTORED
+from sense_memory.memories.persona.edit import Edit
+from sense_memory.models import State
+from sense_memory.palace.lifecycle import current_state
+from sense_memory.palace.version import version_of
+from sense_memory.records.envelope import RecordType
+from sense_memory.records.origins import origin_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.memories.persona.edit import Standing
+    from sense_memory.models import PersonaMemory
+    from sense_memory.palace.version import Version
+    from sense_memory.records.reader import Reader
+
+_CONTENT: Final = (  # what an undo brings back; times and counts go on
+    "value",
+    "themes",
+    "connections",
+    "contradicts",
+    "superseded_by",
+    "dismissed",
+    "halflife_days",
+    "confidence",
+    "source",
+)
+
+
+async def versions(ledger: Ledger, reader: Reader, slot: str) -> list[Version]:
+    """The versions of a memory since it was last forgotten, newest first."""
+    found = []
+    for stored in ledger.versions(slot):
+        if stored.role is not Role.MEMORY:
+            continue
+        record = await reader.record(stored)
+        if record is not None and record.type is RecordType.PERSONA:
+            ident, at = stored.id.hex(), stored.created_at
+            if not ledger.edits.forgets(slot, origin_of(record, ident, at)):  # else a stray, see `settling`
+                found.append(version_of(record.fields, ident, at))
+    return found
+
+
+def undone(standing: Standing, past: Iterable[Version], now: float) -> Edit | None:
+    """The edit that takes a memory back to what it was before; None where there is nothing before.
+
+    Args:
+        standing: what stands there.
+        past: its versions, newest first.
+        now: seconds since 1970.
+    """
+    memory = standing.memory
+    if memory is None or standing.joined is None:
+        return None
+    older = list(past)
+    restored = standing.joined.version.rest.get(RESTORED)
+    if isinstance(restored, str) and any(version.id == restored for version in older):
+        older = list(dropwhile(lambda version: version.id != restored, older))
+    content = _content(memory)
+    earlier = next((version for version in older if _content(version.memory) != content), None)
+    if earlier is None:
+        return None
+    changed = memory.changed(
+        **_content(earlier.memory),
+        relevance=1.0,
+        last_accessed=max(now, memory.last_accessed),
+        last_reinforced=max(now, memory.last_reinforced),
+        state=State.ACTIVE,
+        dissolved_at=None,
+    )
+    return Edit(standing, changed, says=True, extra={RESTORED: earlier.id})
+
+
+async def as_of(ledger: Ledger, reader: Reader, slots: Iterable[str], time: float) -> list[PersonaMemory]:
+    """The memories at some addresses as they were at a time (seconds since 1970), in its state of then."""
+    found = []
+    for slot in slots:
+        past = await versions(ledger, reader, slot)
+        version = next((version for version in past if version.ts <= time), None)
+        if version is not None:
+            found.append(version.memory.changed(state=current_state(version.memory, time)))
+    return found
+
+
+def _content(memory: PersonaMemory) -> dict[str, Any]:
+    return {name: getattr(memory, name) for name in _CONTENT}

@@ -1,0 +1,136 @@
+"""Links between memories: connected, declined, contradicted. Each change of two memories is one write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sense_memory.errors import InvalidInput
+from sense_memory.memories.persona.batch import Batch, until_done
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sense_memory.memories.persona.names import Desk
+    from sense_memory.memories.persona.palace import Palace
+    from sense_memory.models import PersonaMemory
+    from sense_memory.palace.catalog import Catalog
+
+
+class Linking:
+    """The links of a palace.
+
+    Args:
+        palace: whose.
+        desk: finds memories by name.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, palace: Palace, desk: Desk, clock: Callable[[], float]) -> None:
+        self._palace, self._desk, self._clock = palace, desk, clock
+
+    async def connect(self, one: str, other: str) -> None:
+        """Link two memories both ways; both are reinforced."""
+
+        def change(memory: PersonaMemory, to: str) -> PersonaMemory | None:
+            return memory.changed(
+                connections=tuple(dict.fromkeys((*memory.connections, to))),
+                dismissed=tuple(path for path in memory.dismissed if path != to),
+                last_reinforced=max(self._clock(), memory.last_reinforced),
+            )
+
+        await self._change_both(one, other, change, "connected with")
+
+    async def disconnect(self, one: str, other: str) -> None:
+        """Take the link between two memories away; where there is none, nothing happens."""
+
+        def change(memory: PersonaMemory, to: str) -> PersonaMemory | None:
+            left = tuple(path for path in memory.connections if path not in {to, to.rpartition("/")[2]})
+            return None if left == memory.connections else memory.changed(connections=left)
+
+        await self._change_both(one, other, change, "disconnected from")
+
+    async def dismiss(self, one: str, other: str) -> None:
+        """Decline a suggested link, a connection or a contradiction; it is not suggested again."""
+
+        def change(memory: PersonaMemory, to: str) -> PersonaMemory | None:
+            return None if to in memory.dismissed else memory.changed(dismissed=(*memory.dismissed, to))
+
+        await self._change_both(one, other, change, "dismissed for")
+
+    async def contradict(self, old: str, new: str) -> None:
+        """Mark a memory as contradicted and replaced by another."""
+
+        async def attempt() -> None:
+            first, second = await self._desk.both(old, new, "contradicted by")
+            batch = Batch(self._palace)
+            memory = await batch.get(first)
+            if memory is None or (second in memory.contradicts and memory.superseded_by == second):
+                return
+            if leads_to(self._palace.catalog, second, first):
+                raise InvalidInput(
+                    f"{second!r} is superseded by {first!r} itself, directly or through others, so it cannot "
+                    "supersede it; nothing was changed"
+                )
+            batch.put(superseded(memory, second))
+            await batch.write()
+
+        await until_done(attempt)
+
+    async def relink(self, batch: Batch, path: str, targets: list[str]) -> None:
+        """Connect a memory with these and no others, both ways as far as they exist; written with its batch.
+
+        Raises:
+            InvalidInput: with itself.
+        """
+        memory = await batch.get(path)
+        if memory is None:
+            return
+        if path in targets:
+            raise InvalidInput(f"{path!r} cannot be connected with itself; nothing was written")
+        batch.put(memory.changed(connections=tuple(targets)))
+        for target in dict.fromkeys((*targets, *memory.connections)):
+            other = await batch.get(target)
+            wanted = target in targets
+            if other is None or (path in other.connections) == wanted:
+                continue
+            links = [link for link in other.connections if link != path] + [path] * wanted
+            reinforced = max(self._clock() if wanted else 0.0, other.last_reinforced)
+            batch.put(other.changed(connections=tuple(links), last_reinforced=reinforced))
+
+    async def _change_both(
+        self, one: str, other: str, change: Callable[[PersonaMemory, str], PersonaMemory | None], what: str
+    ) -> None:
+        """Change two memories, each with regard to the other; None leaves one as it is."""
+
+        async def attempt() -> None:
+            first, second = await self._desk.both(one, other, what)
+            batch = Batch(self._palace)
+            for path, to in ((first, second), (second, first)):
+                memory = await batch.get(path)
+                changed = None if memory is None else change(memory, to)
+                if changed is not None:
+                    batch.put(changed)
+            if len(batch):
+                await batch.write()
+
+        await until_done(attempt)
+
+
+def superseded(memory: PersonaMemory, by: str) -> PersonaMemory:
+    """A memory that another contradicts and replaces."""
+    return memory.changed(contradicts=tuple(dict.fromkeys((*memory.contradicts, by))), superseded_by=by)
+
+
+def leads_to(catalog: Catalog, path: str, target: str) -> bool:
+    """Whether what supersedes a memory, and what supersedes that, leads to another."""
+    met: set[str] = set()
+    while path not in met:
+        met.add(path)
+        memory = catalog.get(path)
+        if memory is None or memory.superseded_by is None:
+            return False
+        path = memory.superseded_by
+        if path == target:
+            return True
+    return False

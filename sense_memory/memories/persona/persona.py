@@ -1,0 +1,357 @@
+"""`Persona`: what `MemoryStore` does with persona memories. Each call is one look at the palace and one write.
+
+Whoever edits starts from what stands there now; where another task, process or device was faster, the call
+begins again with what that one has left. Errors are those that the store's methods name.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.errors import ClockSkewError, NeedsNewerVersion
+from sense_memory.ledger import Role
+from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT
+from sense_memory.memories.persona import names as given
+from sense_memory.memories.persona.batch import Batch, settle, until_done
+from sense_memory.memories.persona.edit import Edit
+from sense_memory.memories.persona.history import as_of, undone, versions
+from sense_memory.memories.persona.links import Linking, leads_to, superseded
+from sense_memory.memories.persona.names import Desk
+from sense_memory.memories.persona.palace import ROOTS, Palace
+from sense_memory.models import PersonaMemory, State
+from sense_memory.nostr import address
+from sense_memory.nostr.verdict import printable
+from sense_memory.palace.lifecycle import shown
+from sense_memory.palace.plan import Holdings
+from sense_memory.palace.version import memory_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.memories.persona.contradictions import Contradictions, Nearness, Opening
+    from sense_memory.palace.catalog import Catalog
+    from sense_memory.palace.contradiction import Verdict
+    from sense_memory.palace.plan import Plan
+    from sense_memory.records.envelope import Record
+    from sense_memory.records.reader import Reader
+    from sense_memory.records.writer import Writer
+
+
+_log: Final = logging.getLogger("sense_memory.persona")
+
+
+class Persona:
+    """The persona memories of an open store.
+
+    Args:
+        ledger: where they lie.
+        reader: opens them.
+        writer: seals and signs them.
+        clock: seconds since 1970.
+        ask: makes sure that a relay was asked before "nothing" is said; whether one was.
+        plan: bounds what is added.
+        embedding: opens the embedder, for contradictions in other words; by default only words count.
+
+    Attributes:
+        palace: all of them, opened.
+        desk: finds them by name.
+        links: connects them.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        reader: Reader,
+        writer: Writer,
+        *,
+        clock: Callable[[], float],
+        ask: Callable[[str], Awaitable[bool]],
+        plan: Plan,
+        embedding: Opening | None = None,
+    ) -> None:
+        self._ledger, self._reader, self._writer, self._clock = ledger, reader, writer, clock
+        self._plan, self._embedding = plan, embedding
+        self.palace = Palace(ledger, reader, writer, clock)
+        self.desk = Desk(self.palace, ask)
+        self.links = Linking(self.palace, self.desk, clock)
+        self._contradictions: Contradictions | None = None
+        self._nearness: Nearness | None = None
+
+    # ── Remember, recall, forget ────────────────────────────────────────────────────────
+
+    async def remember(
+        self, path: str, fields: dict[str, Any], connections: Sequence[str], *, drafts: bool = True
+    ) -> str:
+        """Keep a memory at a path (`domain/facet/key`), with checked fields; returns the event's id."""
+        if "halflife_days" in fields:
+            self._plan.check_halflife(fields["halflife_days"])
+        near = await self._near(path, fields)
+
+        async def attempt() -> str:
+            catalog = await self.palace.refresh()
+            batch = Batch(self.palace)
+            before = await batch.get(path)
+            if before is None:
+                self._check_plan(catalog, path)
+            memory = self._written(path, before, fields)
+            batch.put(memory, says=True)
+            doubtful = await self._contradict(batch, path, near)
+            if connections:
+                targets = [given.path_in(catalog, name) or given.path_to(name) for name in connections]
+                await self.links.relink(batch, path, list(dict.fromkeys(targets)))
+            ident = await self._write_first(batch, path, drafts=drafts)
+            self._watched().suspect(doubtful)
+            return ident
+
+        ident = await until_done(attempt)
+        await self._watched().written(path)
+        return ident
+
+    async def recall_one(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
+        """A memory by its exact key, revived; None where there is none."""
+        tags = address.persona_lookup_paths(domain, facet, key)
+        paths = [path.removeprefix(address.PERSONA) for path in tags]
+        catalog = await self.desk.catalog(
+            lambda found: any(path in found for path in paths), "this memory is"
+        )
+        for path in paths:
+            if path in catalog:
+                return shown(self.palace.touch(path), self._clock())
+        for path in tags:
+            stored = self._ledger.head(address.d_tag(path))
+            if stored is not None and stored.role is Role.MEMORY:
+                await self._reader.needed(stored)  # raises, where a newer version wrote it
+        return None
+
+    async def recall_key(self, key: str, domain: str | None, facet: str | None) -> list[PersonaMemory]:
+        """The memories with a bare key, perhaps of a domain or a facet; a single one is revived."""
+
+        def paths(catalog: Catalog) -> list[str]:
+            named = dict.fromkeys(path for name in address.lookup_paths(key) for path in catalog.named(name))
+            candidates = (catalog.get(path) for path in named)
+            return [
+                memory.path
+                for memory in candidates
+                if memory is not None and domain in {None, memory.domain} and facet in {None, memory.facet}
+            ]
+
+        catalog = await self.desk.catalog(paths, "this memory is")
+        wanted = set(paths(catalog))
+        if len(wanted) == 1:
+            return [shown(self.palace.touch(wanted.pop()), self._clock())]
+        now = self._clock()
+        everything = catalog.ranked(now, domain, facet, include_forgotten=True) if wanted else ()
+        return [shown(memory, now) for memory in everything if memory.path in wanted]
+
+    async def listing(
+        self, domain: str | None, facet: str | None, *, include_forgotten: bool
+    ) -> list[PersonaMemory]:
+        """Memories of a domain or a facet, or all; the most relevant first."""
+
+        def ranked(catalog: Catalog) -> list[PersonaMemory]:
+            now = self._clock()
+            found = catalog.ranked(now, domain, facet, include_forgotten=include_forgotten)
+            return [shown(memory, now) for memory in found]
+
+        return ranked(await self.palace.refresh()) or ranked(await self.desk.catalog(ranked))
+
+    # ── The past ────────────────────────────────────────────────────────────────────────
+
+    async def publish_draft(self, record: Record) -> str:
+        """Write what a draft holds over what stands there by now; returns the event's id."""
+        memory = memory_of(record.fields, "", 0)
+        names = ("value", "themes", "halflife_days", "source", "confidence")
+        links = [path for path in memory.connections if path != memory.path]
+        return await self.remember(
+            memory.path, {name: getattr(memory, name) for name in names}, links, drafts=False
+        )
+
+    async def undo(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
+        """Take a memory back to what it was before its last change; None where there is nothing to go back to."""
+
+        async def attempt() -> PersonaMemory | None:
+            for path in address.persona_lookup_paths(domain, facet, key):
+                slot = address.d_tag(path)
+                standing = await self.palace.standing(slot)
+                edit = undone(standing, await versions(self._ledger, self._reader, slot), self._clock())
+                if edit is not None:
+                    await self.palace.write([edit])
+                    return (await self.palace.refresh()).get(edit.memory.path)
+            return None
+
+        return await until_done(attempt)
+
+    async def as_of(self, time: float, domain: str | None, facet: str | None) -> list[PersonaMemory]:
+        """Memories as they were at a time, by path."""
+        slots = (slot for slot, _ in self._ledger.edits.heads(*ROOTS))
+        found = await as_of(self._ledger, self._reader, slots, time)
+        wanted = (
+            memory for memory in found if domain in {None, memory.domain} and facet in {None, memory.facet}
+        )
+        return sorted(wanted, key=lambda memory: memory.path)
+
+    # ── Between devices ─────────────────────────────────────────────────────────────────
+
+    async def settle(self, *, heard: bool = True) -> int:
+        """Write what versions make together that did not know of each other; returns how many memories.
+
+        Args:
+            heard: whether relays have told everything; else only what is forgotten for sure is settled.
+        """
+        return await settle(self._ledger, self.palace, heard=heard)
+
+    async def publish_accesses(self, *, due: bool = False) -> list[str]:
+        """Write the memories that were recalled, with their accesses; returns the paths of those that do not fit.
+
+        A text near the size limit leaves no room for what an access adds: its accesses stay on this machine.
+
+        Args:
+            due: only where the last access that relays know is a day old, or the memory is not active there.
+        """
+        if not self.palace.accessed():
+            return []
+        await self.palace.refresh()
+        unfit: list[str] = []
+        slots = self.palace.accessed()
+        if due:
+            return list(filter(None, [await self._publish_access(slot) for slot in slots]))
+        for start in range(0, len(slots), MAX_BATCH_COUNT):
+            part = slots[start : start + MAX_BATCH_COUNT]
+
+            async def attempt(part: Sequence[str] = part) -> list[str]:
+                standings = [await self.palace.standing(slot) for slot in part]
+                edits = [Edit(standing, standing.memory) for standing in standings if standing.memory]
+                ids = await self.palace.write(edits, spare=lambda _: True)
+                return [edit.memory.path for edit, ident in zip(edits, ids, strict=True) if not ident]
+
+            unfit += await until_done(attempt)
+        return unfit
+
+    async def _publish_access(self, slot: str) -> str:
+        """Write one memory with its accesses, if they are due; its path where they do not fit."""
+
+        async def attempt() -> str:
+            standing = await self.palace.standing(slot)
+            if standing.memory is None or not standing.access_is_due:
+                return ""
+            (ident,) = await self.palace.write([Edit(standing, standing.memory)], spare=lambda _: True)
+            return "" if ident else standing.memory.path
+
+        with suppress(ClockSkewError, NeedsNewerVersion):
+            return await until_done(attempt)
+        return ""
+
+    async def close(self) -> None:
+        """Note in the ledger what was accessed; wait for no embedder any more."""
+        if self._nearness is not None:
+            self._nearness.close()
+        await self.palace.note_accesses()
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────
+
+    def _check_plan(self, catalog: Catalog, path: str) -> None:
+        """Whether the plan allows one more memory there."""
+        if self._plan.max_memories is not None or self._plan.max_domains is not None:
+            domain, facet, _ = path.split("/")
+            facets = {name: frozenset(facets) for name, facets in catalog.sizes().items()}
+            held = Holdings(len(catalog) + self._ledger.edits.flat_count(), facets)
+            self._plan.check_adding(held)
+            self._plan.check_place(held, domain, facet)
+
+    def _written(self, path: str, before: PersonaMemory | None, fields: dict[str, Any]) -> PersonaMemory:
+        """A memory as it is remembered now: what was not given stays as it was."""
+        now = self._clock()
+        domain, facet, key = path.split("/")
+        if before is None:
+            return PersonaMemory(domain=domain, facet=facet, key=key, created_at=now, **fields)
+        changed = before.changed(
+            **fields,
+            relevance=1.0,
+            last_accessed=max(now, before.last_accessed),
+            last_reinforced=max(now, before.last_reinforced),
+            state=State.ACTIVE,
+            dissolved_at=None,
+        )
+        if before.value == changed.value:
+            return changed
+        return changed.changed(contradicts=(), superseded_by=None)  # that was about another text
+
+    async def _near(self, path: str, fields: dict[str, Any]) -> list[str]:
+        """The memories that mean nearly what is about to be remembered; none without an embedder."""
+        if self._embedding is None:
+            return []
+        before = (await self.palace.refresh()).get(path)
+        return await self._watched().look(_unopposed(self._written(path, before, fields)))
+
+    async def _contradict(self, batch: Batch, path: str, near: Sequence[str]) -> list[Verdict]:
+        """Mark what a new memory contradicts as superseded by it; returns what is too doubtful for that."""
+        memory = await batch.get(path)
+        if memory is None:
+            return []
+        verdicts = self._watched().check(_unopposed(memory), near)
+        for verdict in verdicts:
+            old = await batch.get(verdict.old) if verdict.acts else None
+            if old is None:
+                continue
+            memory = memory.changed(
+                contradicts=tuple(other for other in memory.contradicts if other != old.path),
+                superseded_by=None if memory.superseded_by == old.path else memory.superseded_by,
+            )
+            batch.put(memory)
+            above = memory.superseded_by
+            if above is None or not leads_to(self.palace.catalog, above, old.path):
+                batch.put(superseded(old, path))
+        return [verdict for verdict in verdicts if not verdict.acts]
+
+    def _watched(self) -> Contradictions:
+        if self._contradictions is None:
+            # Imported here, because whoever only reads does not pay for it.
+            from sense_memory.memories.persona.contradictions import Contradictions
+
+            self._contradictions = Contradictions(self.palace.catalog, self._meaning())
+            self.palace.follow(self._contradictions)
+        return self._contradictions
+
+    def _meaning(self) -> Nearness | None:
+        if self._nearness is None and self._embedding is not None:
+            from sense_memory.memories.persona.contradictions import Nearness
+
+            self._nearness = Nearness(self._embedding)
+        return self._nearness
+
+    async def _write_first(self, batch: Batch, path: str, *, drafts: bool) -> str:
+        """Write a batch; where the clock forbids that, the text alone, and if need be as a draft.
+
+        What it changes of other memories is left out where it does not fit: a full memory keeps no other from
+        being written.
+        """
+        if len(batch) > 1:
+            with suppress(ClockSkewError):
+                ids = await batch.write(spare=lambda other: other != path)
+                if unfit := [other for other, ident in ids.items() if not ident]:
+                    _log.warning(
+                        "no room for a link to %s in %s", printable(path), printable(", ".join(unfit))
+                    )
+                return ids[path]
+        return (await batch.only(path).write(drafts=drafts))[path]
+
+    def suspicions(self) -> list[Verdict]:
+        """Contradictions that were suspected since this store was opened."""
+        return [] if self._contradictions is None else self._contradictions.suspicions()
+
+    async def alike(self) -> list[tuple[str, str, float]]:
+        """Pairs of active and fading memories that mean nearly the same, as far as an embedder has read them."""
+        nearness = self._meaning()
+        if nearness is None:
+            return []
+        ranked = (await self.palace.refresh()).ranked(self._clock(), None, None)
+        return await nearness.pairs(ranked[:MAX_ALIKE_COUNT])
+
+
+def _unopposed(memory: PersonaMemory) -> PersonaMemory:
+    """Who says again what was superseded means it: it is compared as if it never had been."""
+    return memory.changed(contradicts=(), superseded_by=None)

@@ -1,0 +1,201 @@
+"""Export and import: JSON lines of signed, encrypted events. Readable by any Nostr tool, useless without the key.
+
+An import is a verification: every line is parsed, verified and opened as if a relay had served it, and
+each bad one is reported by its number. A file is written beside its name and moved into place whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.config.key_file import sync_folder
+from sense_memory.errors import InvalidEvent, InvalidInput
+from sense_memory.ledger.files import remove_forsaken
+from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FRAME_BYTES
+from sense_memory.nostr.event import RawEvent, verify
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import BinaryIO
+
+    from sense_memory.nostr.event import Event
+
+_PART: Final = re.compile(r"\.export-[0-9a-f]{8}\.part")
+LEFT_OUT: Final = {  # what the reader calls an event that it leaves out, as a sentence
+    "foreign": "an event of another program",
+    "misfiled": "holds a memory of another address",
+    "unreadable": "cannot be opened with this key",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line of an import that was not taken.
+
+    Attributes:
+        number: counted from 1.
+        problem: why, in our words.
+    """
+
+    number: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What became of an import.
+
+    Attributes:
+        counts: how the good lines were filed: new, known, stale, deleted, quarantined, …
+        bad: the lines that were not taken, in order.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    bad: tuple[BadLine, ...] = ()
+
+
+def write_export(
+    target: Path | BinaryIO,
+    bodies: Iterable[bytes],
+    *,
+    overwrite: bool,
+    progress: Callable[[int], None] | None,
+) -> int:
+    """Write events as JSON lines into a file of mode 0600, or into an open one; returns how many.
+
+    Raises:
+        InvalidInput: the file exists and `overwrite` is off, or the folder can not be written.
+    """
+    if not isinstance(target, Path):
+        return _write_lines(target, bodies, progress)
+    try:
+        if target.exists() and not overwrite:
+            raise InvalidInput(
+                f"{target} exists; it was not touched. Choose another name, or allow overwriting."
+            )
+        if target.exists() and not target.is_file():
+            raise InvalidInput(f"{target} is no plain file; it was not touched. Choose another name.")
+        _sweep(target.parent)
+        descriptor, path = _begin(target.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                count = _write_lines(file, bodies, progress)
+                os.fsync(descriptor)
+                path = path or _named(target.parent, partial(_link, descriptor))
+                path.replace(target)
+        except BaseException:
+            if path is not None:
+                path.unlink(missing_ok=True)
+            raise
+        sync_folder(target.parent)
+    except OSError as error:
+        raise InvalidInput(
+            f"{target} could not be written ({error.strerror}); nothing was changed."
+        ) from None
+    return count
+
+
+def _begin(folder: Path) -> tuple[int, Path | None]:
+    """A file to write, mode 0600, locked: without a name where the system can do that, so that a kill leaves nothing."""
+    with suppress(OSError, AttributeError):
+        descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        if Path(_own(descriptor)).exists():
+            return _locked(descriptor), None
+        os.close(descriptor)
+    descriptors: list[int] = []
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    path = _named(folder, lambda path: descriptors.append(os.open(path, flags, 0o600)))
+    return _locked(descriptors[0]), path
+
+
+def _named(folder: Path, make: Callable[[Path], None]) -> Path:
+    """A name that nobody has: nothing is written to what a killed export left, or others put in the way."""
+    while True:
+        path = folder / f".export-{secrets.token_hex(4)}.part"
+        with suppress(FileExistsError):
+            make(path)
+            return path
+
+
+def _link(descriptor: int, path: Path) -> None:
+    # Python follows the link only where it is given a folder, although an absolute name needs none.
+    os.link(_own(descriptor), path, src_dir_fd=descriptor, follow_symlinks=True)
+
+
+def _own(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _locked(descriptor: int) -> int:
+    with suppress(OSError):  # a file system without locks: nobody can sweep there either
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what exports that were killed left behind."""
+    for path in folder.glob(".export-*.part"):
+        if _PART.fullmatch(path.name):
+            with suppress(OSError):  # its maker is alive, or it is none of ours
+                remove_forsaken(path)
+
+
+def _write_lines(file: BinaryIO, bodies: Iterable[bytes], progress: Callable[[int], None] | None) -> int:
+    count = 0
+    for count, body in enumerate(bodies, 1):
+        file.write(body + b"\n")
+        if progress is not None and count % APPLY_BATCH_COUNT == 0:
+            progress(count)
+    file.flush()
+    if progress is not None:
+        progress(count)
+    return count
+
+
+def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Event | str]]:
+    """Each line of a file with its number: the verified event, or the problem with it. Blank lines are skipped.
+
+    Args:
+        source: JSON lines; an open file stays open.
+        author: the only author that is taken, 64 hex digits.
+
+    Raises:
+        InvalidInput: the file can not be read.
+    """
+    try:
+        with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+            for number, line in enumerate(_lines(file), 1):
+                if line is None:
+                    yield number, f"longer than {MAX_FRAME_BYTES:,} bytes"
+                elif line.strip():
+                    yield number, _checked(line, author)
+    except OSError as error:
+        raise InvalidInput(f"{source} could not be read ({error.strerror}).") from None
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes | None]:
+    """The lines of a file; None for one that is longer than any event, of which nothing is kept."""
+    while line := file.readline(MAX_FRAME_BYTES):
+        is_whole = line.endswith(b"\n") or len(line) < MAX_FRAME_BYTES
+        rest = line
+        while len(rest) == MAX_FRAME_BYTES and not rest.endswith(b"\n"):
+            rest = file.readline(MAX_FRAME_BYTES)
+        yield line if is_whole else None
+
+
+def _checked(line: bytes, author: str) -> Event | str:
+    """The verified event of a line, or the problem with it."""
+    try:
+        event = verify(RawEvent.loads(line))
+    except InvalidEvent as error:
+        return str(error)
+    return event if event.pubkey == author else "signed by another key"

@@ -1,0 +1,194 @@
+"""What was said: flat memories and journal entries, followed in the ledger for an index over everything.
+
+Only what changed since the last look is opened. A row says which event a name in the index was made from, so
+that an index out of the snapshot goes on where it was.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sense_memory.records.envelope import RecordType
+from sense_memory.records.vector_cache import Origin
+from sense_memory.search.documents import SearchItem
+from sense_memory.search.hits import Kind
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.ledger.edits import Placed
+    from sense_memory.models import PersonaMemory
+    from sense_memory.records.envelope import Record
+    from sense_memory.records.reader import Reader
+    from sense_memory.records.snapshot import Opened
+
+
+# ── Items ───────────────────────────────────────────────────────────────────────────────
+# Memories as the one search over everything takes them: which words count, and how often.
+#
+# A key counts as if its words stood three times in the text and themes twice, which are the specification's
+# weights beside the value's one; every other view of a memory's text has its own.
+
+ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" of a question may mean
+STAMP_BYTES: Final = 8
+_KEY_TIMES: Final = 3  # sense-memory v2, "Semantic Search"
+_THEMES_TIMES: Final = 2
+
+
+def text_of(record: Record) -> str:
+    """The text of a flat memory or a journal entry."""
+    return str(record.fields["content" if record.type is RecordType.JOURNAL else "value"])
+
+
+def written_at(record: Record, event_time: int) -> float:
+    """When a record was written, seconds since 1970: the time inside, else its event's."""
+    ts = record.fields.get("ts")
+    return float(ts) if type(ts) is float or type(ts) is int else float(event_time)
+
+
+def item_of(record: Record, event_id: str, created_at: float) -> SearchItem | None:
+    """A flat memory or journal entry as the index takes it; None for anything else."""
+    if record.type is RecordType.JOURNAL:
+        return SearchItem(f"{Kind.JOURNAL}/{event_id}", text_of(record), created_at)
+    if record.type is not RecordType.FLAT:
+        return None
+    key = record.fields["key"]
+    return SearchItem(f"{Kind.FLAT}/{key}", _weighed(key, (), text_of(record)))
+
+
+def item_of_persona(memory: PersonaMemory) -> SearchItem:
+    """A persona memory as the index takes it."""
+    text = _weighed(memory.key, memory.themes, memory.value)
+    speaker = memory.source if memory.source in ROLES else ""
+    return SearchItem(f"{Kind.PALACE}/{memory.path}", text, speaker=speaker)
+
+
+def _weighed(key: str, themes: Sequence[str], value: str) -> str:
+    return " \n".join((*(key,) * _KEY_TIMES, *tuple(themes) * _THEMES_TIMES, value))
+
+
+def stamp_of(memory: PersonaMemory) -> str:
+    """What tells whether a persona memory has to be indexed anew."""
+    joined = "\0".join((memory.key, *memory.themes, "", memory.value, memory.source))
+    return blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=STAMP_BYTES).hexdigest()
+
+
+_FLAT: Final = f"{Kind.FLAT}/"
+_PART_COUNT: Final = 200  # memories that are handed over at a time: some 20 ms of opening and indexing
+
+
+class _Row(NamedTuple):
+    """A flat memory or journal entry. `name` is empty for what lies there and is neither."""
+
+    name: str
+    stamp: str  # of the event that it was read from
+    seq: int
+    created_at: float
+
+
+class Said:
+    """Follows the flat memories and the journal of a ledger.
+
+    Args:
+        ledger: where they lie.
+        reader: opens them.
+        rows, seq: what `dumped` gave, to go on from there; nothing may have been forgotten since.
+
+    Attributes:
+        left: how many memories the last look found that were not handed over yet.
+    """
+
+    def __init__(
+        self, ledger: Ledger, reader: Reader, rows: Mapping[str, Sequence[Any]] | None = None, seq: int = -1
+    ) -> None:
+        self._ledger, self._reader = ledger, reader
+        self._rows = {slot: _Row(*row) for slot, row in (rows or {}).items()}
+        self._slots = {row.name: slot for slot, row in self._rows.items() if row.name}
+        self._version, self._seq = (-1, -1), seq
+        self.left = 0
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._slots
+
+    def written_at(self, name: str) -> float:
+        """When one was written, seconds since 1970, by its name in the index."""
+        return self._rows[self._slots[name]].created_at
+
+    def names(self) -> list[str]:
+        """All of them, by their names in the index."""
+        return list(self._slots)
+
+    def origin(self, name: str) -> Origin | None:
+        """Where one lies and in which state, by its name in the index; None where it is not there."""
+        slot = self._slots.get(name)
+        path = name.removeprefix(_FLAT)  # an entry of the journal is called by its whole name
+        return None if slot is None else Origin(path, slot, self._rows[slot].stamp)
+
+    async def read(self, names: Iterable[str]) -> list[Opened]:
+        """Those of these names that are there, opened."""
+        slots = [self._slots[name] for name in names if name in self._slots]
+        return await self._reader.opened([(slot, self._rows[slot].seq) for slot in slots])
+
+    def dumped(self) -> tuple[dict[str, tuple[Any, ...]], int]:
+        """All rows, as plain values, and up to which event they tell."""
+        return {slot: tuple(row) for slot, row in self._rows.items()}, self._seq
+
+    async def changes(self) -> AsyncIterator[tuple[list[str], list[SearchItem]]]:
+        """What changed since the last look, in parts: names that are gone, and what is new. Read it to its end."""
+        edits = self._ledger.edits
+        version, last = edits.version(), edits.last
+        if version == self._version:
+            return
+        heads = None if not 0 <= self._seq <= last else edits.said_since(self._seq)
+        gone: list[str] = []
+        if heads is None:
+            heads = edits.said()
+            gone += self._drop(self._rows.keys() - {head.slot for head in heads})
+        stamped = ((head, head.id[:STAMP_BYTES].hex()) for head in heads)
+        fresh = {
+            head.slot: (head, stamp)
+            for head, stamp in stamped
+            if head.slot not in self._rows or self._rows[head.slot].stamp != stamp
+        }
+        gone += self._drop(fresh.keys() & self._rows.keys())
+        self.left = len(fresh)
+        yield gone, []
+        waiting = list(fresh.values())
+        for start in range(0, len(waiting), _PART_COUNT):
+            part = waiting[start : start + _PART_COUNT]
+            opened = await self._reader.opened([(head.slot, head.seq) for head, _ in part])
+            self.left -= len(part)
+            yield [], self._taken(part, {found.id: found for found in opened})
+        self._version, self._seq = version, last
+
+    def _taken(
+        self, heads: Iterable[tuple[Placed, str]], records: Mapping[bytes, Opened]
+    ) -> list[SearchItem]:
+        """Note what lies at some heads; returns those that can be searched."""
+        items = []
+        for head, stamp in heads:
+            row, item = _Row("", stamp, head.seq, 0.0), None
+            if head.id in records:
+                opened = records[head.id]
+                record = opened.record
+                created_at = written_at(record, opened.created_at)
+                item = item_of(record, head.id.hex(), created_at)
+            if item is not None:
+                row = _Row(item.id, stamp, head.seq, created_at)
+                self._slots[item.id] = head.slot
+                items.append(item)
+            self._rows[head.slot] = row
+        return items
+
+    def _drop(self, slots: Iterable[str]) -> list[str]:
+        """Forget what lies at some slots; returns the names that are gone with them."""
+        gone = []
+        for slot in slots:
+            name = self._rows.pop(slot).name
+            if name and self._slots.get(name) == slot:
+                del self._slots[name]
+                gone.append(name)
+        return gone

@@ -1,0 +1,239 @@
+"""Sharing: what an embedder made of memories, told to the owner's other devices.
+
+An *embedding* is an event at `embed/{path of the memory}`: which model made it, of which state of the memory (its
+*stamp*), and the numbers. One is used only where it says what it should; else it is as if it were not there, and
+the next sharing replaces it. It is forgotten with its memory. What is told lies in the vault, so that no embedder
+is asked here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from sense_memory.errors import ClockSkewError
+from sense_memory.ledger import Role
+from sense_memory.limits import MAX_DELETED_COUNT
+from sense_memory.nostr import address
+from sense_memory.records import envelope
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.records.envelope import Record
+    from sense_memory.records.reader import Reader
+    from sense_memory.records.vector_cache import Origin, Vault
+    from sense_memory.records.writer import Writer
+
+_DIGITS: Final = 5  # of each number: more than half precision, as which vectors are kept, can tell apart
+_LENGTH_SLACK: Final = 0.01  # vectors have length 1, but for rounding
+
+
+class Sharing:
+    """The vectors that one model made of the memories of a ledger.
+
+    Args:
+        vault: where they lie.
+        ledger: where embeddings lie.
+        reader: opens them.
+        writer: seals and signs them.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self, vault: Vault, ledger: Ledger, reader: Reader, writer: Writer, clock: Callable[[], float]
+    ) -> None:
+        self._vault, self._ledger, self._vectors = vault, ledger, ledger.vectors
+        self._reader, self._writer, self._clock = reader, writer, clock
+
+    # ── From elsewhere ──────────────────────────────────────────────────────────────────
+
+    def told(self, origins: Iterable[Origin]) -> dict[Origin, int]:
+        """The embeddings (their seqs) that there are of some memories, whatever they say."""
+        slots = {origin.embedding: origin for origin in origins}
+        return {slots[slot]: seq for slot, seq in self._vectors.embeddings(slots).items()}
+
+    async def fitting(self, told: Mapping[Origin, int]) -> AsyncIterator[tuple[Origin, Record]]:
+        """Those embeddings that say they are of this model, and of a memory as it is.
+
+        Args:
+            told: by memory, the seq of an embedding.
+
+        Raises:
+            LedgerCorrupt: one can not be opened any more.
+        """
+        origins = {seq: origin for origin, seq in told.items()}
+        for stored in self._ledger.read(list(origins)):
+            record, origin = await self._reader.record(stored), origins[stored.seq]
+            if record is None or record.fields["model"] != self._vault.model:
+                continue
+            if record.fields.get("stamp") == origin.stamp:
+                yield origin, record
+
+    async def read(self, told: Mapping[Origin, int], dimension: int) -> dict[Origin, NDArray[Any]]:
+        """What embeddings tell, as far as it is what this model would have made of the memories as they are.
+
+        Args:
+            told: by memory, the seq of an embedding.
+            dimension: that vectors of this model have.
+
+        Raises:
+            LedgerCorrupt: one can not be opened any more.
+        """
+        found = {origin: _rows(record.fields, dimension) async for origin, record in self.fitting(told)}
+        return {origin: rows for origin, rows in found.items() if rows is not None}
+
+    async def took(self, told: Mapping[Origin, int]) -> None:
+        """What these embeddings tell lies in the vault now.
+
+        Raises:
+            LedgerError: that can not be noted.
+        """
+        await self._vectors.write(self._vectors.tell, {origin.slot: seq for origin, seq in told.items()})
+
+    # ── To elsewhere ────────────────────────────────────────────────────────────────────
+
+    def untold(self, origins: Mapping[str, Origin]) -> dict[str, Origin]:
+        """Those of some memories of which there are vectors here that no embedding is known to tell."""
+        slots = self._vectors.untold(self._vault.model)
+        return {name: origin for name, origin in origins.items() if origin.slot in slots}
+
+    async def share(self, origins: Sequence[Origin]) -> Counter[str]:
+        """Tell what is kept of some memories, unless it is told already; durable when it returns, all or none.
+
+        Returns:
+            How many were `shared`, are `too_large`, and are `unshared` because the clock or a newer sense-memory
+            does not allow it.
+
+        Raises:
+            LedgerError: the ledger could not be written; nothing was.
+        """
+        kept = await self._kept(origins)
+        told = await self._told_already(kept)
+        records: dict[Origin, Record] = {}
+        counts: Counter[str] = Counter()
+        for origin in (origin for origin in kept if origin not in told):
+            record = envelope.embedding(origin.path, self._fields(origin, kept[origin]))
+            if not envelope.fits(record):
+                counts["too_large"] += 1
+            elif self._is_foreign(origin.embedding):
+                counts["unshared"] += 1
+            else:
+                records[origin] = record
+        written = await self._write(records)
+        await self.took(told | self.told(written))
+        counts.update(shared=len(written), unshared=len(records) - len(written))
+        return counts
+
+    async def _kept(self, origins: Sequence[Origin]) -> dict[Origin, NDArray[Any]]:
+        """What lies in the vault of some memories as they are."""
+        reads = await self._vault.find({origin.slot: origin.stamp for origin in origins})
+        return {origin: reads[origin.slot].rows for origin in origins if origin.slot in reads}
+
+    async def _told_already(self, kept: Mapping[Origin, NDArray[Any]]) -> dict[Origin, int]:
+        """The embeddings (their seqs) that say what is kept: another device was faster."""
+        told = self.told(kept)
+        if not told:
+            return {}
+        found = await self.read(told, next(iter(kept.values())).shape[1])
+        return {origin: told[origin] for origin, rows in found.items() if rows.shape == kept[origin].shape}
+
+    def _fields(self, origin: Origin, rows: NDArray[Any]) -> dict[str, Any]:
+        """What an embedding says: in `pieces` are the vectors of a long text's pieces but the first."""
+        first, *others = _shortened(rows).tolist()
+        fields = {"embedding": first, "model": self._vault.model, "created_at": int(self._clock())}
+        fields["stamp"] = origin.stamp
+        return {**fields, "pieces": others} if others else fields
+
+    def _is_foreign(self, slot: str) -> bool:
+        """Whether something else lies where an embedding belongs: of a newer version, or another program."""
+        head = self._ledger.head(slot)
+        return head is not None and head.role is Role.MEMORY
+
+    async def _write(self, records: Mapping[Origin, Record]) -> list[Origin]:
+        """Write embeddings; those whose address knows a later time than this clock stay as they are."""
+        try:
+            await self._writer.write(list(records.values()), drafts=False)
+        except ClockSkewError:
+            if len(records) == 1:
+                return []
+            parts = [await self._write({origin: record}) for origin, record in records.items()]
+            return [origin for part in parts for origin in part]
+        return list(records)
+
+    # ── Forgetting ──────────────────────────────────────────────────────────────────────
+
+    async def forget_orphans(self, alive: Iterable[str]) -> int:
+        """Forget the embeddings of memories that are forgotten; returns how many.
+
+        Args:
+            alive: the paths of the memories that are there.
+        """
+        embeddings = self._vectors.embeddings()
+        if not embeddings:
+            return 0
+        expected = {address.d_tag(address.EMBEDDING + path) for path in alive}
+        gone = [seq for slot, seq in embeddings.items() if slot not in expected]
+        records = [await self._reader.record(stored) for stored in self._ledger.read(gone)]
+        return await forget(
+            self._writer,
+            [record.path for record in records if record is not None and self._is_orphan(record)],
+        )
+
+    def _is_orphan(self, record: Record) -> bool:
+        """Whether the memory of an embedding is known to be forgotten; it may only not have come yet."""
+        path = record.path.removeprefix(address.EMBEDDING)
+        is_entry = path.startswith(address.JOURNAL)
+        slot = f"#{path.removeprefix(address.JOURNAL)}" if is_entry else address.d_tag(path)
+        return self._ledger.edits.was_forgotten(slot)
+
+
+async def forget(writer: Writer, paths: Sequence[str]) -> int:
+    """Forget some embeddings by their paths, but for those that the clock does not allow; returns how many."""
+    count = 0
+    for start in range(0, len(paths), MAX_DELETED_COUNT):
+        part = paths[start : start + MAX_DELETED_COUNT]
+        with suppress(ClockSkewError):
+            await writer.forget_all(part)
+            count += len(part)
+    return count
+
+
+# ── Numbers ─────────────────────────────────────────────────────────────────────────────
+
+
+def _rows(fields: Mapping[str, Any], dimension: int) -> NDArray[np.float64] | None:
+    """The vectors in an embedding, a row for each piece of the text; None where they are none of a model.
+
+    Whoever has the key may have written anything there.
+    """
+    others = fields.get("pieces", [])
+    if not isinstance(others, list):
+        return None
+    try:
+        rows = np.array([fields.get("embedding"), *others])
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if rows.dtype.kind not in "iuf" or rows.ndim != 2 or rows.shape[1] != dimension:
+        return None
+    if not (np.abs(rows) <= 1 + _LENGTH_SLACK).all():  # nor where one is no number
+        return None
+    lengths = np.sqrt((rows.astype(np.float64) ** 2).sum(1))
+    is_right = (np.abs(lengths - 1) <= _LENGTH_SLACK) | (lengths == 0)  # zeros: it says nothing
+    return rows.astype(np.float64) if is_right.all() else None
+
+
+def _shortened(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers with few digits."""
+    values = np.asarray(rows, np.float64)
+    sizes = np.floor(np.log10(np.abs(values), out=np.zeros_like(values), where=values != 0))
+    scales = 10.0 ** (_DIGITS - 1 - sizes)
+    shortened: NDArray[np.float64] = np.round(values * scales) / scales + 0.0  # no -0.0
+    return shortened

@@ -1,0 +1,294 @@
+"""Live changes: what other devices and processes do to the memory, told to whoever watches.
+
+The ledger says what changed, the relays only bring it there sooner: so nothing is told twice, stale or
+unverified, wherever it came from. While somebody watches, relays are listened to and the ledger is looked at
+every two seconds for what another process wrote. No watch, no cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol, Self
+from weakref import WeakSet
+
+from sense_memory.errors import ChangesMissed, SenseMemoryError
+from sense_memory.ledger import Role
+from sense_memory.limits import MAX_CHANGES_COUNT, POLL_SECONDS
+from sense_memory.models import Change, ChangeKind
+from sense_memory.nostr import address
+from sense_memory.records.envelope import RecordType
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from sense_memory.ledger import Ledger, Stored
+    from sense_memory.ledger.feed import Arrival
+    from sense_memory.records.envelope import Record
+    from sense_memory.records.reader import Reader
+
+_LINKS = ("connections", "contradicts", "superseded_by", "dismissed")
+_HASHED = f"{address.PREFIX}~"  # slots that do not spell their path out
+
+
+class Ears(Protocol):
+    """Who can listen to relays."""
+
+    def listen(self, told: Callable[[str, str], None]) -> None:
+        """Have relays tell at once what comes in; `told` is called with a relay and what is wrong with it."""
+
+    def deafen(self) -> None:
+        """End that."""
+
+
+class Watch:
+    """An iterator of changes: `async for change in store.watch(): …`. Get one from `MemoryStore.watch`.
+
+    It also ends with the store, with `aclose`, and when nobody holds it any more.
+
+    Args:
+        after: the number of the last event that is not to be told.
+        on_relay: called, while changes are waited for, with a relay and what is wrong with it.
+        wake: tells the other side that it has ended.
+    """
+
+    def __init__(
+        self, after: int, on_relay: Callable[[str, str], None] | None, wake: Callable[[], None]
+    ) -> None:
+        self._after, self._on_relay, self._wake = after, on_relay, wake
+        self._changes: deque[Change] = deque()
+        self._relays: dict[str, str] = {}
+        self._news = asyncio.Event()
+        self._error: SenseMemoryError | None = None
+        self.is_over = False
+        self.waiting = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Change:
+        change = await self.next()
+        if change is None:
+            raise StopAsyncIteration
+        return change
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def next(self) -> Change | None:
+        """The next change, as soon as there is one; None when the watch has ended.
+
+        Raises:
+            ChangesMissed: more came in than were waited for.
+            LedgerError: the ledger could not be read.
+        """
+        while True:
+            while self._relays and self._on_relay is not None:
+                self._on_relay(*self._relays.popitem())
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            if self._changes:
+                return self._changes.popleft()
+            if self.is_over:
+                return None
+            self._news.clear()
+            self.waiting += 1
+            try:
+                await self._news.wait()
+            finally:
+                self.waiting -= 1
+
+    async def aclose(self) -> None:
+        """End this watch; others go on."""
+        self.end()
+        self._changes.clear()
+        self._wake()
+
+    def end(self, error: SenseMemoryError | None = None) -> None:
+        """What waits is still told, unless there is an error."""
+        if self.is_over:
+            return
+        self.is_over, self._error = True, error
+        if error is not None:
+            self._changes.clear()
+        self._news.set()
+
+    def put(self, seq: int, change: Change) -> None:
+        """Something changed with the event of that number."""
+        if self.is_over or seq <= self._after:
+            return
+        if len(self._changes) >= MAX_CHANGES_COUNT:
+            self.end(ChangesMissed())
+            return
+        self._changes.append(change)
+        self._news.set()
+
+    def put_relay(self, url: str, problem: str) -> None:
+        """A relay's state; only the last is told."""
+        if self._on_relay is not None:
+            self._relays[url] = problem
+            self._news.set()
+
+
+class Watchers:
+    """Everybody who watches a store.
+
+    Args:
+        ledger: where changes arrive.
+        reader: opens them.
+        ears: whoever listens to relays, or None.
+    """
+
+    def __init__(self, ledger: Ledger, reader: Reader, ears: Ears | None) -> None:
+        self._ledger, self._reader, self._ears = ledger, reader, ears
+        self._watches: WeakSet[Watch] = WeakSet()
+        self._relays: dict[str, str] = {}
+        self._sources: dict[str, str | None] = {}  # which relay brought an event, by its id
+        self._paths: dict[str, str] = {}  # of hashed slots
+        self._told = 0  # the number of the last event of which all that changed with it was told
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, on_relay: Callable[[str, str], None] | None) -> Watch:
+        """One more watch, of what comes in from now on."""
+        watch = Watch(self._ledger.arrivals.last, on_relay, self._news.set)
+        for url, problem in self._relays.items():
+            watch.put_relay(url, problem)
+        self._watches.add(watch)
+        if self._task is None:
+            self._told = self._ledger.arrivals.last
+            self._ledger.arrivals.begin()
+            self._reader.on_new = self._take_note
+            self._task = asyncio.create_task(self._run(), name="sense-memory watch")
+            if self._ears is not None:
+                self._ears.listen(self._tell)
+        return watch
+
+    async def close(self) -> None:
+        """End all of them, and wait until everybody who waited knows."""
+        task, watches = self._task, list(self._watches)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        while any(watch.waiting for watch in watches):  # noqa: ASYNC110 - they have been woken
+            await asyncio.sleep(0)
+        if task is not None and not task.cancelled():
+            task.result()  # it fails only when something in here is broken: say so
+
+    async def _run(self) -> None:
+        try:
+            await self._learn_paths()
+            while any(not watch.is_over for watch in self._watches):
+                self._news.clear()
+                await self._pass_on()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._news.wait()
+        except SenseMemoryError as error:
+            for watch in self._watches:
+                watch.end(error)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Everything as before the first watch; the next one begins anew."""
+        if self._ears is not None:
+            self._ears.deafen()
+        self._task = self._reader.on_new = None
+        self._ledger.arrivals.end()
+        for watch in self._watches:
+            watch.end()
+        for notes in (self._watches, self._sources, self._paths, self._relays):
+            notes.clear()
+
+    def _take_note(self, ids: Sequence[str], relay: str | None) -> None:
+        self._sources.update(dict.fromkeys(ids, relay))
+        self._news.set()
+
+    def _tell(self, url: str, problem: str) -> None:
+        self._relays[url] = problem
+        for watch in self._watches:
+            watch.put_relay(url, problem)
+
+    async def _learn_paths(self) -> None:
+        """What hashed slots are called: when one is forgotten, nobody may say it any more."""
+        for slot in self._ledger.arrivals.names(_HASHED):
+            stored = self._ledger.head(slot)
+            record = await self._reader.record(stored) if stored is not None else None
+            if record is not None:
+                self._paths[slot] = record.path
+
+    async def _pass_on(self) -> None:
+        """Tell what has arrived."""
+        last = self._ledger.arrivals.last
+        while (arrivals := self._ledger.arrivals.look()) is not None:
+            for arrival in arrivals:
+                if (change := await self._change(arrival)) is not None:
+                    for watch in self._watches:
+                        watch.put(arrival.by.seq, change)
+            await asyncio.sleep(0)  # whoever waits gets a turn before there is more
+        self._told = last
+        self._sources.clear()
+
+    async def _change(self, arrival: Arrival) -> Change | None:
+        """What to say of an arrival; None where it is no memory, or a newer version is needed to read it."""
+        ident = arrival.by.id.hex()
+        record = None if arrival.by.role is Role.DELETION else await self._reader.record(arrival.by)
+        path, fields = self._path(arrival, record), record.fields if record is not None else {}
+        if not path or (arrival.gone is None and record is None):
+            return None
+        kind, value = ChangeKind.FORGOTTEN, None
+        if arrival.gone is None:
+            kind, value = ChangeKind.REMEMBERED, fields.get("value")
+            if record is not None and record.type is RecordType.JOURNAL:
+                kind, value = ChangeKind.JOURNAL, fields.get("content")
+            elif record is not None and record.type is RecordType.PERSONA:
+                kind = await self._kind(arrival, record)
+        return Change(
+            kind=kind,
+            path=path,
+            key=path.rpartition("/")[2],
+            value=value,
+            created_at=_time(fields, arrival.by),
+            event_id=ident,
+            relay=self._sources.get(ident),
+        )
+
+    async def _kind(self, arrival: Arrival, record: Record) -> ChangeKind:
+        """What became of a persona memory since what was last told, going by the versions that are here."""
+        versions = self._ledger.versions(arrival.slot)
+        known = next((item for item in versions if item.role is Role.MEMORY and item.seq <= self._told), None)
+        before = None if known is None else await self._reader.record(known)
+        if before is None or before.fields.get("value") != record.fields.get("value"):
+            return ChangeKind.REMEMBERED
+        is_same = all(
+            (before.fields.get(name) or None) == (record.fields.get(name) or None) for name in _LINKS
+        )
+        return ChangeKind.CHANGED if is_same else ChangeKind.LINKED
+
+    def _path(self, arrival: Arrival, record: Record | None) -> str:
+        """Where something changed, for a person; empty where it concerns nobody."""
+        slot = arrival.slot
+        if slot.startswith(("#", address.JOURNAL_PREFIX)):
+            return f"journal/{arrival.gone or arrival.by.id.hex()}"
+        path = address.path_of(slot) or self._paths.get(slot) or slot.removeprefix(address.PREFIX)
+        if record is not None:
+            path = record.path
+            if slot.startswith(_HASHED):
+                self._paths[slot] = path
+        return path if "/" not in path or path.startswith("persona/") else ""
+
+
+def _time(fields: Mapping[str, Any], stored: Stored) -> float:
+    """When it was written: the time inside the ciphertext, where there is one."""
+    ts = fields.get("ts")
+    return float(ts) if isinstance(ts, int | float) and not isinstance(ts, bool) else float(stored.created_at)

@@ -1,0 +1,1 @@
+"""Records: plain fields in, signed and encrypted events out, and back; caches sealed beside the ledger."""

@@ -1,0 +1,107 @@
+"""What the ledger is told of the inside of events: where a memory comes from, and what a deletion removes.
+
+The ledger decides what to keep and what to purge, in whatever order events arrive; what that depends on lies inside
+the ciphertext. Here it is read from opened records, and written into those that remove something.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.ledger.removals import ID_CHARS, Origin, Removal
+from sense_memory.limits import MAX_SAFE_INTEGER
+from sense_memory.nostr import address
+from sense_memory.palace.version import copy_key, counts_in, said_in
+from sense_memory.records.envelope import RecordType
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sense_memory.records.envelope import Record
+
+FORGET: Final = "forget"  # somebody wanted it: it reaches what was said until then
+PRUNE: Final = "prune"  # time did it: it reaches only what was known
+AGAIN: Final = "again"  # what was forgotten before, and came back: it reaches no further than that did
+
+
+def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
+    """Where a memory comes from, by its inside.
+
+    Args:
+        record: of a flat or a persona memory; others say nothing of themselves.
+        event_id: the event's, 64 hex digits.
+        created_at: the event's, seconds since 1970.
+    """
+    fields = record.fields
+    if record.type not in {RecordType.FLAT, RecordType.PERSONA}:
+        return Origin.plain(event_id, created_at)
+    seen = counts_in(fields.get("seen"))
+    said = said_in(fields.get("said"), seen, event_id, created_at)
+    copied = fields.get("conflict_of")
+    slot = address.d_tag(address.PERSONA + copied) if isinstance(copied, str) and copied else ""
+    text = hash(fields["value"])
+    is_flat = record.type is RecordType.FLAT
+    return Origin(created_at, said.id, said.at, said.device, said.count, seen, slot, text, is_flat)
+
+
+def next_seen(before: Origin | None, device: str, now: float) -> dict[str, int]:
+    """The version vector of an edit that starts from a version, or from nothing.
+
+    The device's count goes up even where a memory was forgotten in between.
+    """
+    seen = {} if before is None else dict(before.seen)
+    seen[device] = max(seen.get(device, 0) + 1, int(now))
+    return seen
+
+
+def removing(why: str, removal: Removal) -> dict[str, Any]:
+    """The fields that say inside a tombstone or a deletion what it removes; empty ones are left out."""
+    fields: dict[str, Any] = {
+        "why": why,
+        "until": max(removal.until, 0),
+        "texts": list(removal.texts),
+        "kept": sorted(removal.kept),
+        "seen": dict(removal.seen),
+        "upto": max(removal.upto, 0),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def removal_of(fields: Any, path: str, created_at: int) -> Removal:
+    """What a tombstone or a deletion removes at a path, by its fields; other writers leave them out.
+
+    Args:
+        fields: as `removing` makes them, or anything.
+        path: where.
+        created_at: the event's, seconds since 1970.
+    """
+    why = fields.get("why") if isinstance(fields, dict) else None
+    if why not in {FORGET, PRUNE, AGAIN}:
+        return Removal.blind(created_at)
+    until = created_at if why == FORGET else _second(fields.get("until"))
+    texts = tuple(_ids(fields.get("texts")))
+    copies = tuple(address.d_tag(copy_key(path, text)) for text in texts)
+    return Removal(
+        until,
+        texts,
+        counts_in(fields.get("seen")),
+        _second(fields.get("upto")),
+        frozenset(_ids(fields.get("kept"))),
+        is_automatic=why != FORGET,
+        copies=copies if path.startswith(address.PERSONA) else (),
+    )
+
+
+def removals_of(record: Record, slot: str, created_at: int) -> Mapping[str, Removal]:
+    """What a tombstone removes, by slot."""
+    return {slot: removal_of(dict(record.fields), record.path, created_at)}
+
+
+def _ids(value: Any) -> Iterable[str]:
+    given = value if isinstance(value, list) else ()
+    return (item for item in given if isinstance(item, str) and len(item) == ID_CHARS)
+
+
+def _second(value: Any) -> int:
+    return value if type(value) is int and 0 < value <= MAX_SAFE_INTEGER else -1

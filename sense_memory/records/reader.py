@@ -1,0 +1,352 @@
+"""The reading side of a store: verified events become ledger entries, ledger entries become records.
+
+The last record opened at each slot is kept, so a key read twice costs one look at the ledger and no
+decryption, and what was replaced or forgotten is not kept in memory either. Whatever a relay serves and
+can not be opened is counted and left out, never believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
+from sense_memory.ledger import Fate, Filed, HeadMoved, Origin, Role
+from sense_memory.ledger.versions import deletion_targets, slot_of
+from sense_memory.limits import HELD_BYTES, SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
+from sense_memory.nostr import address
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, wins_over
+from sense_memory.records import envelope
+from sense_memory.records.envelope import Record, RecordType
+from sense_memory.records.origins import origin_of, removal_of, removals_of
+from sense_memory.records.snapshot import Opened
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sense_memory.ledger import Ledger, Stored
+    from sense_memory.nostr.event import Event
+    from sense_memory.nostr.signer import Signer
+    from sense_memory.records.snapshot import Extra, Snapshot
+
+
+_HELD_BESIDES: Final = 400  # bytes that a record takes besides its body
+_OPENED_COUNT: Final = 200  # events that are opened in one go: some 10 ms
+ROLES: Final = {RecordType.TOMBSTONE: Role.TOMBSTONE, RecordType.EMBEDDING: Role.EMBEDDING}  # else a memory
+
+
+class Reader:
+    """Opens what the ledger holds, and admits to it what relays serve.
+
+    Args:
+        signer: whose events they are.
+        ledger: where they go.
+        clock: seconds since 1970.
+        snapshot: where opened records outlive this process, or None.
+        held_bytes: of records that `take` files are kept; later ones are opened when somebody asks for them.
+
+    Attributes:
+        on_new: called with the ids of events that became heads, and the relay that served them.
+        extras: what is to outlive this process beside the records, by name.
+    """
+
+    def __init__(
+        self,
+        signer: Signer,
+        ledger: Ledger,
+        clock: Callable[[], float],
+        snapshot: Snapshot | None = None,
+        *,
+        held_bytes: int = HELD_BYTES,
+    ) -> None:
+        self._signer, self._ledger, self._clock, self._snapshot = signer, ledger, clock, snapshot
+        self._open: dict[str, Opened] = {}  # by slot
+        self._held_bytes, self._held = held_bytes, 0
+        self.on_new: Callable[[Sequence[str], str | None], None] | None = None
+        self.extras: dict[str, Extra] = {}
+
+    async def record(self, stored: Stored) -> Record | None:
+        """The record inside a stored event, or None where a newer schema is needed to read it.
+
+        Raises:
+            LedgerCorrupt: what was stored can not be opened any more.
+        """
+        found = await self._opened(stored)
+        return None if found.type is None else found.record
+
+    async def needed(self, stored: Stored) -> Record:
+        """As `record`, but raises NeedsNewerVersion."""
+        return (await self._opened(stored)).record
+
+    async def records(self, events: Sequence[Stored]) -> list[tuple[Stored, Record]]:
+        """The records inside many events; those of a newer schema are left out. Errors as `record`."""
+        await self._restore([stored.slot for stored in events if not self._has(stored.slot, stored.id)])
+        found = [(stored, await self.record(stored)) for stored in events]
+        return [(stored, record) for stored, record in found if record is not None]
+
+    async def live(self, prefix: str) -> list[Opened]:
+        """The records of the heads directly under a prefix, by address; as `records`.
+
+        What is open already costs no look at its event, because a seq names one event for good.
+        """
+        return await self.opened(self._ledger.live(prefix))
+
+    async def opened(self, heads: Sequence[tuple[str, int]]) -> list[Opened]:
+        """The records of some heads (slot, seq) in their order, without tombstones; as `records`."""
+        found, unknown = self._look_up(heads)
+        if await self._restore([slot for slot, _ in unknown]):
+            found, unknown = self._look_up(heads)
+        for number, stored in enumerate(self._ledger.read([seq for _, seq in unknown]), 1):
+            if number % _OPENED_COUNT == 0:
+                await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
+            if stored.role is Role.MEMORY:
+                found[stored.seq] = await self._opened(stored)
+        alive = (found[seq] for _, seq in heads if seq in found)
+        return [item for item in alive if item.type is not None]
+
+    def remember(self, filed: Filed, record: Record) -> None:
+        """Keep the record of an event that this process sealed a moment ago; not vectors, which are read once."""
+        if record.type is not RecordType.EMBEDDING:
+            ident = bytes.fromhex(filed.event.id)
+            self._open[filed.slot] = Opened.of(ident, record, filed.event.created_at)
+
+    def forget(self, request: Event) -> None:
+        """Drop what a deletion names."""
+        for target, _ in deletion_targets(request):
+            self._open.pop(target, None)
+
+    async def save(self) -> None:
+        """Write the snapshot anew where enough of what is open is not in it; for when a store closes."""
+        if self._snapshot is None:
+            return
+        is_due = any(_is_worth_saving(extra.unsaved, len(extra)) for extra in self.extras.values())
+        fresh = {slot: item for slot, item in self._open.items() if not item.is_saved and item.can_be_kept}
+        if not is_due and len(fresh) < SNAPSHOT_NEW_COUNT:
+            return
+        if not is_due:
+            lacking, there = await self._snapshot.lacking(fresh)
+            is_due = _is_worth_saving(lacking, lacking + there)
+        if is_due:
+            await self._snapshot.write(self._open, self.extras)
+
+    async def saved_extra(self, name: str, made_of: str) -> memoryview | None:
+        """What the snapshot holds beside the records under a name, to be asked for once.
+
+        Args:
+            name: as in `extras`.
+            made_of: what it has to be made of.
+        """
+        return None if self._snapshot is None else await self._snapshot.take(name, made_of)
+
+    async def _restore(self, slots: Sequence[str]) -> bool:
+        """Take over what the snapshot has of some slots, where that costs less than opening their events; whether
+        anything was. What is stale of it is never asked for.
+        """
+        if self._snapshot is None:
+            return False
+        before = len(self._open)
+        async for block in self._snapshot.read(slots):
+            for slot, saved in block.items():
+                if slot not in self._open or self._has(slot, saved.id):
+                    self._open[slot] = saved
+        return len(self._open) > before
+
+    def _has(self, slot: str, ident: bytes) -> bool:
+        known = self._open.get(slot)
+        return known is not None and known.id == ident
+
+    def _look_up(self, heads: Sequence[tuple[str, int]]) -> tuple[dict[int, Opened], list[tuple[str, int]]]:
+        """What is open of these heads (slot, seq), by seq, and the others."""
+        found: dict[int, Opened] = {}
+        unknown: list[tuple[str, int]] = []
+        for slot, seq in heads:
+            known = self._open.get(slot)
+            if known is not None and known.seq == seq:
+                found[seq] = known
+            else:
+                unknown.append((slot, seq))
+        return found, unknown
+
+    async def _opened(self, stored: Stored) -> Opened:
+        known = self._open.get(stored.slot)
+        if known is not None and known.id == stored.id:
+            if not known.seq:
+                known = self._open[stored.slot] = known._replace(seq=stored.seq)
+            return known
+        record: Record | NeedsNewerVersion
+        try:
+            event = stored.event()
+            if (event.id, slot_of(event)) != (stored.id.hex(), stored.slot):
+                raise MisfiledError(event.id)
+            record = await envelope.open_event(self._signer, event)
+        except NeedsNewerVersion as error:
+            record = error
+        except (InvalidEvent, BadPayload, MisfiledError) as error:
+            raise LedgerCorrupt(
+                f"event {stored.id.hex()[:16]}… cannot be opened any more ({error}); the ledger is damaged and "
+                "was left as it is. Move it aside and sync to restore from relays, or run "
+                "`sense-memory doctor --rescue`, which also saves what can still be read."
+            ) from None
+        opened = Opened.of(stored.id, record, event.created_at, stored.seq)
+        if stored.role is not Role.EMBEDDING and (
+            known is None or wins_over(event.created_at, event.id, known.created_at, known.id.hex())
+        ):
+            self._open[stored.slot] = opened  # an old version that is read does not push the head out
+        return opened
+
+    async def admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
+        """File what a relay served; returns counts: new, known, stale, …, foreign, misfiled, unreadable."""
+        counts, _ = await self.take(events, relay)
+        return counts
+
+    async def take(
+        self, events: Sequence[Event], relay: str | None
+    ) -> tuple[Mapping[str, int], Mapping[int, str]]:
+        """File what a relay served, or (None) what a file held.
+
+        Returns:
+            Counts as `admit`, and of what was left out the index with the reason.
+        """
+        counts: Counter[str] = Counter()
+        left_out: dict[int, str] = {}
+        filed: list[Filed] = []
+        opened: dict[str, Record] = {}
+        known = self._ledger.placed(events)
+        for index, event in enumerate(events):
+            try:
+                filed.append(known.get(event.id) or await self._file(event, opened))
+            except _ForeignEvent:
+                left_out[index] = "foreign"
+            except MisfiledError:
+                left_out[index] = "misfiled"
+            except BadPayload:
+                left_out[index] = "unreadable"
+        counts.update(left_out.values())
+        fates = await self._apply(filed, relay)
+        for item, fate in zip(filed, fates, strict=True):
+            counts[fate.value] += 1
+            if fate is Fate.NEW:
+                self._keep(item, opened.get(item.event.id))
+        if self.on_new is not None and counts[Fate.NEW.value]:
+            fresh = zip(filed, fates, strict=True)
+            self.on_new([item.event.id for item, fate in fresh if fate is Fate.NEW], relay)
+        return counts, left_out
+
+    async def _apply(self, filed: Sequence[Filed], relay: str | None) -> Sequence[Fate]:
+        """File events, once all that they may remove or replace has been looked at."""
+        while True:
+            origins = await self.origins(filed)
+            with suppress(HeadMoved):
+                return await self._ledger.write(
+                    self._ledger.apply, filed, relay, self._clock(), origins=origins
+                )
+
+    async def release(self) -> int:
+        """File what was dated too far ahead, and whose time has come; returns how many."""
+        while True:
+            waiting = [await self._file(item.event, {}) for item in self._ledger.due(self._clock())]
+            if not waiting:
+                return 0
+            origins = await self.origins(waiting)
+            with suppress(HeadMoved):
+                return await self._ledger.write(self._ledger.release, self._clock(), waiting, origins=origins)
+
+    async def origins(
+        self, filed: Sequence[Filed], known: Mapping[bytes, Origin] | None = None
+    ) -> Mapping[bytes, Origin]:
+        """Where those memories come from that some events may remove or replace, themselves included; by id.
+
+        Args:
+            filed: the events.
+            known: by id, of memories that were looked at before: an old version is decrypted for each look.
+
+        Raises:
+            LedgerCorrupt: what was stored can not be opened any more.
+        """
+        found = {bytes.fromhex(item.event.id): item.comes_from for item in filed if item.role is Role.MEMORY}
+        known = known or {}
+        for stored in self._ledger.affected(filed):
+            found[stored.id] = known.get(stored.id) or await self.origin(stored)
+        return found
+
+    async def origin(self, stored: Stored) -> Origin:
+        """Where a stored memory comes from."""
+        opened, ident = await self._opened(stored), stored.id.hex()
+        if opened.type is None:
+            return Origin.plain(ident, opened.created_at)
+        return origin_of(opened.record, ident, opened.created_at)
+
+    def _keep(self, filed: Filed, record: Record | None) -> None:
+        """Keep the record of a new head, while they are not too many; drop what it replaced, or a deletion names."""
+        if filed.role is Role.DELETION:
+            self.forget(filed.event)
+        elif record is not None:
+            self._open.pop(filed.slot, None)
+            if self._held < self._held_bytes:
+                self.remember(filed, record)
+                kept = self._open.get(filed.slot)
+                self._held += _HELD_BESIDES + (0 if kept is None else len(kept.body))
+
+    async def _file(self, event: Event, opened: dict[str, Record]) -> Filed:
+        """An event with its place and role; its record goes to `opened`.
+
+        Raises:
+            _ForeignEvent: ours by key, but of another program.
+            MisfiledError, BadPayload: not to be believed.
+        """
+        if event.pubkey != self._signer.public_key:
+            raise _ForeignEvent
+        if event.kind == KIND_DELETION:
+            if not _concerns_us(event):
+                raise _ForeignEvent
+            removed = await envelope.open_deletion(self._signer, event)
+            removals = {
+                address.d_tag(path): removal_of(fields, path, event.created_at)
+                for path, fields in removed.items()
+            }
+            return Filed(event, slot_of(event), Role.DELETION, removals=removals)
+        if event.kind not in {KIND_APP_DATA, KIND_DIRECT_MESSAGE}:
+            raise _ForeignEvent  # no relay is asked for one, but a file may hold anything
+        if event.kind == KIND_APP_DATA and (event.d_tag is None or not address.is_ours(event.d_tag)):
+            raise _ForeignEvent
+        slot = slot_of(event)
+        try:
+            record = await envelope.open_event(self._signer, event)
+        except NeedsNewerVersion:
+            return Filed(event, slot)
+        except BadPayload:
+            if event.kind == KIND_DIRECT_MESSAGE:
+                raise _ForeignEvent from None  # a note to self of another client
+            raise
+        opened[event.id] = record
+        return filed_as(record, event)
+
+
+def filed_as(record: Record, event: Event) -> Filed:
+    """A memory, an entry, an embedding or a tombstone with its place, and with what the ledger is told of its inside."""
+    role, slot = ROLES.get(record.type, Role.MEMORY), slot_of(event)
+    if role is Role.TOMBSTONE:
+        return Filed(event, slot, role, removals=removals_of(record, slot, event.created_at))
+    origin = origin_of(record, event.id, event.created_at) if role is Role.MEMORY else None
+    return Filed(event, slot, role, origin)
+
+
+def _is_worth_saving(unsaved: int, of: int) -> bool:
+    return unsaved >= max(SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE * of)
+
+
+class _ForeignEvent(Exception):
+    """Signed by our key for another program: left alone."""
+
+
+def _concerns_us(event: Event) -> bool:
+    """Whether a deletion may touch what this package keeps. Without a hint, an `e` tag may."""
+    kinds = event.tag_values("k")
+    tags = [address.d_tag_of(coordinate, event.pubkey) for coordinate in event.tag_values("a")]
+    if any(tag is not None and address.is_ours(tag) for tag in tags):
+        return True
+    ours = {str(KIND_APP_DATA), str(KIND_DIRECT_MESSAGE)}
+    return bool(event.tag_values("e")) and (not kinds or bool(ours & set(kinds)))

@@ -1,0 +1,476 @@
+"""The snapshot: an encrypted copy of opened records beside the ledger, so that a cold start opens none again.
+
+It is a cache and never the truth. A record of it is used where the ledger's head is the very event that it
+was opened from; the rest, and whatever of it is wrong, is opened from the ledger as if there were none. Records
+lie in *blocks* by slot, so that who needs some of them reads no others. Beside them lie *extras*: what is made of
+them and costs more to make than to read, such as an index. Each file has a random key of its own, sealed to the
+owner and kept by the ledger, which drops it with whatever is forgotten; nothing is read without a look at that.
+Nothing here raises because of a snapshot; nothing is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from bisect import bisect_right
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import orjson
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from sense_memory.errors import NeedsNewerVersion
+from sense_memory.limits import SNAPSHOT_MESSAGE_BYTES, SNAPSHOT_SEAL_SECONDS, SNAPSHOT_WORTH_SHARE
+from sense_memory.nostr.address import PREFIX
+from sense_memory.nostr.signer import LocalSigner
+from sense_memory.records.envelope import SCHEMA_VERSION, Record, RecordType
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+    from typing import BinaryIO
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.ledger.snapshot_file import SnapshotFile
+    from sense_memory.nostr.signer import Signer
+
+
+# ── The file of a snapshot ──────────────────────────────────────────────────────────────
+# The file of a snapshot: records in blocks by slot, extras in pieces, and a directory at its end.
+#
+# Each part is a message that is sealed and verified on its own, so whoever needs some of it reads no more. The
+# directory says where each of them lies; the file ends with the place of the directory. Numbers make a message what
+# it is: one that was moved does not open.
+
+MAGIC: Final = b"sense-memory snapshot 3\n"  # another layout has another number
+BLOCK_ROWS: Final = 500  # unless they are long
+_DIRECTORY: Final = 0  # its number; messages are numbered from 1
+_WORD_BYTES: Final = 8  # of the place of the directory, at the end; of the length of a block's head
+_TYPES: Final = {kind.value: kind for kind in RecordType}
+_UNKEPT: Final = frozenset({None, RecordType.TOMBSTONE, RecordType.EMBEDDING})
+
+
+class Opened(NamedTuple):
+    """A record with the event that it was opened from. (A tuple with bytes in it: a hundred thousand fit well.)
+
+    Attributes:
+        id: the event's id, 32 bytes.
+        type: of the record; None where a newer version is needed to read it.
+        path: of the record.
+        body: its fields as JSON; where a newer version is needed, which.
+        created_at: the event's, seconds since 1970.
+        seq: where the ledger holds the event, or 0 if nobody looked yet.
+        is_saved: whether the snapshot has it.
+    """
+
+    id: bytes
+    type: RecordType | None
+    path: str
+    body: bytes
+    created_at: int
+    seq: int = 0
+    is_saved: bool = False
+
+    def __repr__(self) -> str:
+        return f"Opened(id={self.id.hex()[:16]}…, type={self.type!r}, path={self.path!r}, seq={self.seq})"
+
+    @classmethod
+    def of(cls, ident: bytes, found: Record | NeedsNewerVersion, created_at: int, seq: int = 0) -> Opened:
+        """What was found in an event."""
+        if isinstance(found, NeedsNewerVersion):
+            return cls(ident, None, "", b"%d" % found.version, created_at, seq)
+        # orjson makes room for far more than it needs, and a copy gives that back
+        body = memoryview(orjson.dumps(found.fields)).tobytes()
+        return cls(ident, found.type, found.path, body, created_at, seq)
+
+    @property
+    def record(self) -> Record:
+        """The record.
+
+        Raises:
+            NeedsNewerVersion: a newer schema is needed to read it.
+        """
+        if self.type is None:
+            raise NeedsNewerVersion(self.id.hex(), int(self.body))
+        return Record(self.type, self.path, orjson.loads(self.body))
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether a snapshot holds such records."""
+        return self.type not in _UNKEPT
+
+
+class _Place(NamedTuple):
+    """Where a message lies in the file."""
+
+    number: int
+    offset: int
+    length: int
+
+
+class Seal(NamedTuple):
+    """Seals and opens the messages of one file. A key seals one file only, and no number twice."""
+
+    cipher: ChaCha20Poly1305
+    bound: bytes
+
+    def close(self, number: int, text: bytes | bytearray) -> bytes:
+        """A message sealed."""
+        return self.cipher.encrypt(number.to_bytes(12, "big"), text, self.bound)
+
+    def open(self, number: int, sealed: bytes) -> bytes:
+        """A message as it was.
+
+        Raises:
+            InvalidTag: altered, moved, cut, or sealed under another key.
+        """
+        return self.cipher.decrypt(number.to_bytes(12, "big"), sealed, self.bound)
+
+
+class Contents:
+    """What the file of a snapshot holds, by its directory. Whatever can not be read of it is not there.
+
+    Args:
+        file: of the snapshot.
+        sealed: its key, as the ledger has it.
+        seal: the same, opened.
+
+    Attributes:
+        count: how many records there are.
+
+    Raises:
+        Exception: there is no file, or its directory can not be read.
+    """
+
+    def __init__(self, file: SnapshotFile, sealed: str, seal: Seal) -> None:
+        self._file, self._sealed, self._seal = file, sealed, seal
+        with file.open() as opened:
+            if opened.read(len(MAGIC)) != MAGIC:
+                raise ValueError("no snapshot")
+            end = opened.seek(-_WORD_BYTES, os.SEEK_END)
+            offset = int.from_bytes(opened.read(_WORD_BYTES), "big")
+            opened.seek(offset)
+            blocks, extras = orjson.loads(seal.open(_DIRECTORY, opened.read(end - offset)))
+        self._blocks: list[tuple[str, int, _Place]] = [
+            (first, rows, _Place(*place)) for first, rows, place in blocks
+        ]
+        self._firsts = [first for first, _, _ in self._blocks]
+        self._extras = {
+            name: (made_of, size, [_Place(*place) for place in places])
+            for name, (made_of, size, places) in extras.items()
+        }
+        self.count = sum(rows for _, rows, _ in self._blocks)
+        self._given: set[int] = set()
+        self._last: tuple[int, Mapping[str, Opened]] = -1, {}
+
+    def is_of(self, sealed: str | None) -> bool:
+        """Whether this is the key to it; it is not any more once something was forgotten."""
+        return self._sealed == sealed
+
+    def rows(self, number: int) -> int:
+        """How many records a block has."""
+        return self._blocks[number][1]
+
+    def blocks_of(self, slots: Iterable[str]) -> Counter[int]:
+        """The blocks that were not given yet, with how many of some slots lie in each."""
+        counts = Counter(self._block_of(slot) for slot in slots)
+        return Counter({number: counts[number] for number in sorted(counts.keys() - self._given - {-1})})
+
+    def block(self, number: int) -> Mapping[str, Opened]:
+        """The records of a block, by slot."""
+        self._given.add(number)
+        return self._read(number)
+
+    def find(self, slot: str) -> Opened | None:
+        """One record; fast for slots that are asked for in their order."""
+        number = self._block_of(slot)
+        if number != self._last[0]:
+            self._last = number, self._read(number) if number >= 0 else {}
+        return self._last[1].get(slot)
+
+    def extras(self) -> Iterator[tuple[str, str, Iterator[bytes]]]:
+        """The name of each extra, what it is made of, and its pieces; of one that can not be read some are empty."""
+        for name, (made_of, _, places) in self._extras.items():
+            yield name, made_of, map(self._message, places)
+
+    async def whole(self, name: str, made_of: str) -> memoryview | None:
+        """A whole extra; None where there is none, it is made of something else, or can not be read."""
+        known, size, places = self._extras.get(name, ("", 0, []))
+        if known != made_of or not places:
+            return None
+        body, at = bytearray(size), 0
+        for place in places:
+            piece = self._message(place)
+            body[at : at + len(piece)] = piece
+            at += len(piece)
+            if not piece or len(body) != size:
+                return None
+            await asyncio.sleep(0)
+        return memoryview(body).toreadonly() if at == size else None
+
+    def _block_of(self, slot: str) -> int:
+        return bisect_right(self._firsts, slot) - 1
+
+    def _read(self, number: int) -> Mapping[str, Opened]:
+        try:
+            return dict(_opened(self._message(self._blocks[number][2])))
+        except (ValueError, TypeError, KeyError):  # as if it were empty
+            return {}
+
+    def _message(self, place: _Place) -> bytes:
+        """One message; empty where it can not be read, or something was forgotten since it was written."""
+        if self._file.key != self._sealed:
+            return b""
+        try:
+            with self._file.open() as file:
+                file.seek(place.offset)
+                return self._seal.open(place.number, file.read(place.length))
+        except (OSError, InvalidTag):
+            return b""
+
+
+class NewContents:
+    """A file of a snapshot as it is written.
+
+    Args:
+        file: to write to; empty.
+        seal: what seals its messages.
+    """
+
+    def __init__(self, file: BinaryIO, seal: Seal) -> None:
+        self._file, self._seal = file, seal
+        self._offset, self._number = file.write(MAGIC), _DIRECTORY
+        self._blocks: list[tuple[str, int, _Place]] = []
+        self._extras: dict[str, tuple[str, int, list[_Place]]] = {}
+
+    async def add_extra(self, name: str, made_of: str, pieces: Iterable[bytes | memoryview]) -> None:
+        """An extra, in messages of the usual size."""
+        places, size, waiting = list[_Place](), 0, bytearray()
+        for piece in pieces:
+            for start in range(0, len(piece), SNAPSHOT_MESSAGE_BYTES):
+                waiting += piece[start : start + SNAPSHOT_MESSAGE_BYTES]
+                while len(waiting) >= SNAPSHOT_MESSAGE_BYTES:
+                    places.append(await self._add(waiting[:SNAPSHOT_MESSAGE_BYTES]))
+                    del waiting[:SNAPSHOT_MESSAGE_BYTES]
+            size += len(piece)
+        if waiting:
+            places.append(await self._add(waiting))
+        self._extras[name] = made_of, size, places
+
+    async def add_rows(self, rows: Iterable[tuple[str, Opened]]) -> None:
+        """Records by slot, in blocks. One that is longer than any message stays out."""
+        block, size = list[tuple[str, Opened]](), 0
+        for row in rows:
+            length = len(row[1].body)
+            if length > SNAPSHOT_MESSAGE_BYTES:
+                continue
+            if block and (len(block) == BLOCK_ROWS or size + length > SNAPSHOT_MESSAGE_BYTES):
+                await self._add_block(block)
+                block, size = [], 0
+            block.append(row)
+            size += length
+        if block:
+            await self._add_block(block)
+
+    async def _add_block(self, block: Sequence[tuple[str, Opened]]) -> None:
+        self._blocks.append((block[0][0], len(block), await self._add(_text_of(block))))
+
+    def finish(self) -> None:
+        """The directory, and where it lies."""
+        offset = self._offset
+        self._file.write(
+            self._seal.close(_DIRECTORY, orjson.dumps((self._blocks, self._extras), default=tuple))
+        )
+        self._file.write(offset.to_bytes(_WORD_BYTES, "big"))
+
+    async def _add(self, text: bytes | bytearray) -> _Place:
+        await asyncio.sleep(0)
+        self._number += 1
+        sealed = self._seal.close(self._number, text)
+        self._file.write(sealed)
+        place = _Place(self._number, self._offset, len(sealed))
+        self._offset += len(sealed)
+        return place
+
+
+# ── Blocks ──────────────────────────────────────────────────────────────────────────────
+
+
+def _text_of(block: Sequence[tuple[str, Opened]]) -> bytes:
+    """Some records: columns as JSON, and the bodies behind it, so that whoever needs none of them parses none."""
+    columns = [
+        (
+            slot,
+            item.seq,
+            item.id.hex(),
+            item.created_at,
+            item.type,
+            None if slot == PREFIX + item.path else item.path,
+            len(item.body),
+        )
+        for slot, item in block
+    ]
+    head = orjson.dumps(tuple(zip(*columns, strict=True)))
+    return b"".join((len(head).to_bytes(_WORD_BYTES, "big"), head, *(item.body for _, item in block)))
+
+
+def _opened(text: bytes) -> Iterator[tuple[str, Opened]]:
+    at = _WORD_BYTES + int.from_bytes(text[:_WORD_BYTES], "big")
+    for slot, seq, ident, created_at, kind, path, size in zip(
+        *orjson.loads(text[_WORD_BYTES:at]), strict=True
+    ):
+        where = slot.removeprefix(PREFIX) if path is None else path
+        body = text[at : at + size]
+        yield slot, Opened(bytes.fromhex(ident), _TYPES[kind], where, body, created_at, seq, True)
+        at += size
+
+
+_KEY_TYPE: Final = "sense-memory:snapshot-key"  # what a signer sealed for anything else is no key
+
+
+class Extra(Protocol):
+    """Something that is made of records and costs more to make than to read.
+
+    Attributes:
+        made_of: its format, and whatever else it depends on besides the records, in a line.
+        unsaved: how many records went into it that it lacked in the snapshot.
+    """
+
+    made_of: str
+    unsaved: int
+
+    def __len__(self) -> int:
+        """Of how many records it is made."""
+
+    async def dump(self) -> Sequence[bytes | memoryview] | None:
+        """All of it in pieces, as of now; None where it may hold something of what was forgotten."""
+
+
+class Snapshot:
+    """The snapshot of one ledger.
+
+    Args:
+        signer: the owner, who seals the key.
+        ledger: whose snapshot it is.
+    """
+
+    def __init__(self, signer: Signer, ledger: Ledger) -> None:
+        self._signer, self._ledger, self._file = signer, ledger, ledger.snapshot
+        self._contents: Contents | None = None
+        self._is_open = False
+        self._taken: set[str] = set()  # extras that somebody has read, and keeps instead
+
+    async def read(self, slots: Sequence[str]) -> AsyncIterator[Mapping[str, Opened]]:
+        """The blocks in which so many records of some slots lie that opening their events would cost more.
+
+        Each block is given once; use it before the next is asked for.
+        """
+        if not slots or not self._file.exists:
+            return
+        is_local = isinstance(self._signer, LocalSigner)  # a remote one is asked once, and not for each event
+        least = SNAPSHOT_WORTH_SHARE * min(self._file.slots(), BLOCK_ROWS) if is_local else 2
+        if len(slots) < least or (contents := await self._opened()) is None:
+            return
+        for number, count in contents.blocks_of(slots).items():
+            if not is_local or count >= SNAPSHOT_WORTH_SHARE * contents.rows(number):
+                yield contents.block(number)
+                await asyncio.sleep(0)
+
+    async def lacking(self, opened: Mapping[str, Opened]) -> tuple[int, int]:
+        """How many of some records, by slot, it has not, and how many it has."""
+        contents = await self._opened()
+        if contents is None:
+            return len(opened), 0
+        known = (contents.find(slot) for slot in sorted(opened))
+        same = (
+            was is not None and was.id == opened[slot].id
+            for slot, was in zip(sorted(opened), known, strict=True)
+        )
+        return len(opened) - sum(same), contents.count
+
+    async def take(self, name: str, made_of: str) -> memoryview | None:
+        """An extra, once; None where there is none, it is made of something else, or was forgotten from."""
+        contents = await self._opened()
+        if contents is None or name in self._taken:
+            return None
+        self._taken.add(name)
+        return await contents.whole(name, made_of)
+
+    async def _opened(self) -> Contents | None:
+        """What the file holds, as of the first look; None where there is none, or anything is wrong with it."""
+        sealed = self._file.key
+        if sealed is None or self._is_open:
+            return self._contents if self._contents is not None and self._contents.is_of(sealed) else None
+        self._is_open = True
+        try:
+            cipher = _cipher_in(await self._signer.decrypt(sealed, self._signer.public_key))
+            self._contents = Contents(self._file, sealed, Seal(cipher, self._bound()))
+        except Exception:  # a cache: whatever is wrong with it, the ledger is there
+            return None
+        return self._contents
+
+    async def write(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
+        """Replace it by these records, by slot, and those that it has, as far as they are the ledger's live heads;
+        and by these extras, and those that nobody has taken.
+
+        Returns:
+            Whether it was replaced: not where another process publishes or writes one, something is being
+            forgotten, the disk is full or the signer does not answer. The one before stays then.
+        """
+        if self._ledger.path is None:
+            return False
+        try:
+            async with self._ledger.publishing(wait=0) as held:
+                return held and await self._replace(opened, extras)
+        except Exception:  # a cache: no store fails to close because of it
+            return False
+
+    async def _replace(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
+        key = ChaCha20Poly1305.generate_key()
+        text = orjson.dumps({"type": _KEY_TYPE, "key": key.hex()})
+        async with asyncio.timeout(SNAPSHOT_SEAL_SECONDS):
+            sealed = await self._signer.encrypt(text, self._signer.public_key)
+        before = await self._opened()
+        try:
+            with self._ledger.write_now(self._file.begin, sealed) as file:
+                new = NewContents(file, Seal(ChaCha20Poly1305(key), self._bound()))
+                for name, extra in extras.items():  # first: bringing one up to date may open more records
+                    if (dumped := await extra.dump()) is not None:
+                        await new.add_extra(name, extra.made_of, dumped)
+                for name, made_of, pieces in () if before is None else before.extras():
+                    if name not in self._taken and name not in extras:
+                        await new.add_extra(name, made_of, pieces)
+                await new.add_rows(_rows(opened, before, self._file.heads()))
+                new.finish()
+                return self._ledger.write_now(self._file.finish, file, sealed)
+        finally:
+            self._file.abandon()
+
+    def _bound(self) -> bytes:
+        """What every message is bound to: this layout of the file, this schema of records, this owner."""
+        return MAGIC + b"%d %s" % (SCHEMA_VERSION, self._signer.public_key.encode())
+
+
+def _cipher_in(text: bytes) -> ChaCha20Poly1305:
+    """The cipher that a sealed key opens.
+
+    Raises:
+        ValueError: it is no key to a snapshot.
+    """
+    fields = orjson.loads(text)
+    if not isinstance(fields, dict) or fields.get("type") != _KEY_TYPE:
+        raise ValueError("no key to a snapshot")
+    return ChaCha20Poly1305(bytes.fromhex(fields["key"]))
+
+
+def _rows(
+    opened: Mapping[str, Opened], before: Contents | None, heads: Iterable[tuple[str, int, bytes]]
+) -> Iterator[tuple[str, Opened]]:
+    """What is known of the live heads (slot, seq, id), in their order."""
+    for slot, seq, ident in heads:
+        known = opened.get(slot)
+        if (known is None or known.id != ident) and before is not None:
+            known = before.find(slot)
+        if known is not None and known.id == ident and known.can_be_kept:
+            yield slot, known._replace(seq=seq)

@@ -1,0 +1,447 @@
+"""The driver of one relay connection: carries bytes and time between a websocket and a `Session`.
+
+It decides nothing about frames. Any number of `fetch`, `compare` and `publish` calls may run at once
+on one connection. Whatever goes wrong becomes a `RelayError`, an incomplete page or a verdict, in our words:
+no text of the relay travels on. Redirects are never followed and compression is never offered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from sense_memory import limits
+from sense_memory.errors import RelayError
+from sense_memory.nostr.negentropy import FRAME_BYTES, Initiator
+from sense_memory.relay.client.actions import Hangup, Heard, Judged, LookUp, Send, SignAuth
+from sense_memory.relay.client.authentication import auth_event
+from sense_memory.relay.client.comparison import CompareDone
+from sense_memory.relay.client.conduct import Lost, Timeouts
+from sense_memory.relay.client.page import PageDone
+from sense_memory.relay.client.publication import Batch, each
+from sense_memory.relay.client.requests import CountDone
+from sense_memory.relay.client.session import Session
+from sense_memory.relay.log import log_fault
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+    from types import TracebackType
+
+    from sense_memory.nostr.event import Event, Unsigned
+    from sense_memory.nostr.filters import Filter
+    from sense_memory.nostr.negentropy import Items
+    from sense_memory.nostr.verdict import Verdict
+    from sense_memory.relay.client.actions import Action
+    from sense_memory.relay.client.comparison import Comparison
+    from sense_memory.relay.client.conduct import Counts
+    from sense_memory.relay.client.nip11 import RelayInformation
+    from sense_memory.relay.client.page import OpenLive, Page
+    from sense_memory.relay.client.publication import Events
+    from sense_memory.relay.client.requests import Counted
+    from sense_memory.relay.client.websocket import RelaySocket
+
+    _Listener: TypeAlias = (
+        "tuple[Callable[[Sequence[Event]], None], Callable[[Sequence[str]], Collection[str]]]"
+    )
+
+
+# ── The alarm clock of a relay connection ───────────────────────────────────────────────
+# The alarm clock of a relay connection: wakes it when patience with the relay ends.
+
+
+class Alarm:
+    """Rings in time, while there is anything to be impatient about.
+
+    It rings when patience ends, and at least as often as the shortest patience there is. So no frame can
+    bring about an end that lies before the alarm, and none needs to move it.
+
+    Args:
+        due: when patience ends, in seconds of `clock`; None for never.
+        ring: what to do then; sets the alarm anew.
+        shortest: seconds of the shortest patience.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        due: Callable[[], float | None],
+        ring: Callable[[], None],
+        shortest: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._due, self._ring, self._shortest, self._clock = due, ring, shortest, clock
+        self._handle: asyncio.TimerHandle | None = None
+
+    def set(self) -> None:
+        """Set it, unless it is set already."""
+        due = self._due() if self._handle is None else None
+        if due is not None:
+            delay = min(max(0.0, due - self._clock()), self._shortest)
+            self._handle = asyncio.get_running_loop().call_later(delay, self._go_off)
+
+    def stop(self) -> None:
+        """Switch it off."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _go_off(self) -> None:
+        self._handle = None
+        self._ring()
+
+
+class RelayConnection:
+    """A connection to a relay: `async with RelayConnection(url, public_key=…) as relay: …`. Used once.
+
+    Args:
+        url: the relay, as `relay_url` spells it; NIP-42 events name it.
+        public_key: the only author whose events are wanted, 64 hex digits.
+        sign: signs NIP-42 challenges when the relay insists; None refuses to authenticate.
+        timeouts: patience.
+        clock: seconds that never go back, for timeouts.
+        now: seconds since 1970, for the date of NIP-42 events.
+
+    Attributes:
+        information: what the relay says about itself (NIP-11), as far as whoever dialled found out: hints.
+        heard_at: when the relay last sent anything, in seconds of `clock`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        public_key: str,
+        sign: Callable[[Unsigned], Awaitable[Event]] | None = None,
+        timeouts: Timeouts | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.url = url
+        self.information: RelayInformation | None = None
+        self._sign, self._clock, self._now = sign, clock, now
+        self._timeouts = timeouts or Timeouts()
+        self._session = Session(public_key, can_sign=sign is not None, timeouts=self._timeouts)
+        self._socket: RelaySocket | None = None
+        self._problem: str | None = "not connected"
+        self.heard_at = float("-inf")
+        self._replies: asyncio.Queue[str] = asyncio.Queue()  # what the session itself wants sent
+        self._answers: dict[str, asyncio.Future[Any]] = {}  # a Page, a Comparison or a Counted each
+        self._listeners: dict[str, _Listener] = {}
+        self._batches: dict[str, Batch] = {}  # by the id of an event in flight
+        self._publishing: set[Batch] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._goodbye: asyncio.Task[None] | None = None
+        self._alarm = Alarm(self._session.deadline, self._ring, self._timeouts.shortest, clock)
+        self._broken = False
+
+    async def open(self) -> None:
+        """Dial; to be closed with `close`.
+
+        Raises:
+            RelayError: it could not be opened, or was opened before.
+        """
+        from sense_memory.relay.client.websocket import open_socket
+
+        if self._socket is not None:
+            raise RelayError(self.url, "this connection was used already; open another one")
+        self._socket = await open_socket(self.url, self._timeouts.open, self._timeouts.close)
+        self._problem = None
+        self._spawn(self._read(self._socket))
+        self._spawn(self._reply())
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Hang up and end every task. Open pages end incomplete, events in flight go back; may be repeated."""
+        self._end("closed by us")
+        try:
+            if self._goodbye is not None:
+                await self._goodbye
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # ── What is known of the relay ──────────────────────────────────────────────────────
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `fetch` and `publish` can be called."""
+        return self._problem is None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the connection is not open, in our words; None while it is."""
+        return self._problem
+
+    @property
+    def misbehaving(self) -> bool:
+        """Whether the relay broke the protocol, or sent so much rubbish that it was hung up on."""
+        return self._broken or self._session.misbehaving
+
+    @property
+    def counts(self) -> Counts:
+        """What the relay sent that was of no use."""
+        return self._session.counts
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The relay's last few notices, escaped and cut: data for a status, never instructions."""
+        return self._session.notices
+
+    # ── What one does with it ───────────────────────────────────────────────────────────
+
+    async def fetch(self, filters: Sequence[Filter], *, patient: bool = False) -> Page:
+        """Ask for stored events, in one REQ.
+
+        Args:
+            patient: listen on for a while after EOSE, at a relay that went on sending after one before.
+            filters: any of which may match. A filter without `limit` and `ids` is answered with as many
+                events as the relay likes, up to `limits.MAX_PULL_BYTES`.
+
+        Returns:
+            The verified answer. Whatever goes wrong after the REQ makes it incomplete, with a reason.
+
+        Raises:
+            RelayError: the connection was not open any more.
+        """
+        self._check_open()
+        page: Page = await self._answer(*self._session.request(filters, self._clock(), patient=patient))
+        return page
+
+    async def compare(
+        self, wanted: Filter, items: Items, *, frame_bytes: int = FRAME_BYTES, doubtful: bool = False
+    ) -> Comparison:
+        """Find out which events only one side has (NIP-77); raises RelayError as `fetch`.
+
+        Args:
+            wanted: which events it is about.
+            items: all of ours that match.
+            frame_bytes: no message of ours gets longer, at least 4,096; hex doubles it on the wire.
+            doubtful: whether the relay may not know NIP-77; its silence is then soon an answer.
+
+        Returns:
+            What was found. Whatever goes wrong makes it incomplete, with a reason; so does a relay that
+            does not know NIP-77.
+        """
+        self._check_open()
+        initiator = Initiator(items, frame_bytes)
+        begun = self._session.compare(wanted, initiator, self._clock(), doubtful=doubtful)
+        found: Comparison = await self._answer(*begun)
+        return found
+
+    async def count(self, filters: Sequence[Filter], *, doubtful: bool = False) -> Counted:
+        """Ask how many events match (NIP-45); raises RelayError as `compare`.
+
+        Args:
+            filters: any of which may match.
+            doubtful: whether the relay may not know NIP-45; its silence is then soon an answer.
+        """
+        self._check_open()
+        found: Counted = await self._answer(*self._session.count(filters, self._clock(), doubtful=doubtful))
+        return found
+
+    async def listen(
+        self,
+        live: OpenLive,
+        heard: Callable[[Sequence[Event]], None],
+        held: Callable[[Sequence[str]], Collection[str]],
+    ) -> Page:
+        """Subscribe for good; raises RelayError as `fetch`, and what `held` raises.
+
+        Args:
+            live: the subscription.
+            heard: called with the events that came; without any, when the relay says that from now on it tells.
+            held: those of some ids that are stored here.
+
+        Returns:
+            Why that ended, as an incomplete page.
+        """
+        self._check_open()
+        subscription, actions = self._session.listen(live)
+        self._listeners[subscription] = heard, held
+        try:
+            ended: Page = await self._answer(subscription, actions)
+        finally:
+            del self._listeners[subscription]
+        return ended
+
+    async def _look_up(self, subscription: str, ids: Sequence[str]) -> None:
+        """Tell the session which events are stored here; by now more may have come that it can ask for at once."""
+        if subscription not in self._listeners:
+            return
+        _, held = self._listeners[subscription]
+        try:
+            known = held(ids)
+        except Exception as error:  # `listen` raises it
+            answer = self._answers.get(subscription)
+            if answer is not None and not answer.done():
+                answer.set_exception(error)
+        else:
+            self._act(self._session.looked_up(subscription, known))
+
+    async def _answer(self, subscription: str, actions: Iterable[Action]) -> Any:
+        """What comes of a question that the session has opened."""
+        answer = self._answers[subscription] = asyncio.get_running_loop().create_future()
+        self._alarm.set()
+        try:
+            await self._write(actions)
+            return await answer
+        finally:
+            if self._answers.pop(subscription, None) is not None:  # nobody waits for it any more
+                self._act(self._session.abandon(subscription))
+
+    async def publish(
+        self, items: Events, *, window: int = limits.PUBLISH_WINDOW_COUNT
+    ) -> AsyncGenerator[tuple[str, Verdict], None]:
+        """Send events and yield the relay's verdict on each, in the order of its answers.
+
+        Nothing more is sent after a RATE_LIMITED verdict, to a relay that leaves everything unanswered, or when
+        the connection ends: what was in flight is still judged, and what was not sent gets no verdict. An id
+        that is in flight already is skipped. Sending goes on while the caller handles a verdict.
+
+        Args:
+            items: event ids (64 hex digits) and bodies (canonical JSON bytes); read as there is room.
+            window: most events in flight (of long ones fewer), and most verdicts kept for a slow caller.
+
+        Raises:
+            RelayError: the connection was not open any more.
+        """
+        self._check_open()
+        batch = Batch(window)
+        self._publishing.add(batch)
+        feeder = asyncio.create_task(self._feed(items, batch))
+        feeder.add_done_callback(lambda _: batch.news.set())
+        try:
+            while True:
+                while batch.verdicts:
+                    batch.room.set()
+                    yield batch.verdicts.popleft()
+                if not batch.waiting and (feeder.done() or batch.stopped):
+                    break
+                batch.news.clear()
+                await batch.news.wait()
+            if feeder.done():
+                feeder.result()  # raises what reading the items raised
+        finally:
+            self._publishing.discard(batch)
+            feeder.cancel()
+            await asyncio.gather(feeder, return_exceptions=True)
+            for event_id in batch.waiting:
+                self._batches.pop(event_id, None)
+
+    async def _feed(self, items: Events, batch: Batch) -> None:
+        async for event_id, body in each(items):
+            await batch.has_room()
+            if batch.stopped:
+                return
+            if event_id in self._batches:
+                continue
+            self._batches[event_id] = batch
+            batch.send(event_id, len(body))
+            actions = self._session.publish(event_id, body, self._clock())
+            self._alarm.set()
+            await self._write(actions)
+
+    # ── Carrying ────────────────────────────────────────────────────────────────────────
+
+    async def _read(self, socket: RelaySocket) -> None:
+        """Feed the session until the connection ends."""
+        try:
+            while self._problem is None:
+                data = await socket.take()
+                self.heard_at = self._clock()
+                self._act(self._session.received(data, self.heard_at))
+        except Lost as lost:
+            self._broken = lost.misbehaving
+            self._end(lost.problem)
+
+    async def _reply(self) -> None:
+        """Write what the session wants sent by itself; the reader never waits for the relay to read."""
+        while True:
+            await self._write([Send(await self._replies.get())])
+
+    async def _write(self, actions: Iterable[Action]) -> None:
+        """Write what is to be sent, waiting as long as a relay may take to read it."""
+        for action in actions:
+            if isinstance(action, Send) and self._socket is not None and self._problem is None:
+                try:
+                    await self._socket.put(action.text, self._timeouts.send)
+                except Lost as lost:
+                    self._end(lost.problem)
+
+    def _act(self, actions: Iterable[Action]) -> None:
+        """Carry out what the session decided."""
+        for action in actions:
+            match action:
+                case Send(text):
+                    self._replies.put_nowait(text)
+                case PageDone(ident, found) | CompareDone(ident, found) | CountDone(ident, found):
+                    answer = self._answers.pop(ident, None)
+                    if answer is not None and not answer.done():
+                        answer.set_result(found)
+                case Heard(ident, events) if ident in self._listeners:
+                    self._listeners[ident][0](events)
+                case LookUp(ident, ids):
+                    self._spawn(self._look_up(ident, ids))
+                case Judged(event_id, verdict):
+                    batch = self._batches.pop(event_id, None)
+                    if batch is not None:
+                        batch.judge(event_id, verdict)
+                case SignAuth(challenge) if self._sign is not None:
+                    self._spawn(self._authenticate(self._sign, challenge))
+                case Hangup(reason):
+                    self._end(reason)
+        self._alarm.set()
+
+    async def _authenticate(self, sign: Callable[[Unsigned], Awaitable[Event]], challenge: str) -> None:
+        """Have a challenge signed, however long the signer takes."""
+        try:
+            event = await sign(auth_event(self.url, challenge, int(self._now())))
+        except Exception:  # a signer is anybody's code; its failure is one answer among others
+            self._act(self._session.signing_failed())
+        else:
+            self._act(self._session.authenticated(event, self._clock()))
+
+    # ── Time and ends ───────────────────────────────────────────────────────────────────
+
+    def _ring(self) -> None:
+        try:
+            self._act(self._session.tick(self._clock()))
+        except Exception as error:  # nobody waits for a timer: whoever waits for its relay has to be told
+            self._end(log_fault(self.url, error))
+
+    def _end(self, problem: str) -> None:
+        """The connection is of no use any more: settle everything that waits, and hang up."""
+        if self._problem is not None or self._socket is None:
+            return
+        self._problem = problem
+        for batch in self._publishing:
+            batch.stop()
+        self._act(self._session.disconnected(problem))
+        self._alarm.stop()
+        self._goodbye = asyncio.create_task(self._socket.hang_up(self._timeouts.close))
+
+    def _check_open(self) -> None:
+        if self._problem is not None:
+            raise RelayError(self.url, self._problem)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._end(log_fault(self.url, error))

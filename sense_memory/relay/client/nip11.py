@@ -1,0 +1,267 @@
+"""The relay information document (NIP-11): hints for planning, read like any other hostile JSON.
+
+One GET to the relay's own address, bounded in time and size; redirects are not followed. The answer ends where
+HTTP says that it ends (a length, chunks, or the end of the stream): relays may keep the connection open. A field
+of the wrong type counts as absent, and absent never means unlimited. Nothing here can fail a synchronisation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
+
+import orjson
+
+from sense_memory import limits
+from sense_memory.limits import MIN_PAGE_COUNT, PAGE_COUNT
+from sense_memory.nostr.negentropy import FRAME_BYTES, MIN_FRAME_BYTES
+from sense_memory.nostr.verdict import printable
+from sense_memory.nostr.wire import publish
+
+
+if TYPE_CHECKING:
+    import socket
+    # MERGED
+
+
+_MAX_HEAD_BYTES: Final = 16_384  # status line and headers, and the framing of chunks
+_MAX_NIPS_COUNT: Final = 200
+_DEFAULT_PORTS: Final = {"ws": 80, "wss": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class RelayInformation:
+    """What a relay says about itself. None: not said, or not sensibly.
+
+    Attributes:
+        name: its name, escaped for a terminal, at most 256 characters; `software` and `version` alike.
+        supported_nips: numbers of NIPs, as listed.
+        max_message_length: bytes of one message.
+        max_limit: events in the answer to one filter.
+        max_content_length: characters of an event's content.
+        max_subscriptions: open subscriptions of one connection.
+        min_pow_difficulty: bits of proof of work (NIP-13).
+        created_at_lower_limit: seconds into the past that an event may be dated.
+        created_at_upper_limit: seconds into the future.
+        auth_required: whether it asks for NIP-42 before anything else.
+        payment_required: whether it serves customers only.
+    """
+
+    name: str | None = None
+    software: str | None = None
+    version: str | None = None
+    supported_nips: tuple[int, ...] = ()
+    max_message_length: int | None = None
+    max_limit: int | None = None
+    max_content_length: int | None = None
+    max_subscriptions: int | None = None
+    min_pow_difficulty: int | None = None
+    created_at_lower_limit: int | None = None
+    created_at_upper_limit: int | None = None
+    auth_required: bool | None = None
+    payment_required: bool | None = None
+
+    @classmethod
+    def parse(cls, body: bytes) -> RelayInformation | None:
+        """Read a document; None if it is not a JSON object of at most 64 KiB."""
+        if len(body) > limits.MAX_NIP11_BYTES:
+            return None
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return None
+        if not isinstance(document, dict):
+            return None
+        found = document.get("limitation")
+        bounds: dict[str, Any] = found if isinstance(found, dict) else {}
+        return cls(
+            name=_text(document.get("name")),
+            software=_text(document.get("software")),
+            version=_text(document.get("version")),
+            supported_nips=_nips(document.get("supported_nips")),
+            max_message_length=_number(bounds.get("max_message_length"), 1),
+            max_limit=_number(bounds.get("max_limit"), 1),
+            max_content_length=_number(bounds.get("max_content_length"), 1),
+            max_subscriptions=_number(bounds.get("max_subscriptions"), 1),
+            min_pow_difficulty=_number(bounds.get("min_pow_difficulty"), 0),
+            created_at_lower_limit=_number(bounds.get("created_at_lower_limit"), 0),
+            created_at_upper_limit=_number(bounds.get("created_at_upper_limit"), 0),
+            auth_required=_flag(bounds.get("auth_required")),
+            payment_required=_flag(bounds.get("payment_required")),
+        )
+
+
+async def relay_information(
+    url: str,
+    timeout: float = limits.NIP11_SECONDS,  # noqa: ASYNC109 - the whole of it, from name to last byte
+) -> RelayInformation | None:
+    """Ask a relay for its information document.
+
+    Args:
+        url: the relay, as `relay_url` spells it.
+        timeout: seconds for everything together.
+
+    Returns:
+        What it says; None if it can not be reached in time or answers anything but such a document.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            return RelayInformation.parse(await _get(url))
+    except (OSError, EOFError, ValueError, HTTPException, asyncio.LimitOverrunError):
+        return None
+
+
+async def _get(url: str) -> bytes:
+    """The document at the relay's address; empty unless the status is 200."""
+    parts = urlsplit(url)
+    port = parts.port or _DEFAULT_PORTS[parts.scheme]
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, port, ssl=parts.scheme == "wss" or None, limit=_MAX_HEAD_BYTES
+    )
+    try:
+        writer.write(_request(parts.path or "/", parts.query, parts.netloc))
+        with HTTPResponse(cast("socket.socket", _Received(await reader.readuntil(b"\r\n\r\n")))) as head:
+            head.begin()
+            return await _body(reader, head) if head.status == 200 else b""
+    finally:
+        writer.transport.abort()  # whatever else it has to say
+
+
+async def _body(reader: asyncio.StreamReader, head: HTTPResponse) -> bytes:
+    """The body of an answer, read to where it ends (RFC 9112, 6.3) and never beyond the largest document."""
+    if head.chunked:
+        return await _chunks(reader)
+    if head.length is not None:
+        _check_size(head.length)
+        return await reader.readexactly(head.length)
+    body = bytearray()
+    while part := await reader.read(_MAX_HEAD_BYTES):
+        body += part
+        _check_size(len(body))
+    return bytes(body)
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    """A chunked body (RFC 9112, 7.1). The framing is bounded as well; trailers are of no interest."""
+    body, framing = bytearray(), 0
+    while size := int((line := await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+        framing += len(line)
+        _check_size(framing)
+        _check_size(size if size < 0 else len(body) + size)
+        body += (await reader.readexactly(size + len(b"\r\n")))[:size]
+    return bytes(body)
+
+
+def _check_size(size: int) -> None:
+    if not 0 <= size <= limits.MAX_NIP11_BYTES:
+        raise ValueError("not the size of an information document")
+
+
+def _request(path: str, query: str, host: str) -> bytes:
+    target = f"{path}?{query}" if query else path
+    lines = (
+        f"GET {target} HTTP/1.1",
+        f"Host: {host}",
+        "Accept: application/nostr+json",
+        "Accept-Encoding: identity",
+        "User-Agent: sense-memory",
+        "Connection: close",
+    )
+    return "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
+
+
+class _Received:
+    """The one thing that `HTTPResponse` asks of a socket, over bytes that are here already."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, _mode: str) -> io.BytesIO:
+        return io.BytesIO(self._data)
+
+
+def _text(value: object) -> str | None:
+    return printable(value) if isinstance(value, str) else None
+
+
+def _number(value: object, least: int) -> int | None:
+    return value if type(value) is int and least <= value <= limits.MAX_SAFE_INTEGER else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _nips(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        return ()
+    numbers = (_number(item, 0) for item in value[:_MAX_NIPS_COUNT])
+    return tuple(number for number in numbers if number is not None)
+
+
+# ── Hints ───────────────────────────────────────────────────────────────────────────────
+# What follows from a relay's information document (NIP-11) for planning. Hints: a relay may mean none of it.
+#
+# Pure functions; without a document, or without the field, nothing follows.
+
+_ROOM_BYTES: Final = 1_024  # for what stands around hex or ids in a frame: its name, and a filter
+
+
+def page_size(information: RelayInformation | None) -> int:
+    """How many events to ask for at once: as many as we like, or as the relay sends at most."""
+    told = information.max_limit if information is not None else None
+    return PAGE_COUNT if told is None or told < MIN_PAGE_COUNT else min(told, PAGE_COUNT)
+
+
+def may_compare(information: RelayInformation | None) -> bool:
+    """Whether to try a comparison (NIP-77): the relay says that it can, or says nothing about itself at all."""
+    return information is None or 77 in information.supported_nips
+
+
+def may_count(information: RelayInformation | None) -> bool:
+    """As `may_compare`, for a count (NIP-45)."""
+    return information is None or 45 in information.supported_nips
+
+
+def frame_bytes(information: RelayInformation | None) -> int:
+    """How long a message of a comparison may be, before hex doubles it on the wire."""
+    told = information.max_message_length if information is not None else None
+    return FRAME_BYTES if told is None else max(MIN_FRAME_BYTES, min(FRAME_BYTES, (told - _ROOM_BYTES) // 2))
+
+
+def ids_count(information: RelayInformation | None) -> int:
+    """How many events to ask for by their ids at once."""
+    told = information.max_message_length if information is not None else None
+    fit = PAGE_COUNT if told is None else (told - _ROOM_BYTES) // len(f'"{"0" * 64}",')
+    return max(1, min(page_size(information), fit))
+
+
+def is_too_large(body: bytes, information: RelayInformation | None) -> bool:
+    """Whether a relay says that it takes no event of this size.
+
+    Args:
+        body: the event as canonical JSON.
+        information: what the relay says about itself.
+    """
+    if information is None:
+        return False
+    if broken_limit(len(body), 0, information):
+        return True
+    content = information.max_content_length
+    return content is not None and len(body) > content and len(orjson.loads(body)["content"]) > content
+
+
+def broken_limit(event_bytes: int, content_chars: int, information: RelayInformation) -> str:
+    """The limit that an event of this size breaks, in words; empty where a relay names none that it breaks."""
+    message, content = information.max_message_length, information.max_content_length
+    if message is not None and event_bytes + len(publish(b"")) > message:
+        return (
+            f"messages of {message:,} bytes at most, and this is one of {event_bytes + len(publish(b'')):,}"
+        )
+    if content is not None and content_chars > content:
+        return f"contents of {content:,} characters at most, and this one has {content_chars:,}"
+    return ""

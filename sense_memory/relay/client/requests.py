@@ -1,0 +1,262 @@
+"""What every open question to a relay has in common: how it begins and ends, and how long one waits. No I/O.
+
+A question is a REQ (`page`), a comparison (`comparison`) or a COUNT (`counting`). A relay may refuse any until
+one has authenticated, answer with a NOTICE only, or not at all.
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.nostr import wire
+from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.relay.client.actions import Action, Send
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sense_memory.nostr.filters import Filter
+    from sense_memory.relay.client.conduct import Timeouts
+
+
+_REMEMBERED_COUNT: Final = 64  # finished subscriptions whose late events are recognised as such
+
+
+def random_id() -> str:
+    """A subscription id that nobody can guess."""
+    return secrets.token_hex(8)
+
+
+@dataclass(slots=True, kw_only=True)
+class Inquiry(ABC):
+    """A question whose answer is still coming in.
+
+    Attributes:
+        opened_at: when it was asked, seconds.
+        heard_at: when the relay last sent something good for it, or when it was asked.
+        others_at: when the relay last sent something good for another question: it may answer one after the other.
+        noticed_at: when a NOTICE came while nothing had arrived yet.
+        waiting: whether it was refused until we have authenticated (NIP-42), and waits for that.
+        refusal: the relay's verdict then.
+        resent: whether it was asked again after authenticating.
+    """
+
+    opened_at: float
+    heard_at: float = field(init=False)
+    others_at: float = -inf
+    noticed_at: float | None = None
+    waiting: bool = False
+    refusal: Verdict | None = None
+    resent: bool = False
+
+    @property
+    @abstractmethod
+    def unanswered(self) -> bool:
+        """Whether nothing good has arrived yet."""
+
+    @abstractmethod
+    def opening(self, subscription: str) -> str:
+        """The frame that asks."""
+
+    @abstractmethod
+    def closing(self, subscription: str) -> str:
+        """The frame that tells the relay that no more is wanted."""
+
+    @abstractmethod
+    def done(self, subscription: str, reason: str = "", outcome: Outcome = Outcome.ACCEPTED) -> Action:
+        """What came of it; complete if and only if there is no reason why not."""
+
+    def due(self, patience: Timeouts) -> float:
+        """The moment at which patience ends, whichever limit comes first."""
+        return min(end for end, _ in self._ends(patience))
+
+    def overdue(self, patience: Timeouts, now: float) -> str:
+        """Why it has to end now, in our words; empty if it does not."""
+        return next((reason for end, reason in self._ends(patience) if end <= now), "")
+
+    def settled(self, patience: Timeouts, now: float) -> bool:  # noqa: ARG002 - for those that can
+        """Whether it is complete by now although it was left open."""
+        return False
+
+    def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
+        """When patience with it ends, and why; the first that is over counts."""
+        ends = [(self.opened_at + patience.total, "took too long")]
+        if not self.waiting:
+            ends.append((max(self.heard_at, self.others_at) + patience.idle, "went silent"))
+            if self.noticed_at is not None:
+                ends.append((self.noticed_at + patience.notice_settle, "answered with a notice only"))
+        return ends
+
+
+def unauthenticated(refusal: Verdict | None, verdict: Verdict) -> Verdict:
+    """What becomes of something that was refused until we have authenticated, where that came to another verdict."""
+    if refusal is not None and refusal.outcome is verdict.outcome is Outcome.REFUSED:
+        return refusal
+    return verdict
+
+
+class Inquiries:
+    """The open questions of one connection, by subscription id.
+
+    Args:
+        patience: how long to wait for answers.
+        new_id: makes subscription ids (NIP-01: at most 64 characters).
+    """
+
+    def __init__(self, patience: Timeouts, new_id: Callable[[], str]) -> None:
+        self._patience, self._new_id = patience, new_id
+        self._open: dict[str, Inquiry] = {}
+        self._finished: deque[str] = deque(maxlen=_REMEMBERED_COUNT)
+
+    def ask(self, inquiry: Inquiry) -> tuple[str, list[Action]]:
+        """Open a question: its id, and the frame to send."""
+        subscription = self._new_id()
+        self._open[subscription], inquiry.heard_at = inquiry, inquiry.opened_at
+        return subscription, [Send(inquiry.opening(subscription))]
+
+    def find(self, subscription: str) -> Inquiry | None:
+        """An open question that the relay may answer now."""
+        inquiry = self._open.get(subscription)
+        return None if inquiry is None or inquiry.waiting else inquiry
+
+    def was_finished(self, subscription: str) -> bool:
+        """Whether a question was answered completely, not long ago."""
+        return subscription in self._finished
+
+    def heard(self, now: float) -> None:
+        """The relay sent something good: it is not silent, whatever it was about."""
+        for inquiry in self._open.values():
+            inquiry.others_at = now
+
+    def noticed(self, now: float) -> None:
+        """A NOTICE came: it may be all the answer that an old relay has."""
+        for inquiry in self._open.values():
+            if inquiry.unanswered and inquiry.noticed_at is None:
+                inquiry.noticed_at = now
+
+    def complete(self, subscription: str) -> list[Action]:
+        """The relay has said everything."""
+        inquiry = self._open.pop(subscription)
+        self._finished.append(subscription)
+        return [Send(inquiry.closing(subscription)), inquiry.done(subscription)]
+
+    def end(self, subscription: str, verdict: Verdict) -> Action:
+        """An incomplete answer to a question that the relay no longer holds."""
+        return self._open.pop(subscription).done(subscription, verdict.reason, verdict.outcome)
+
+    def cut(self, subscription: str, reason: str) -> list[Action]:
+        """An incomplete answer to a question that the relay has to be told about."""
+        closing = Send(self._open[subscription].closing(subscription))
+        return [closing, self.end(subscription, Verdict(Outcome.RETRY, reason))]
+
+    def drop(self, subscription: str) -> list[Action]:
+        """Nobody wants that answer any more."""
+        inquiry = self._open.pop(subscription, None)
+        return [] if inquiry is None else [Send(inquiry.closing(subscription))]
+
+    def ask_again(self, now: float) -> list[Action]:
+        """We are authenticated: ask what was refused before."""
+        actions: list[Action] = []
+        for subscription, inquiry in self._open.items():
+            if inquiry.waiting:
+                inquiry.waiting, inquiry.resent, inquiry.heard_at = False, True, now
+                actions.append(Send(inquiry.opening(subscription)))
+        return actions
+
+    def give_up_waiting(self, verdict: Verdict) -> list[Action]:
+        """We will not be authenticated: end what waited for it."""
+        waiting = {one: inquiry.refusal for one, inquiry in self._open.items() if inquiry.waiting}
+        return [self.end(one, unauthenticated(refusal, verdict)) for one, refusal in waiting.items()]
+
+    def give_up(self, verdict: Verdict) -> list[Action]:
+        """End everything."""
+        return [self.end(subscription, verdict) for subscription in tuple(self._open)]
+
+    def cut_overdue(self, now: float) -> list[Action]:
+        """End what was waited for long enough."""
+        actions: list[Action] = []
+        for subscription, inquiry in list(self._open.items()):
+            if reason := inquiry.overdue(self._patience, now):
+                actions += self.cut(subscription, reason)
+            elif inquiry.settled(self._patience, now):
+                actions += self.complete(subscription)
+        return actions
+
+    @property
+    def due(self) -> float | None:
+        """When the first of them is overdue, or None."""
+        ends = [inquiry.due(self._patience) for inquiry in self._open.values()]
+        return min((end for end in ends if end < inf), default=None)
+
+
+# ── One question of how many events match (NIP-45) ──────────────────────────────────────
+# One question of how many events match (NIP-45): what a relay's answer is, and how long it is waited for. No I/O.
+#
+# A count is the relay's word and no more: it shows no event, and some relays only estimate.
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a relay answered.
+
+    Attributes:
+        count: how many events match, or None where it did not say.
+        reason: why it did not, in our words; empty when it did.
+        outcome: ACCEPTED, else what the cause suggests: RETRY, RATE_LIMITED or REFUSED.
+    """
+
+    count: int | None
+    reason: str = ""
+    outcome: Outcome = Outcome.ACCEPTED
+
+
+@dataclass(frozen=True, slots=True)
+class CountDone(Action):
+    """A question for a count has ended; this is the answer."""
+
+    subscription: str
+    counted: Counted
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenCount(Inquiry):
+    """A count that is waited for.
+
+    Attributes:
+        filters: any of which may match.
+        doubtful: whether nobody said that the relay can count: it is not given long.
+        count: its answer, or None so far.
+    """
+
+    filters: tuple[Filter, ...]
+    doubtful: bool = False
+    count: int | None = None
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the relay has not answered."""
+        return self.count is None
+
+    def opening(self, subscription: str) -> str:
+        """The COUNT frame."""
+        return wire.count(subscription, self.filters)
+
+    def closing(self, subscription: str) -> str:
+        """The CLOSE frame."""
+        return wire.close(subscription)
+
+    def done(self, subscription: str, reason: str = "", outcome: Outcome = Outcome.ACCEPTED) -> CountDone:
+        """The answer; none where there is a reason why not."""
+        return CountDone(subscription, Counted(None if reason else self.count, reason, outcome))
+
+    def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
+        ends = super(OpenCount, self)._ends(patience)  # a class with slots is made twice
+        if self.doubtful and not self.waiting:
+            ends.append((self.heard_at + patience.notice_settle, "went silent"))
+        return ends

@@ -1,0 +1,465 @@
+"""The client side of one relay connection as a state machine: frames and time in, actions out.
+
+It decides everything and does nothing: no socket, no task, no clock, no ledger. The driver (`connection`) feeds it
+what the relay sent, what time it is and which events are known, and carries out the actions it returns. A relay may
+send anything at any time: nothing raises, whatever is wrong is counted, and everything kept is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from sense_memory import limits
+from sense_memory.errors import MalformedFrame
+from sense_memory.nostr import wire
+from sense_memory.nostr.verdict import (
+    NO_ANSWER,
+    RESTRICTED,
+    Outcome,
+    Verdict,
+    classify,
+    classify_closed,
+    printable,
+)
+from sense_memory.relay.client.actions import Action, Hangup, Judged, Send, SignAuth
+from sense_memory.relay.client.authentication import Authentication, Phase
+from sense_memory.relay.client.comparison import CompareDone, Comparison, OpenComparison
+from sense_memory.relay.client.conduct import Counts, Timeouts
+from sense_memory.relay.client.page import Fate, OpenLive, OpenPage, Page, PageDone
+from sense_memory.relay.client.requests import Inquiries, OpenCount, random_id, unauthenticated
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from sense_memory.nostr.event import Event
+    from sense_memory.nostr.filters import Filter
+    from sense_memory.nostr.negentropy import Initiator
+
+
+# ── Events on their way to a relay ──────────────────────────────────────────────────────
+# Events on their way to a relay: sent and waiting for an OK, or held back until one has authenticated. No I/O.
+
+
+@dataclass(slots=True)
+class Flight:
+    """An event on its way: its frame, when it was sent, whether for the second time, and why it was held back."""
+
+    text: str
+    sent_at: float
+    resent: bool = False
+    refusal: Verdict | None = None
+
+
+class Flights:
+    """What one connection has in flight, by event id.
+
+    Args:
+        patience: how long to wait for OKs.
+    """
+
+    def __init__(self, patience: Timeouts) -> None:
+        self._patience = patience
+        self._sent: dict[str, Flight] = {}  # in the order in which they were sent
+        self._held: dict[str, Flight] = {}
+        self._answered_at = float("-inf")  # when the last OK judged something
+
+    def __contains__(self, event_id: str) -> bool:
+        return event_id in self._sent or event_id in self._held
+
+    def send(self, event_id: str, text: str, now: float) -> Send:
+        """An event takes off."""
+        self._sent[event_id] = Flight(text, now)
+        return Send(text)
+
+    def land(self, event_id: str, now: float) -> Flight | None:
+        """An OK came in; the flight that it judges, or None."""
+        flight = self._sent.pop(event_id, None)
+        if flight is not None:
+            self._answered_at = now
+        return flight
+
+    def hold(self, event_id: str, flight: Flight, refusal: Verdict) -> None:
+        """Keep a flight that landed until one has authenticated."""
+        flight.refusal = refusal
+        self._held[event_id] = flight
+
+    def resend(self, now: float) -> list[Send]:
+        """Send again what was held back."""
+        held, self._held = self._held, {}
+        for event_id, flight in held.items():
+            self._sent[event_id] = Flight(flight.text, now, resent=True)
+        return [Send(flight.text) for flight in held.values()]
+
+    def give_up_held(self) -> dict[str, Verdict | None]:
+        """Forget what was held back; returns the ids, and why each was."""
+        held, self._held = self._held, {}
+        return {event_id: flight.refusal for event_id, flight in held.items()}
+
+    def give_up(self) -> list[str]:
+        """Forget everything; returns the ids."""
+        sent, self._sent = self._sent, {}
+        return [*sent, *self.give_up_held()]
+
+    def give_up_overdue(self, now: float) -> list[str]:
+        """Forget those that were waited for long enough; returns the ids."""
+        late: list[str] = []
+        for event_id, flight in self._sent.items():
+            if self._due(flight) > now:
+                break
+            late.append(event_id)
+        for event_id in late:
+            del self._sent[event_id]
+        return late
+
+    @property
+    def due(self) -> float | None:
+        """When the first of them is overdue, or None."""
+        return self._due(next(iter(self._sent.values()))) if self._sent else None
+
+    def _due(self, flight: Flight) -> float:
+        """Judged by the relay's progress: a slow relay that keeps answering is not a silent one."""
+        silence = max(flight.sent_at, self._answered_at) + self._patience.ok
+        return min(silence, flight.sent_at + self._patience.total)
+
+
+__all__ = [
+    "Action", "CompareDone", "Comparison", "Counts", "Hangup", "Judged", "Page", "PageDone", "Send", "Session",
+    "SignAuth", "Timeouts",
+]  # fmt: skip
+
+_Asked: TypeAlias = "tuple[str, list[Action]]"  # a subscription's id, and what is to be done
+
+_AUTH_AGAIN = Verdict(Outcome.REFUSED, "auth-required")
+_ENDED = frozenset({Outcome.RETRY, Outcome.RATE_LIMITED, Outcome.REFUSED})  # what CLOSED can sensibly mean
+
+
+class Session:
+    """One connection's conversation. Times are seconds of any one clock that never goes back.
+
+    Args:
+        author: the only public key whose events are wanted, 64 hex digits.
+        can_sign: whether somebody can answer NIP-42 challenges.
+        timeouts: patience.
+        invalid_budget: invalid events after which the relay is hung up on.
+        noise_budget: frames that answer nothing, in a row, after which it is.
+        new_id: makes subscription ids (NIP-01: at most 64 characters); 16 random hex digits by default.
+
+    Attributes:
+        counts: what the relay sent that was of no use.
+        misbehaving: whether it was hung up on.
+    """
+
+    def __init__(
+        self,
+        author: str,
+        *,
+        can_sign: bool = False,
+        timeouts: Timeouts | None = None,
+        invalid_budget: int = limits.MAX_INVALID_COUNT,
+        noise_budget: int = limits.MAX_NOISE_COUNT,
+        new_id: Callable[[], str] = random_id,
+    ) -> None:
+        self.counts = Counts()
+        self.misbehaving = False
+        self._author, patience = author, timeouts or Timeouts()
+        self._invalid_budget, self._noise_budget, self._noise = invalid_budget, noise_budget, 0
+        self._auth = Authentication(able=can_sign, sign_seconds=patience.sign, ok_seconds=patience.ok)
+        self._inquiries, self._flights = Inquiries(patience, new_id), Flights(patience)
+        self._seen: Mapping[str, Event] = {}  # the oldest second of the last page, verified
+        self._ended = False
+        self._notices: deque[str] = deque(maxlen=limits.MAX_NOTICES_COUNT)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The last few NOTICE texts, escaped and cut: data to show in a status, never to act on."""
+        return tuple(self._notices)
+
+    # ── What the user wants ─────────────────────────────────────────────────────────────
+
+    def request(self, filters: Iterable[Filter], now: float, *, patient: bool = False) -> _Asked:
+        """Open a subscription. Its id, and the actions; a `PageDone` with that id will follow.
+
+        Args:
+            filters: any of which may match.
+            now: seconds.
+            patient: listen on for a while after EOSE, at a relay that went on sending after one before.
+        """
+        page = OpenPage(
+            filters=tuple(filters), author=self._author, known=self._seen, patient=patient, opened_at=now
+        )
+        return self._inquiries.ask(page)
+
+    def compare(self, wanted: Filter, initiator: Initiator, now: float, *, doubtful: bool = False) -> _Asked:
+        """Begin a comparison (NIP-77). Its id, and the actions; a `CompareDone` with that id will follow.
+
+        Args:
+            wanted: which events it is about.
+            initiator: fresh, over our events that match.
+            now: seconds.
+            doubtful: whether the relay may not know comparisons; its silence is then soon an answer.
+        """
+        comparison = OpenComparison(wanted=wanted, initiator=initiator, doubtful=doubtful, opened_at=now)
+        return self._inquiries.ask(comparison)
+
+    def count(self, filters: Iterable[Filter], now: float, *, doubtful: bool = False) -> _Asked:
+        """Ask how many events match (NIP-45). Arguments as `compare`; a `CountDone` with the id will follow."""
+        question = OpenCount(filters=tuple(filters), doubtful=doubtful, opened_at=now)
+        return self._inquiries.ask(question)
+
+    def listen(self, live: OpenLive) -> _Asked:
+        """Open a live subscription. Its id, and the actions; a `PageDone` with that id will end it."""
+        return self._inquiries.ask(live)
+
+    def looked_up(self, subscription: str, known: Collection[str]) -> list[Action]:
+        """The answer to a `LookUp`: those of its ids that are stored here."""
+        live = self._inquiries.find(subscription)
+        if not isinstance(live, OpenLive):
+            return []
+        for fate in live.admit(known):
+            if ended := self._tally(subscription, fate):
+                return ended
+        return live.news(subscription)
+
+    def abandon(self, subscription: str) -> list[Action]:
+        """Nobody wants that answer any more: close it; nothing follows."""
+        return self._inquiries.drop(subscription)
+
+    def publish(self, event_id: str, body: bytes, now: float) -> list[Action]:
+        """Send an event: its id (64 hex digits) and its canonical JSON. One `Judged` with the id will follow.
+
+        An id that is in flight is not sent twice.
+        """
+        return [] if event_id in self._flights else [self._flights.send(event_id, wire.publish(body), now)]
+
+    def authenticated(self, event: Event, now: float) -> list[Action]:
+        """The signer signed what `SignAuth` asked for."""
+        return [Send(wire.frame("AUTH", event.as_json()))] if self._auth.signed(event, now) else []
+
+    def signing_failed(self) -> list[Action]:
+        """The signer did not sign what `SignAuth` asked for."""
+        return self._fail_waiting(self._auth.give_up()) if self._auth.phase is Phase.SIGNING else []
+
+    # ── What happens ────────────────────────────────────────────────────────────────────
+
+    def received(self, data: str | bytes, now: float) -> list[Action]:
+        """One message of the relay: text as str, a binary message as bytes (which is no Nostr frame)."""
+        if self._ended:
+            return []
+        try:
+            if isinstance(data, bytes):
+                raise MalformedFrame("a binary message")
+            found = wire.parse_relay_frame(data)
+        except MalformedFrame:
+            self.counts.malformed += 1
+            return self._noisy()
+        match found:
+            case wire.EventFrame(subscription, value):
+                return self._event(subscription, value, len(data), now)
+            case wire.OkFrame(event_id, accepted, text):
+                return self._ok(event_id, accepted, text, now)
+            case wire.EoseFrame(subscription):
+                return self._eose(subscription, now)
+            case wire.ClosedFrame(subscription, text):
+                return self._closed(subscription, text, now)
+            case wire.NoticeFrame(text):
+                return self._notice(text, now)
+            case wire.AuthFrame(challenge):
+                return self._challenge(challenge, now)
+            case wire.NegMessage(subscription, message):
+                return self._compared(subscription, message, now)
+            case wire.NegError(subscription, text):
+                return self._not_compared(subscription, text, now)
+            case wire.CountFrame(subscription, count):
+                return self._counted(subscription, count)
+
+    def deadline(self) -> float | None:
+        """When `tick` has something to do, unless something arrives before; None for never."""
+        if self._ended:
+            return None
+        ends = (self._inquiries.due, self._auth.due, self._flights.due)
+        return min((end for end in ends if end is not None), default=None)
+
+    def tick(self, now: float) -> list[Action]:
+        """Time has passed: end what is overdue."""
+        verdict = self._auth.overdue(now)
+        actions = [] if verdict is None else self._fail_waiting(verdict)
+        actions += self._inquiries.cut_overdue(now)
+        return actions + [Judged(event_id, NO_ANSWER) for event_id in self._flights.give_up_overdue(now)]
+
+    def disconnected(self, reason: str = "connection lost") -> list[Action]:
+        """The connection is gone: every answer ends incomplete, every event goes back."""
+        self._ended = True
+        verdict = Verdict(Outcome.RETRY, reason)
+        actions = self._inquiries.give_up(verdict)
+        return actions + [Judged(event_id, verdict) for event_id in self._flights.give_up()]
+
+    # ── Frames ──────────────────────────────────────────────────────────────────────────
+
+    def _event(self, subscription: str, value: object, size: int, now: float) -> list[Action]:
+        page = self._inquiries.find(subscription)
+        if not isinstance(page, OpenPage):
+            return self._late_event(subscription)
+        fate = page.take(value, size, now)
+        if fate is Fate.KEPT:
+            self._inquiries.heard(now)
+        return self._tally(subscription, fate) or page.news(subscription)
+
+    def _tally(self, subscription: str, fate: Fate) -> list[Action]:
+        """Count an event that is of no use; the end of its subscription, or of everything, where it is one too many."""
+        match fate:
+            case Fate.DUPLICATE:
+                self.counts.duplicates += 1
+            case Fate.OVER_DELIVERED:
+                self.counts.over_delivered += 1
+            case Fate.OVER_BUDGET:
+                return self._inquiries.cut(subscription, "more than was asked for")
+            case Fate.INVALID:
+                self.counts.invalid += 1
+                if self.counts.invalid >= self._invalid_budget:
+                    return self._hang_up("hung up: it sends invalid events")
+        return []
+
+    def _eose(self, subscription: str, now: float) -> list[Action]:
+        page = self._inquiries.find(subscription)
+        if not isinstance(page, OpenPage):
+            return self._late_end(subscription)
+        self._inquiries.heard(now)
+        if not page.end(now):
+            return page.news(subscription)
+        self._seen = page.oldest() or self._seen
+        return self._complete(subscription)
+
+    def _compared(self, subscription: str, message: bytes, now: float) -> list[Action]:
+        comparison = self._inquiries.find(subscription)
+        if not isinstance(comparison, OpenComparison):
+            return self._late_end(subscription)
+        try:
+            answer = comparison.take(message, now)
+        except MalformedFrame:
+            self.counts.malformed += 1
+            return self._inquiries.cut(subscription, "broke the negentropy protocol")
+        return (
+            self._complete(subscription) if answer is None else [Send(wire.neg_message(subscription, answer))]
+        )
+
+    def _not_compared(self, subscription: str, text: str, now: float) -> list[Action]:
+        is_ours = isinstance(self._inquiries.find(subscription), OpenComparison)
+        return self._closed(subscription, text, now) if is_ours else self._late_end(subscription)
+
+    def _counted(self, subscription: str, count: int) -> list[Action]:
+        question = self._inquiries.find(subscription)
+        if not isinstance(question, OpenCount):
+            return self._late_end(subscription)
+        question.count = count
+        return self._complete(subscription)
+
+    def _complete(self, subscription: str) -> list[Action]:
+        """The relay has said everything that was asked for."""
+        self._noise = 0
+        return self._inquiries.complete(subscription)
+
+    def _closed(self, subscription: str, text: str, now: float) -> list[Action]:
+        inquiry = self._inquiries.find(subscription)
+        if inquiry is None:
+            return self._late_end(subscription)
+        verdict = classify_closed(text)
+        if not inquiry.resent and self._needs_auth(verdict, inquiry.opened_at):
+            inquiry.waiting, inquiry.refusal = True, verdict
+            return self._authenticate(now)
+        if verdict.outcome is Outcome.NEEDS_AUTH:
+            verdict = _AUTH_AGAIN
+        if verdict.outcome not in _ENDED:
+            verdict = Verdict(Outcome.RETRY, "closed by the relay")
+        return [self._inquiries.end(subscription, verdict)]
+
+    def _ok(self, event_id: str, accepted: bool, text: str, now: float) -> list[Action]:
+        if self._auth.is_answer(event_id):
+            return self._carry_on(self._auth.answered(accepted=accepted, now=now), now)
+        flight = self._flights.land(event_id, now)
+        if flight is None:
+            self.counts.stray_oks += 1
+            return self._noisy()
+        self._noise = 0
+        verdict = classify(accepted, text)
+        if not flight.resent and self._needs_auth(verdict, flight.sent_at):
+            self._flights.hold(event_id, flight, verdict)
+            return self._authenticate(now)
+        return [Judged(event_id, _AUTH_AGAIN if verdict.outcome is Outcome.NEEDS_AUTH else verdict)]
+
+    def _notice(self, text: str, now: float) -> list[Action]:
+        self.counts.notices += 1
+        self._notices.append(printable(text))
+        self._inquiries.noticed(now)
+        return self._noisy()
+
+    def _challenge(self, challenge: str, now: float) -> list[Action]:
+        if len(challenge) > limits.MAX_CHALLENGE_CHARS:
+            self.counts.malformed += 1
+            return self._noisy()
+        self.counts.challenges += 1
+        wanted = self._auth.challenged(challenge, now)
+        return [SignAuth(wanted)] if wanted is not None else self._noisy()
+
+    def _late_event(self, subscription: str) -> list[Action]:
+        """An event for a subscription that is not open: dropped before anything is spent on it."""
+        if self._inquiries.was_finished(subscription):
+            self.counts.after_eose += 1
+        else:
+            self.counts.unasked += 1
+        return self._noisy()
+
+    def _late_end(self, subscription: str) -> list[Action]:
+        """The end of a subscription that is not open; some relays confirm our CLOSE with a CLOSED."""
+        if self._inquiries.was_finished(subscription):
+            return []
+        self.counts.unasked += 1
+        return self._noisy()
+
+    # ── Authentication ──────────────────────────────────────────────────────────────────
+
+    def _needs_auth(self, verdict: Verdict, asked_at: float) -> bool:
+        """Whether a verdict may be another for an authenticated client."""
+        if verdict.outcome is Outcome.NEEDS_AUTH:
+            return True
+        return verdict == RESTRICTED and self._auth.may_help(asked_at)
+
+    def _authenticate(self, now: float) -> list[Action]:
+        """Something was put aside until we are authenticated."""
+        if self._auth.settled:
+            return self._resend_waiting(now)
+        wanted = self._auth.demand(now)
+        return [] if wanted is None else self._carry_on(wanted, now)
+
+    def _carry_on(self, step: str | Verdict | None, now: float) -> list[Action]:
+        """The next step of the authentication: a challenge to sign, a refusal, or None for success."""
+        match step:
+            case str(challenge):
+                return [SignAuth(challenge)]
+            case Verdict() as verdict:
+                return self._fail_waiting(verdict)
+            case None:
+                return self._resend_waiting(now)
+
+    def _resend_waiting(self, now: float) -> list[Action]:
+        return [*self._inquiries.ask_again(now), *self._flights.resend(now)]
+
+    def _fail_waiting(self, verdict: Verdict) -> list[Action]:
+        actions = self._inquiries.give_up_waiting(verdict)
+        held = self._flights.give_up_held()
+        return actions + [Judged(one, unauthenticated(refusal, verdict)) for one, refusal in held.items()]
+
+    # ── Floods ──────────────────────────────────────────────────────────────────────────
+
+    def _noisy(self) -> list[Action]:
+        """A frame answered nothing. A flood of them would keep this process busy for no good."""
+        self._noise += 1
+        if self._noise <= self._noise_budget:
+            return []
+        return self._hang_up("hung up: it sends what nobody asked for")
+
+    def _hang_up(self, reason: str) -> list[Action]:
+        self.misbehaving = True
+        return [*self.disconnected(reason), Hangup(reason)]

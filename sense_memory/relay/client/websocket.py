@@ -1,0 +1,167 @@
+"""The websocket under a relay connection: dialling, writing, reading and hanging up, each bounded in time.
+
+The only module that imports websockets for a client, so it is imported when the first relay is dialled.
+What goes wrong leaves it as one short sentence of ours. Redirects are never followed, compression is
+never offered, no proxy is used, and the library's own log, which would quote frames, stays silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from typing import Any, Final
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.server import broadcast
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
+
+from sense_memory import limits
+from sense_memory.errors import RelayError
+from sense_memory.relay.client.conduct import CONNECTION_LOST, Lost
+
+
+_QUEUE_COUNT: Final = 64  # frames read ahead of the session
+_TOO_BIG: Final = 1009  # RFC 6455, 7.4.1
+_BROKEN: Final = frozenset({1002, 1007})  # RFC 6455: protocol error, text that is not UTF-8
+_QUIET_CODES: Final = frozenset({1000, 1001})  # RFC 6455: normal, going away
+
+_silent = logging.getLogger(f"{__name__}.library")
+_silent.setLevel(logging.CRITICAL + 1)
+
+
+class _OtherStatus(InvalidHandshake):
+    """An HTTP answer that is no upgrade. websockets would follow a redirect; it does not know this class."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(f"HTTP {status}")
+
+
+class RelaySocket(ClientConnection):
+    """A websocket to a relay. Get one from `open_socket`."""
+
+    async def handshake(self, *args: Any, **kwargs: Any) -> None:
+        """Upgrade; called by websockets."""
+        try:
+            await super().handshake(*args, **kwargs)
+        except InvalidStatus as error:
+            raise _OtherStatus(error.response.status_code) from None
+
+    def data_received(self, data: bytes) -> None:
+        """Read, and end the connection once the relay has taken its leave; called by websockets.
+
+        Some relays then leave the line open for long: what is in flight would wait for answers that never come.
+        """
+        super().data_received(data)
+        if self.protocol.close_rcvd is None:
+            return
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # it may never read the rest
+        else:
+            self.transport.close()
+
+    async def put(self, text: str, seconds: float) -> None:
+        """Write a text message, and wait while the relay is slow to read.
+
+        A closed connection is not reported here: `take` does it, once all that came before is read.
+
+        Raises:
+            Lost: the relay did not read for that long.
+        """
+        if self.transport.is_closing():
+            return
+        broadcast([self], text)  # writes at once and skips a closed connection; `send` costs twice as much
+        if self.paused:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self.drain()
+            except TimeoutError:
+                raise Lost("does not read what it is sent") from None
+            except OSError:
+                return
+
+    async def take(self) -> str | bytes:
+        """The next message.
+
+        Raises:
+            Lost: the connection has ended.
+        """
+        try:
+            return await self.recv()
+        except ConnectionClosed as error:
+            raise _lost(error) from None
+
+    async def hang_up(self, seconds: float) -> None:
+        """Say goodbye; whoever does not answer in time is cut off."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.close()
+        except TimeoutError:
+            self.transport.abort()
+            await self.wait_closed()
+        except asyncio.CancelledError:
+            self.transport.abort()
+            raise
+
+
+async def open_socket(url: str, open_seconds: float, close_seconds: float) -> RelaySocket:
+    """Dial a relay.
+
+    Raises:
+        RelayError: whatever went wrong.
+    """
+    try:
+        found = await connect(
+            url,
+            create_connection=RelaySocket,
+            compression=None,
+            proxy=None,
+            user_agent_header="sense-memory",
+            open_timeout=open_seconds,
+            close_timeout=close_seconds,
+            max_size=limits.MAX_NEGENTROPY_BYTES,
+            max_queue=_QUEUE_COUNT,
+            logger=_silent,
+        )
+    except (OSError, WebSocketException, ValueError) as error:
+        raise RelayError(url, _why_not(error, open_seconds)) from None
+    assert isinstance(found, RelaySocket)  # noqa: S101 - the type that create_connection made
+    return found
+
+
+def _why_not(error: Exception, seconds: float) -> str:
+    """One sentence for a failed dial; the order matters, as these classes inherit from each other."""
+    match error:
+        case TimeoutError():
+            return f"did not answer within {seconds:g} s"
+        case _OtherStatus() if 300 <= error.status < 400:
+            return "redirects to another address; redirects are not followed, so configure that address"
+        case _OtherStatus():
+            return f"answered HTTP {error.status} instead of opening a relay connection"
+        case InvalidHandshake():
+            return "does not speak the WebSocket protocol"
+        case ssl.SSLCertVerificationError():
+            return "its TLS certificate is not valid for this address"
+        case ssl.SSLError():
+            return "TLS could not be negotiated"
+        case socket.gaierror() | UnicodeError():
+            return "the host name was not found"
+        case ConnectionRefusedError():
+            return "refused the connection"
+        case OSError():
+            return "could not be reached"
+    return "is not a URL that can be dialled"
+
+
+def _lost(error: ConnectionClosed) -> Lost:
+    """Who ended a connection and why; the relay's own close reason stays out of it."""
+    sent = error.sent.code if error.sent is not None and not error.rcvd_then_sent else None
+    if sent == _TOO_BIG:
+        return Lost(f"sent a message of more than {limits.MAX_NEGENTROPY_BYTES:,} bytes", misbehaving=True)
+    if sent in _BROKEN:
+        return Lost("broke the WebSocket protocol", misbehaving=True)
+    if error.rcvd is not None and error.rcvd.code not in _QUIET_CODES:
+        return Lost(f"{CONNECTION_LOST} (code {error.rcvd.code})")
+    return Lost(CONNECTION_LOST)

@@ -1,0 +1,350 @@
+"""One connection to the embedded relay: moves bytes between a websocket, a desk and the shelf.
+
+Events that have already arrived are stored together in one transaction; their OKs follow the commit.
+Stored answers are sent in pieces that wait for the client to read, so that a slow reader costs no memory;
+a connection that lets live events pile up beyond the relay's terms is cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from typing import TYPE_CHECKING, Final
+
+import orjson
+from websockets.exceptions import ConnectionClosed
+from websockets.protocol import State
+
+from sense_memory.errors import MalformedFrame
+from sense_memory.nostr.negentropy import Items, Responder
+from sense_memory.nostr.wire import Count, NegClose, NegMessage, NegOpen, frame, neg_message
+from sense_memory.relay.server.session import Deposit, Desk, Say, Serve, Stop
+
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Iterable, Sequence
+
+    from websockets.asyncio.server import ServerConnection
+
+    from sense_memory.nostr.event import Event
+    from sense_memory.nostr.filters import Filter
+    from sense_memory.relay.server.event_store import Shelf
+    from sense_memory.relay.server.limits import Terms
+
+
+# ── Responding ──────────────────────────────────────────────────────────────────────────
+# One client's comparisons with the embedded relay (NIP-77): which of some events does only one side hold?
+#
+# What the relay holds for a filter is read once, some rows at a time, when a comparison is opened; from then
+# on it stands still. The arithmetic runs in threads, so that other connections hardly notice a large one.
+
+INBOX_COUNT: Final = 8  # messages that wait for their answers; a client has no use for more than one
+
+_UNKNOWN: Final = "closed: unknown subscription"
+_TOO_MANY: Final = "blocked: too many comparisons at once"
+_TOO_LARGE: Final = "blocked: too many events match"
+_TOO_FAST: Final = "blocked: too many messages at once"
+_INVALID: Final = "error: invalid negentropy message"
+_COMPARISON_TROUBLE: Final = "error: the relay's storage failed, try again later"
+
+
+class _Comparison:
+    """An open comparison: what the client said and was not answered yet, and the task that answers."""
+
+    def __init__(self) -> None:
+        self.inbox: asyncio.Queue[bytes] = asyncio.Queue(INBOX_COUNT)
+        self.task: asyncio.Task[None] | None = None
+
+
+class Comparisons:
+    """The open comparisons of one connection.
+
+    Args:
+        shelf: where events are kept.
+        terms: the relay's limits.
+        send: writes frames to the client.
+    """
+
+    def __init__(self, shelf: Shelf, terms: Terms, send: Callable[[Sequence[bytes]], None]) -> None:
+        self._shelf, self._terms, self._send = shelf, terms, send
+        self._open: dict[str, _Comparison] = {}
+
+    def open(self, subscription: str, wanted: Filter, message: bytes, now: int) -> None:
+        """Begin a comparison; one that is open under the same name ends.
+
+        Args:
+            subscription: its name, apart from those of REQ.
+            wanted: which events it is about.
+            message: the first of the client's.
+            now: seconds since 1970.
+        """
+        self.close(subscription)
+        if len(self._open) >= self._terms.max_comparisons:
+            self._refuse(subscription, _TOO_MANY)
+            return
+        comparison = self._open[subscription] = _Comparison()
+        comparison.inbox.put_nowait(message)
+        comparison.task = asyncio.create_task(self._answer(subscription, wanted, now, comparison))
+
+    def hear(self, subscription: str, message: bytes) -> None:
+        """The client's next message in a comparison."""
+        comparison = self._open.get(subscription)
+        if comparison is None:
+            self._refuse(subscription, _UNKNOWN)
+        elif comparison.inbox.full():
+            self.close(subscription)
+            self._refuse(subscription, _TOO_FAST)
+        else:
+            comparison.inbox.put_nowait(message)
+
+    def close(self, subscription: str) -> None:
+        """End a comparison, if there is one."""
+        comparison = self._open.pop(subscription, None)
+        if comparison is not None and comparison.task is not None:
+            comparison.task.cancel()
+
+    def end(self) -> list[asyncio.Task[None]]:
+        """End all of them; returns the tasks that are going to be done."""
+        tasks = [comparison.task for comparison in self._open.values() if comparison.task is not None]
+        for subscription in tuple(self._open):
+            self.close(subscription)
+        return tasks
+
+    async def _answer(self, subscription: str, wanted: Filter, now: int, comparison: _Comparison) -> None:
+        """Answer one message after the other, until something is wrong with one."""
+        try:
+            refusal = await self._converse(subscription, wanted, now, comparison.inbox)
+        except MalformedFrame:
+            refusal = _INVALID
+        except sqlite3.Error:
+            refusal = _COMPARISON_TROUBLE
+        del self._open[subscription]
+        self._refuse(subscription, refusal)
+
+    async def _converse(
+        self, subscription: str, wanted: Filter, now: int, inbox: asyncio.Queue[bytes]
+    ) -> str:
+        responder = await self._responder(wanted, now)
+        while responder is not None:
+            answer = await asyncio.to_thread(responder.reply, await inbox.get())
+            self._send([neg_message(subscription, answer).encode()])
+        return _TOO_LARGE
+
+    async def _responder(self, wanted: Filter, now: int) -> Responder | None:
+        """The relay's side of a comparison, or None where it is about too many events."""
+        pairs: list[tuple[int, bytes]] = []
+        for part in self._shelf.pairs(wanted, now):
+            pairs += part
+            if len(pairs) > self._terms.max_compared:
+                return None
+            await asyncio.sleep(0)  # the other connections' turn
+        return Responder(await asyncio.to_thread(Items, pairs))
+
+    def _refuse(self, subscription: str, why: str) -> None:
+        self._send([frame("NEG-ERR", subscription, why).encode()])
+
+
+BATCH_COUNT: Final = 128  # messages handled in one turn of the event loop: about 10 ms of verification
+CHUNK_BYTES: Final = 262_144  # of a stored answer, before the client has to read on
+
+_TROUBLE: Final = "error: the relay's storage failed; nothing was stored, try again later"
+
+
+class _Answer:
+    """A stored answer on its way; what happens meanwhile is held back until its EOSE is out."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.held: list[bytes] = []
+        self.held_bytes = 0
+
+
+class Guest:
+    """Serves one client until it leaves.
+
+    Args:
+        connection: the open websocket.
+        desk: this client's protocol state.
+        shelf: where events are kept.
+        terms: the relay's limits.
+        clock: seconds since 1970.
+        announce: tells every connection of events that were just stored.
+    """
+
+    def __init__(
+        self,
+        connection: ServerConnection,
+        desk: Desk,
+        shelf: Shelf,
+        *,
+        terms: Terms,
+        clock: Callable[[], float],
+        announce: Callable[[Sequence[Event]], None],
+    ) -> None:
+        self._connection, self._desk, self._shelf, self._terms = connection, desk, shelf, terms
+        self._clock, self._announce = clock, announce
+        self._inbox: asyncio.Queue[bytes | None] = asyncio.Queue(BATCH_COUNT)
+        self._answers: dict[str, _Answer] = {}
+        self._comparisons = Comparisons(shelf, terms, self._send)
+
+    async def serve(self) -> None:
+        """Answer the client's messages until the connection is closed."""
+        self._send([self._desk.greeting().encode()])
+        reader = asyncio.create_task(self._read())
+        try:
+            while batch := await self._next_batch():
+                self._handle(batch)
+                await self._drained()
+        finally:
+            tasks = [reader, *(answer.task for answer in self._answers.values() if answer.task)]
+            for task in tasks:
+                task.cancel()
+            tasks += self._comparisons.end()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def offer(self, events: Sequence[Event]) -> None:
+        """Send stored events to the subscriptions that they match, or hold them until an answer's EOSE."""
+        ready: list[bytes] = []
+        for event in events:
+            for subscription in self._desk.matching(event):
+                data = _event_frame(_opening(subscription), event.body())
+                answer = self._answers.get(subscription)
+                if answer is None:
+                    ready.append(data)
+                else:
+                    answer.held.append(data)
+                    answer.held_bytes += len(data)
+        self._send(ready)
+        waiting = self._connection.transport.get_write_buffer_size()
+        waiting += sum(answer.held_bytes for answer in self._answers.values())
+        if waiting > self._terms.max_backlog_bytes:
+            self.cut()
+
+    def cut(self) -> None:
+        """End the connection at once, without a farewell that nobody would read."""
+        self._connection.transport.abort()
+
+    async def _read(self) -> None:
+        """Fill the inbox; where it is full, the client's next bytes stay in the network."""
+        try:
+            while True:
+                await self._inbox.put(await self._connection.recv(decode=False))
+        except ConnectionClosed:
+            await self._inbox.put(None)
+
+    async def _next_batch(self) -> list[bytes]:
+        """Wait for a message and take those that are there as well; empty when the client has left."""
+        batch = [await self._inbox.get()]
+        while len(batch) < BATCH_COUNT and not self._inbox.empty():
+            batch.append(self._inbox.get_nowait())
+        if batch[-1] is None and len(batch) > 1:
+            self._inbox.put_nowait(None)  # the farewell is for the next call
+        return [data for data in batch if data is not None]
+
+    def _handle(self, batch: list[bytes]) -> None:
+        now = self._clock()
+        deposits: list[Event] = []
+        for data in batch:
+            action = self._desk.take(data, now)
+            if isinstance(action, Deposit):
+                deposits.append(action.event)
+                continue
+            self._store(deposits, now)
+            deposits = []
+            match action:
+                case Say(text):
+                    self._send([text.encode()])
+                case Serve(subscription, _):
+                    self._answer(action, now)
+                case Stop(subscription):
+                    self._forget(subscription)
+                case Count(subscription, filters):
+                    self._count(subscription, filters, now)
+                case NegOpen(subscription, wanted, message):
+                    self._comparisons.open(subscription, wanted, message, int(now))
+                case NegMessage(subscription, message):
+                    self._comparisons.hear(subscription, message)
+                case NegClose(subscription):
+                    self._comparisons.close(subscription)
+        self._store(deposits, now)
+
+    def _store(self, events: list[Event], now: float) -> None:
+        """Keep events in one transaction, then say so, then tell the subscribers."""
+        if not events:
+            return
+        try:
+            receipts = self._shelf.add(events, int(now))
+        except sqlite3.Error:
+            self._send([frame("OK", event.id, False, _TROUBLE).encode() for event in events])
+            return
+        pairs = list(zip(events, receipts, strict=True))
+        self._send([frame("OK", event.id, kept.accepted, kept.text).encode() for event, kept in pairs])
+        self._announce([event for event, kept in pairs if kept.fresh])
+
+    def _answer(self, wanted: Serve, now: float) -> None:
+        """Fix what the stored answer is at this moment, and start sending it."""
+        self._forget(wanted.subscription)
+        try:
+            rows = self._shelf.find(wanted.filters, self._terms.max_limit, int(now))
+        except sqlite3.Error:
+            self._send([frame("CLOSED", wanted.subscription, _TROUBLE).encode()])
+            return
+        answer = self._answers[wanted.subscription] = _Answer()
+        answer.task = asyncio.create_task(self._stream(wanted.subscription, rows, answer))
+
+    def _count(self, subscription: str, filters: Sequence[Filter], now: float) -> None:
+        """Say how many events match (NIP-45)."""
+        try:
+            answer = frame("COUNT", subscription, {"count": self._shelf.count(filters, int(now))})
+        except sqlite3.Error:
+            answer = frame("CLOSED", subscription, _TROUBLE)
+        self._send([answer.encode()])
+
+    def _forget(self, subscription: str) -> None:
+        answer = self._answers.pop(subscription, None)
+        if answer is not None and answer.task is not None:
+            answer.task.cancel()
+
+    async def _stream(self, subscription: str, rows: array[int], answer: _Answer) -> None:
+        opening = _opening(subscription)
+        chunk: list[bytes] = []
+        size = 0
+        for row in rows:
+            body = self._shelf.body(row, int(self._clock()))
+            if body is None:
+                continue
+            chunk.append(_event_frame(opening, body))
+            size += len(body)
+            if size >= CHUNK_BYTES:
+                self._send(chunk)
+                chunk, size = [], 0
+                await self._drained()
+                await asyncio.sleep(0)  # the other connections' turn
+        del self._answers[subscription]
+        self._send([*chunk, frame("EOSE", subscription).encode(), *answer.held])
+
+    def _send(self, frames: Iterable[bytes]) -> None:
+        """Write messages with one call: `connection.send` costs a coroutine and a system call for each."""
+        protocol = self._connection.protocol
+        if protocol.state is not State.OPEN:
+            return
+        for data in frames:
+            protocol.send_text(data)
+        if parts := protocol.data_to_send():
+            self._connection.transport.write(b"".join(parts))
+
+    async def _drained(self) -> None:
+        """Wait until the client has read most of what was written."""
+        try:
+            await self._connection.drain()
+        except OSError:
+            return  # the connection was lost; the reader ends it
+
+
+def _opening(subscription: str) -> bytes:
+    return b'["EVENT",' + orjson.dumps(subscription) + b","
+
+
+def _event_frame(opening: bytes, body: bytes) -> bytes:
+    return b"".join((opening, body, b"]"))

@@ -1,0 +1,244 @@
+"""The embedded relay: a small honest Nostr relay for this machine, inside this process.
+
+NIPs 01, 09, 11, 40, 42, 45, 70 and 77 over SQLite. It listens on 127.0.0.1 and nowhere else, so that the first
+command works offline, fast, and keeps its data. Beyond one machine, run strfry (see `relays/`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import secrets
+import time
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import orjson
+from websockets.asyncio.server import serve
+from websockets.datastructures import Headers
+from websockets.http11 import Response
+
+from sense_memory import arguments
+from sense_memory.errors import InvalidSetting, RelayError
+from sense_memory.limits import MAX_FRAME_BYTES
+from sense_memory.relay.server.client_handler import BATCH_COUNT, Guest
+from sense_memory.relay.server.event_store import Shelf
+from sense_memory.relay.server.limits import (
+    MAX_AHEAD_SECONDS,
+    MAX_BACKLOG_BYTES,
+    MAX_LIMIT_COUNT,
+    MAX_SUBSCRIPTIONS_COUNT,
+    Terms,
+    information,
+)
+from sense_memory.relay.server.session import Desk
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from websockets.asyncio.server import Server, ServerConnection
+    from websockets.http11 import Request
+
+    from sense_memory.nostr.event import Event
+
+
+# ── The embedded relay's HTTP side ──────────────────────────────────────────────────────
+# The embedded relay's HTTP side: who may come in, and the information document (NIP-11).
+#
+# Loopback only is not enough of a wall: a web page in a local browser can dial it too, directly or after
+# rebinding its own name to 127.0.0.1. So every request has to name a loopback host, exactly, and must
+# not come from a page of another origin. Programs that send no `Origin` pass.
+
+_LOOPBACK = r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?"
+_host = re.compile(_LOOPBACK, re.ASCII | re.IGNORECASE).fullmatch
+_origin = re.compile(r"https?://" + _LOOPBACK, re.ASCII | re.IGNORECASE).fullmatch
+
+
+def answer(request: Request, terms: Terms) -> Response | None:
+    """The answer to an HTTP request, or None where the WebSocket handshake may go on."""
+    headers = request.headers
+    hosts, origins = headers.get_all("Host"), headers.get_all("Origin")
+    if len(hosts) != 1 or not _host(hosts[0]):
+        return _response(HTTPStatus.FORBIDDEN, "This relay is dialled as 127.0.0.1 or localhost only.\n")
+    if not all(map(_origin, origins)):
+        return _response(HTTPStatus.FORBIDDEN, "This relay is not open to web pages of other origins.\n")
+    if "websocket" in ",".join(headers.get_all("Upgrade")).lower():
+        return None
+    if "application/nostr+json" in ",".join(headers.get_all("Accept")).lower():
+        return _response(HTTPStatus.OK, orjson.dumps(information(terms)), "application/nostr+json")
+    return _response(HTTPStatus.OK, "A Nostr relay for this machine. Please use a Nostr client to connect.\n")
+
+
+def _response(
+    status: HTTPStatus, body: str | bytes, content_type: str = "text/plain; charset=utf-8"
+) -> Response:
+    data = body.encode() if isinstance(body, str) else body
+    headers = Headers(
+        {
+            "Content-Type": content_type,
+            "Content-Length": str(len(data)),
+            "Connection": "close",
+            "X-Content-Type-Options": "nosniff",
+        }
+    )
+    if status is HTTPStatus.OK:  # NIP-11: the document may be read by web clients, here those of this machine
+        for name, value in (("Origin", "*"), ("Headers", "*"), ("Methods", "GET")):
+            headers[f"Access-Control-Allow-{name}"] = value
+    return Response(status.value, status.phrase, headers, data)
+
+
+HOST: Final = "127.0.0.1"
+GOODBYE_SECONDS: Final = 2.0  # for connections to close; after it they are cut
+
+# websockets logs frames at DEBUG and handshakes at INFO and ERROR: words of strangers stay out of the logs
+_silent = logging.getLogger(f"{__name__}.websockets")
+_silent.setLevel(logging.CRITICAL)
+
+
+class EmbeddedRelay:
+    """A relay on the loopback interface: `async with EmbeddedRelay() as relay: … relay.url …`.
+
+    It may be left and entered again: it comes back at the same URL, with its data. Storing blocks the
+    event loop for as long as the disk needs to make a batch durable.
+
+    Args:
+        path: the data file (0600, made with its folder where missing); None or ":memory:" keeps the data
+            for as long as this object lives.
+        port: TCP port; 0 takes a free one.
+        require_auth: whether clients have to authenticate before anything else (NIP-42).
+        clock: seconds since 1970.
+        max_message_bytes: largest message; a longer one closes the connection with code 1009.
+        max_limit: most stored events that one filter is answered with, and its default.
+        max_subscriptions: open subscriptions of one connection.
+        max_future_seconds: how far ahead an event may be dated.
+        max_backlog_bytes: what may wait for a client that does not read before it is cut off.
+
+    Raises:
+        InvalidSetting: a limit or a port that can not be.
+        InvalidInput: a path that can not be.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        port: int = 0,
+        *,
+        require_auth: bool = False,
+        clock: Callable[[], float] = time.time,
+        # Limits
+        max_message_bytes: int = MAX_FRAME_BYTES,
+        max_limit: int = MAX_LIMIT_COUNT,
+        max_subscriptions: int = MAX_SUBSCRIPTIONS_COUNT,
+        max_future_seconds: int = MAX_AHEAD_SECONDS,
+        max_backlog_bytes: int = MAX_BACKLOG_BYTES,
+    ) -> None:
+        self._terms = Terms(
+            require_auth=require_auth,
+            max_message_bytes=max_message_bytes,
+            max_limit=max_limit,
+            max_subscriptions=max_subscriptions,
+            max_future_seconds=max_future_seconds,
+            max_backlog_bytes=max_backlog_bytes,
+        )
+        named = arguments.ledger(path)
+        self._path = named if isinstance(named, Path) else None
+        if type(port) is not int or not 0 <= port < 65_536:
+            raise InvalidSetting("port", "argument", "must be a number from 0 to 65535")
+        self._port, self._clock = port, arguments.function(clock, "clock")
+        self._shelf: Shelf | None = None
+        self._server: Server | None = None
+        self._guests: set[Guest] = set()
+
+    @property
+    def url(self) -> str:
+        """Where to dial, such as `ws://127.0.0.1:7447`; known once the relay has been entered, or has a port.
+
+        Raises:
+            RelayError: the port is not known yet.
+        """
+        if not self._port:
+            raise RelayError(f"ws://{HOST}", "has no port before it runs; use it inside `async with`")
+        return f"ws://{HOST}:{self._port}"
+
+    async def serve_forever(self) -> None:
+        """Serve until this task is cancelled; call it inside `async with`."""
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def __aenter__(self) -> Self:
+        if self._server is not None:
+            raise RelayError(self.url, "is running already")
+        if self._shelf is None:
+            self._shelf = Shelf(self._path)
+        try:
+            self._server = await self._listen(self._shelf)
+        except OSError as problem:
+            self._put_away()
+            raise RelayError(f"ws://{HOST}:{self._port}", f"cannot listen ({_reason(problem)})") from problem
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        try:
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                await server.wait_closed()
+        except TimeoutError:
+            for guest in self._guests:
+                guest.cut()
+            await server.wait_closed()
+        finally:
+            self._put_away()
+
+    def __repr__(self) -> str:
+        state = "running" if self._server is not None else "stopped"
+        return f"EmbeddedRelay(ws://{HOST}:{self._port}, {state})"
+
+    async def _listen(self, shelf: Shelf) -> Server:
+        return await serve(
+            partial(self._welcome, shelf),
+            HOST,
+            self._port,
+            compression=None,  # ciphertext does not shrink
+            process_request=lambda _, request: answer(request, self._terms),
+            server_header=None,
+            close_timeout=GOODBYE_SECONDS,
+            max_size=self._terms.max_message_bytes,
+            max_queue=BATCH_COUNT,
+            logger=_silent,
+        )
+
+    async def _welcome(self, shelf: Shelf, connection: ServerConnection) -> None:
+        desk = Desk(self._terms, (self.url, f"ws://localhost:{self._port}"), secrets.token_hex(16))
+        guest = Guest(connection, desk, shelf, terms=self._terms, clock=self._clock, announce=self._announce)
+        self._guests.add(guest)
+        try:
+            await guest.serve()
+        finally:
+            self._guests.discard(guest)
+
+    def _announce(self, events: Sequence[Event]) -> None:
+        for guest in tuple(self._guests):
+            guest.offer(events)
+
+    def _put_away(self) -> None:
+        """Close the file; memory stays for the next `async with`."""
+        if self._path is not None and self._shelf is not None:
+            self._shelf.close()
+            self._shelf = None
+
+
+def _reason(problem: OSError) -> str:
+    """Why, as the system says it: asyncio adds what everybody knows already."""
+    return os.strerror(problem.errno) if problem.errno else str(problem)

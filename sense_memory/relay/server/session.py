@@ -1,0 +1,223 @@
+"""One client's conversation with the embedded relay: frames and time in, actions out. No I/O, no storage.
+
+The desk checks everything that can be checked without the shelf: frames, terms, authentication (NIP-42)
+and signatures. What passes comes back as an action, what does not as the refusal to send.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import orjson
+
+from sense_memory.errors import InvalidEvent, MalformedFrame
+from sense_memory.limits import MAX_SUBSCRIPTION_ID_CHARS
+from sense_memory.nostr.event import KIND_AUTH, RawEvent, is_hex64, verify
+from sense_memory.nostr.wire import (
+    Authenticate,
+    Close,
+    Count,
+    NegClose,
+    NegMessage,
+    NegOpen,
+    Publish,
+    Request,
+    frame,
+    parse_client_frame,
+)
+from sense_memory.relay.server.event_store import expires_at, is_protected
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sense_memory.nostr.event import Event
+    from sense_memory.nostr.filters import Filter
+    from sense_memory.relay.server.limits import Terms
+
+
+AUTH_WINDOW_SECONDS: Final = 600  # NIP-42: an AUTH event is about ten minutes old at most
+
+_SIGN_IN: Final = "auth-required: this relay serves authenticated clients only"
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Send this frame."""
+
+    frame: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deposit:
+    """Store this event and send its OK."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Send what is stored for these filters, then EOSE; events that come later are due from now on."""
+
+    subscription: str
+    filters: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Send nothing more for this subscription."""
+
+    subscription: str
+
+
+# Counting and comparing need the shelf for their answers: what passes goes on as the frame that it is.
+Action: TypeAlias = Say | Deposit | Serve | Stop | Count | NegOpen | NegMessage | NegClose
+
+
+class Desk:
+    """What the relay knows of one connection: who authenticated, and what is subscribed to.
+
+    Args:
+        terms: the relay's limits.
+        urls: the names under which this relay can be dialled, without a final slash.
+        challenge: random text, new for every connection (NIP-42).
+    """
+
+    def __init__(self, terms: Terms, urls: Collection[str], challenge: str) -> None:
+        self._terms, self._urls, self._challenge = terms, urls, challenge
+        self._authenticated: set[str] = set()
+        self._subscriptions: dict[str, tuple[Filter, ...]] = {}
+
+    def greeting(self) -> str:
+        """The first frame of a connection: the challenge that an AUTH event has to carry."""
+        return frame("AUTH", self._challenge)
+
+    def take(self, data: str | bytes, now: float) -> Action:
+        """Decide on one message of the client.
+
+        Args:
+            data: the message as it came.
+            now: seconds since 1970.
+        """
+        try:
+            found = parse_client_frame(data)
+        except (MalformedFrame, InvalidEvent) as problem:
+            return Say(_refusal(data, f"invalid: {problem}"))
+        match found:
+            case Publish(event):
+                return self._publish(event, now)
+            case Request(subscription, filters):
+                return self._request(subscription, filters)
+            case Close(subscription):
+                self._subscriptions.pop(subscription, None)
+                return Stop(subscription)
+            case Authenticate(event):
+                return self._authenticate(event, now)
+            case Count(subscription, filters):
+                refusal = self._objection_to(filters)
+                return found if refusal is None else Say(frame("CLOSED", subscription, refusal))
+            case NegOpen(subscription, wanted, _):
+                refusal = self._objection_to((wanted,))
+                return found if refusal is None else Say(frame("NEG-ERR", subscription, refusal))
+            case NegMessage() | NegClose():
+                return found
+
+    def matching(self, event: RawEvent) -> list[str]:
+        """The subscriptions that an event is due to."""
+        return [
+            subscription
+            for subscription, filters in self._subscriptions.items()
+            if any(wanted.matches(event) for wanted in filters)
+        ]
+
+    def _publish(self, event: RawEvent, now: float) -> Action:
+        refusal = self._objection(event, now)
+        if refusal is None:
+            try:
+                return Deposit(verify(event))
+            except InvalidEvent as problem:
+                refusal = f"invalid: {problem}"
+        return Say(frame("OK", event.id, False, refusal))
+
+    def _objection(self, event: RawEvent, now: float) -> str | None:
+        """Why an event is refused whatever its signature says; the cheap checks come first."""
+        if self._is_stranger():
+            return _SIGN_IN
+        if event.kind == KIND_AUTH:
+            return "invalid: an AUTH event is not for publishing"
+        if event.created_at > now + self._terms.max_future_seconds:
+            return "invalid: created_at too late"
+        expiry = expires_at(event)
+        if expiry is not None and expiry <= now:
+            return "invalid: the event has expired"
+        if is_protected(event) and event.pubkey not in self._authenticated:
+            return "auth-required: only its authenticated author may publish this event"
+        return None
+
+    def _request(self, subscription: str, filters: tuple[Filter, ...]) -> Action:
+        refusal = self._objection_to(filters)
+        if refusal is None and subscription not in self._subscriptions and self._is_full():
+            refusal = "error: too many subscriptions"
+        if refusal is not None:
+            return Say(frame("CLOSED", subscription, refusal))
+        self._subscriptions[subscription] = filters
+        return Serve(subscription, filters)
+
+    def _objection_to(self, filters: tuple[Filter, ...]) -> str | None:
+        """Why nothing is looked up for some filters."""
+        if self._is_stranger():
+            return _SIGN_IN
+        if len(filters) > self._terms.max_filters:
+            return f"invalid: more than {self._terms.max_filters} filters"
+        if any(_size(wanted) > self._terms.max_filter_values for wanted in filters):
+            return f"invalid: more than {self._terms.max_filter_values} values in a filter"
+        return None
+
+    def _authenticate(self, event: RawEvent, now: float) -> Action:
+        refusal = self._auth_fault(event, now)
+        if refusal is None:
+            self._authenticated.add(event.pubkey)
+        return Say(frame("OK", event.id, refusal is None, f"invalid: {refusal}" if refusal else ""))
+
+    def _auth_fault(self, event: RawEvent, now: float) -> str | None:
+        """What is wrong with an AUTH event (NIP-42), or None."""
+        if event.kind != KIND_AUTH:
+            return f"an AUTH event has kind {KIND_AUTH}"
+        if event.tag_values("challenge") != [self._challenge]:
+            return "not this connection's challenge"
+        if [url.removesuffix("/") for url in event.tag_values("relay")] not in [[url] for url in self._urls]:
+            return "meant for another relay"
+        if abs(event.created_at - now) > AUTH_WINDOW_SECONDS:
+            return "dated too far from this relay's clock"
+        try:
+            verify(event)
+        except InvalidEvent as problem:
+            return str(problem)
+        return None
+
+    def _is_stranger(self) -> bool:
+        return self._terms.require_auth and not self._authenticated
+
+    def _is_full(self) -> bool:
+        return len(self._subscriptions) >= self._terms.max_subscriptions
+
+
+def _size(wanted: Filter) -> int:
+    """How many values a filter lists."""
+    lists = (wanted.ids, wanted.authors, wanted.kinds, *wanted.tags.values())
+    return sum(len(values) for values in lists if values is not None)
+
+
+def _refusal(data: str | bytes, text: str) -> str:
+    """The answer to a bad frame: one that the client waits for, where that can be told (NIP-01, 45, 77)."""
+    with suppress(orjson.JSONDecodeError):
+        match orjson.loads(data):
+            case ["EVENT" | "AUTH", {"id": str(ident)}] if is_hex64(ident):
+                return frame("OK", ident, False, text)
+            case ["REQ" | "COUNT" | "NEG-OPEN" | "NEG-MSG" as verb, str(subscription), *_] if (
+                0 < len(subscription) <= MAX_SUBSCRIPTION_ID_CHARS
+            ):
+                return frame("NEG-ERR" if verb.startswith("NEG-") else "CLOSED", subscription, text)
+    return frame("NOTICE", text)

@@ -1,0 +1,1 @@
+"""What brings a relay and the ledger in step: pull, push, comparison, and the background."""

@@ -1,0 +1,174 @@
+"""What each relay holds, beside what the ledger holds: asked, never changed, neither here nor there.
+
+A relay that compares (NIP-77) shows the exact difference. One that counts (NIP-45) shows numbers, by kind: equal
+numbers are a good sign and no proof. Any other shows it only in a complete pull. All of it is a relay's word;
+what it really has, it proves by serving it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import RelayError
+from sense_memory.limits import HOLDINGS_SECONDS, NIP11_SECONDS
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
+from sense_memory.nostr.filters import Filter
+from sense_memory.relay.client.connection import RelayConnection
+from sense_memory.relay.client.nip11 import frame_bytes, may_compare, may_count, relay_information
+from sense_memory.relay.sync.reconcile import Stock
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.nostr.signer import Signer
+    from sense_memory.relay.client.conduct import Timeouts
+
+
+_NO_WORD: Final = frozenset({"went silent", "answered with a notice only", "blocked", "unsupported"})
+
+
+class Method(StrEnum):
+    """How it was found out what a relay holds."""
+
+    NEGENTROPY = "negentropy"  # NIP-77: exact
+    COUNT = "count"  # NIP-45: numbers by kind
+    UNKNOWN = "unknown"  # it does neither, or could not be asked
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one relay holds of what the ledger holds.
+
+    What is settled counts on neither side: what the relay refused, what it deleted, and what it holds that is of
+    no use here, such as older versions.
+
+    Attributes:
+        url: the relay.
+        method: how this was found out.
+        here: events of the ledger that belong there.
+        there: events that it has, or says it has; None where that is not known. A count takes in other programs'
+            events of the same key.
+        missing_there: events here that it lacks; by counts, at least so many. None where that is not known.
+        missing_here: events that it says it has and the ledger lacks; by counts, at least so many. None likewise.
+        problem: why it could not be asked, in our words; empty where it could, or does neither.
+    """
+
+    url: str
+    method: Method = Method.UNKNOWN
+    here: int = 0
+    there: int | None = None
+    missing_there: int | None = None
+    missing_here: int | None = None
+    problem: str = ""
+
+
+async def holdings(
+    urls: Sequence[str],
+    ledger: Ledger,
+    signer: Signer,
+    *,
+    clock: Callable[[], float],
+    timeouts: Timeouts,
+) -> list[Holding]:
+    """Ask relays what they hold, all at once, each over a connection of its own and for a minute at most.
+
+    Args:
+        urls: the relays, checked already.
+        ledger: what they are compared with.
+        signer: whose events are meant; it signs NIP-42 challenges.
+        clock: seconds since 1970.
+        timeouts: of every connection.
+
+    Raises:
+        LedgerError: the ledger could not be read.
+    """
+    stock = Stock(ledger)
+    surveys = [_Survey(url, ledger, signer.public_key, stock) for url in urls]
+    return list(await asyncio.gather(*(survey.over(signer, clock, timeouts) for survey in surveys)))
+
+
+class _Survey:
+    """The questions to one relay."""
+
+    def __init__(self, url: str, ledger: Ledger, author: str, stock: Stock) -> None:
+        self._url, self._inventory, self._author, self._stock = url, ledger.inventory, author, stock
+
+    async def over(self, signer: Signer, clock: Callable[[], float], timeouts: Timeouts) -> Holding:
+        """Dial, ask, hang up; whatever goes wrong with the relay becomes the `problem`."""
+        connection = RelayConnection(
+            self._url,
+            public_key=self._author,
+            sign=signer.sign,
+            timeouts=timeouts,
+            clock=asyncio.get_running_loop().time,
+            now=clock,
+        )
+        try:
+            async with asyncio.timeout(HOLDINGS_SECONDS), connection:
+                information = await relay_information(self._url, min(NIP11_SECONDS, timeouts.open))
+                connection.information = information
+                return await self._ask(connection)
+        except RelayError as error:
+            return self._unknown(error.problem)
+        except TimeoutError:
+            return self._unknown("took too long")
+
+    async def _ask(self, connection: RelayConnection) -> Holding:
+        """Compare where the relay can, else count where it can."""
+        information = connection.information
+        problem = ""
+        if may_compare(information):
+            found = await self._compared(connection)
+            if not found.problem:
+                return found
+            problem = found.problem
+        if may_count(information):
+            found = await self._counted(connection)
+            if not found.problem:
+                return found
+            problem = problem or found.problem
+        # One that says nothing about itself and answers neither most likely knows neither: that is no fault.
+        knows_neither = information is None and connection.is_open and problem in _NO_WORD
+        return self._unknown("" if knows_neither else problem)
+
+    async def _compared(self, connection: RelayConnection) -> Holding:
+        version, items = await self._stock.of(self._url)
+        known = connection.information
+        wanted = Filter(authors=(self._author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
+        found = await connection.compare(
+            wanted, items, frame_bytes=frame_bytes(known), doubtful=known is None
+        )
+        if not found.complete:
+            return self._unknown(found.reason)
+        here = sum(should for should, _ in self._inventory.tally(version).values())
+        lacks = self._inventory.lacking(version, found.have)
+        more = len(set(found.need)) - len(self._inventory.known(set(found.need)))
+        return Holding(self._url, Method.NEGENTROPY, here, here - lacks + more, lacks, more)
+
+    async def _counted(self, connection: RelayConnection) -> Holding:
+        tally = self._inventory.tally(self._inventory.version(self._url))
+        here = there = lacks = more = 0
+        for kind in (KIND_APP_DATA, KIND_DIRECT_MESSAGE, KIND_DELETION):
+            doubtful = connection.information is None
+            counted = await connection.count([self._of_kind(kind)], doubtful=doubtful)
+            if counted.count is None:
+                return self._unknown(counted.reason)
+            should, may = tally.get(kind, (0, 0))
+            here, there = here + should, there + counted.count
+            lacks += max(0, should - counted.count)
+            more += max(0, counted.count - should - may)
+        return Holding(self._url, Method.COUNT, here, there, lacks, more)
+
+    def _of_kind(self, kind: int) -> Filter:
+        """Our events of a kind; of direct messages only those to oneself, which is what the journal is."""
+        tags = {"p": (self._author,)} if kind == KIND_DIRECT_MESSAGE else {}
+        return Filter(authors=(self._author,), kinds=(kind,), tags=tags)
+
+    def _unknown(self, problem: str) -> Holding:
+        tally = self._inventory.tally(self._inventory.version(self._url))
+        return Holding(self._url, here=sum(should for should, _ in tally.values()), problem=problem)

@@ -1,0 +1,261 @@
+"""One relay of a store: its connection while it lives, runs over it, and the background that follows it.
+
+It is asked for what is new every half minute, seldom for all that may come late (`overlap`), and sent to as soon as
+something was written. A relay that is dead, or hangs up again and again, is left alone for a while whoever writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sense_memory.errors import RelayError, SenseMemoryError
+from sense_memory.limits import (
+    AHEAD_SECONDS,
+    BACKGROUND_SECONDS,
+    INCOMPLETE_SECONDS,
+    POLL_SECONDS,
+    RECONNECT_FIRST_SECONDS,
+)
+from sense_memory.relay.client.dialling import Dialler
+from sense_memory.relay.log import log_fault
+from sense_memory.relay.sync.live import Listener
+from sense_memory.relay.sync.overlap import Overlap
+from sense_memory.relay.sync.push import Plan, RelaySync
+from sense_memory.relay.sync.reports import RelayLog, RelayReport
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.nostr.signer import Signer
+    from sense_memory.relay.client.conduct import Timeouts
+    from sense_memory.relay.client.connection import RelayConnection
+    from sense_memory.relay.client.nip11 import RelayInformation
+    from sense_memory.relay.sync.push import Intake
+    from sense_memory.relay.sync.reconcile import Stock
+
+_FRUITLESS_COUNT = 2  # of them, after which a relay is pulled without a subscription until it holds on
+
+
+class Link:
+    """One relay: its connection while it lives, its back-off, its last report.
+
+    Attributes:
+        report: of the last run.
+        failure: what went wrong on this machine in the last run, or None.
+        has_told: whether the last pull was complete; None where the relay could not be reached, or refuses to be read.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        ledger: Ledger,
+        signer: Signer,
+        intake: Intake,
+        *,
+        stock: Stock,
+        clock: Callable[[], float],
+        timeouts: Timeouts,
+        pulled: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._pulled = pulled
+        self.has_told: bool | None = None
+        self.url = url
+        self.report: RelayReport | None = None
+        self.failure: SenseMemoryError | None = None
+        self.wake = asyncio.Event()
+        self.first_round = asyncio.Event()
+        self._revived = asyncio.Event()
+        self._ledger, self._clock = ledger, clock
+        self._dialler = Dialler(url, signer, clock=clock, timeouts=timeouts)
+        self._sync = RelaySync(url, ledger, signer.public_key, intake, stock=stock, clock=clock)
+        self._connection: RelayConnection | None = None
+        self._log = RelayLog(url)
+        self._turn = asyncio.Lock()
+        self._fruitless = 0  # connections in a row that ended when no more than a subscription was through
+        self.listener = Listener(url, ledger, signer.public_key, intake, wake=self.wake.set)
+
+    async def run(self, plan: Plan, *, brief: bool = False) -> RelayReport:
+        """One run over a live connection, unless there is nothing to do; a failure becomes `problem`.
+
+        Args:
+            plan: what to do.
+            brief: do not count what waits in the ledger when there is nothing to do.
+        """
+        async with self._turn:
+            now = asyncio.get_running_loop().time
+            begun, pace = now(), self._dialler.pace
+            self.failure = None
+            if plan.pull:
+                self.has_told = False
+            try:
+                if not plan.pull and not await self._is_behind(plan):
+                    return RelayReport(self.url, asked=False) if brief else self._sync.standing()
+                as_of = self._clock()
+                report = await self._attempt(plan, as_of)
+                while (rest := await self._rest(plan, report)) and pace.may_hurry(now()):
+                    plan, report = rest, report.continued_by(await self._attempt(rest, as_of))
+            except SenseMemoryError as error:  # the ledger's: it can not be asked for more
+                await self._hang_up()
+                self.failure = error
+                report = RelayReport(self.url, problem=str(error), asked=plan.pull)
+            except Exception as error:  # a fault of ours: the other relays go on, and this one is tried again
+                problem = log_fault(self.url, error)
+                await self._hang_up()
+                self._sync.came_further = False
+                report = RelayReport(self.url, problem=problem, asked=plan.pull)
+            if plan.pull or report.asked:
+                can_tell = (report.pulled.reasons or not report.problem) and not report.pulled.refused
+                self.has_told = report.pulled.complete if can_tell else None
+            if not report.problem:
+                self._revived.set()
+            pace.ended(now(), failed=bool(report.problem) and not self._sync.came_further)
+            self.report = replace(report, seconds=now() - begun)
+            self.first_round.set()
+            self.listener.failed(report.problem)
+            return self.report
+
+    async def _attempt(self, plan: Plan, as_of: float) -> RelayReport:
+        """One run over one connection; what came to the relay until a moment has to be shown."""
+        self._sync.was_cut_off = self._sync.came_further = False
+        try:
+            connection = await self._connected()
+            may_listen = plan.pull and self._fruitless < _FRUITLESS_COUNT
+            listens = may_listen and await self.listener.begin(connection)
+            report = await self._sync.run(connection, plan, as_of)
+            if not self._sync.was_cut_off:
+                self._fruitless = 0
+            elif listens and not (self._sync.came_further or self.listener.has_heard):
+                self._fruitless += 1
+            return report
+        except RelayError as error:
+            return replace(self._sync.standing(), problem=error.problem, asked=plan.pull)
+
+    async def _rest(self, plan: Plan, report: RelayReport) -> Plan | None:
+        """What is left to do of a plan after the relay hung up; None where trying again at once is of no use."""
+        if not self._sync.was_cut_off:
+            return None
+        if self._sync.came_further and plan.pull and not report.pulled.complete:
+            return plan
+        achieved = self._sync.came_further or plan.pull
+        return replace(plan, pull=False) if achieved and await self._is_behind(plan) else None
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether this relay ever showed everything it has."""
+        return self._ledger.outbox.state(self.url).completed_at is not None
+
+    @property
+    def heard_at(self) -> float:
+        """When it last sent anything, in seconds of the loop; never where it is not connected."""
+        return self._connection.heard_at if self._connection is not None else float("-inf")
+
+    @property
+    def information(self) -> RelayInformation | None:
+        """What the relay said about itself, once it was reached."""
+        return self._dialler.information
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The relay's last words, escaped."""
+        return tuple(self._connection.notices) if self._connection is not None else ()
+
+    async def _is_behind(self, plan: Plan) -> bool:
+        """Whether something may be sent to this relay: it is queued, or came in and was never given to it."""
+        if self._sync.is_held_back(plan):
+            return False
+        await self._ledger.write_if_due(self._ledger.outbox.backfill, self.url, self._clock())
+        due = self._ledger.outbox.next_due([self.url])
+        return due is not None and due <= self._clock() + AHEAD_SECONDS
+
+    async def follow(self, offline_first: bool) -> None:
+        """Stay in step for good, whatever happens on the way; see `_follow`."""
+        while True:
+            try:
+                await self._follow(offline_first)
+            except Exception as error:  # what `run` does not see
+                log_fault(self.url, error)
+                self.first_round.set()
+                self._dialler.pace.ended(asyncio.get_running_loop().time(), failed=True)
+                await asyncio.sleep(max(self._rest_seconds, RECONNECT_FIRST_SECONDS))
+
+    async def _follow(self, offline_first: bool) -> None:
+        """Stay in step for good: pull every half minute, send when woken, rest while the relay fails or flaps.
+
+        The first pull compares everything, and so does the first that a subscription protects: what came while
+        nobody listened may be dated long ago. From then on, asking for what is new costs the relay less.
+        """
+        loop = asyncio.get_running_loop()
+        next_pull, compare, sends, overlap = loop.time(), True, False, Overlap()
+        while True:
+            pulls = not sends and (self.listener.is_due or loop.time() >= next_pull)
+            compare = compare or self.listener.is_off
+            is_whole = compare or overlap.is_due(loop.time())
+            plan = Plan(pull=pulls, compare=compare, newer=not is_whole, offline_first=offline_first)
+            report = await self.run(plan, brief=True)
+            self._log.ended(report, self._rest_seconds)
+            # A pull that is cut off again and again would leave what was written here for ever.
+            sends = pulls and self._sync.was_cut_off and report.waiting > 0 and not report.held_back
+            if self.has_told and pulls and self._pulled is not None:
+                with suppress(SenseMemoryError):  # the ledger's: the next round says so
+                    await self._pulled()
+            if pulls and not report.problem:
+                compare = False
+                pause = BACKGROUND_SECONDS if report.complete else INCOMPLETE_SECONDS
+                next_pull = loop.time() + pause
+                if is_whole:
+                    overlap.fetched(loop.time(), in_vain=self._sync.in_vain, new=report.served.get("new", 0))
+            if not self._rest_seconds:
+                await _until(self.wake, POLL_SECONDS)
+            while seconds := self._rest_seconds:
+                await _until(self._revived, seconds)
+
+    async def drain(self, *, offline_first: bool) -> None:
+        """Send what is queued, now; a relay that is known to fail is not tried."""
+        if self.report is not None and self.report.problem and not self._is_connected():
+            return
+        with suppress(SenseMemoryError):  # the ledger's: what is queued stays so
+            is_fresh = self._ledger.outbox.state(self.url).completed_at is None
+            plan = Plan(pull=is_fresh and not offline_first, offline_first=offline_first)
+            if await self._is_behind(replace(plan, offline_first=True)):
+                await self.run(plan, brief=True)
+
+    @property
+    def _rest_seconds(self) -> float:
+        """How long nothing is done whoever writes, unless somebody else finds the relay in order."""
+        return 0.0 if self._is_connected() else self._dialler.pace.rest(asyncio.get_running_loop().time())
+
+    async def close(self) -> None:
+        """End the connection, if there is one, and stop asking the relay about itself."""
+        await self.listener.close()
+        await self._dialler.close()
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    def _is_connected(self) -> bool:
+        return self._connection is not None and self._connection.is_open
+
+    async def _connected(self) -> RelayConnection:
+        if self._connection is None or not self._connection.is_open:
+            if self._connection is not None:
+                self._log.lost(self._connection.problem or "")
+            await self._hang_up()
+            self._connection = await self._dialler.dialled()
+            self._log.connected()
+        return self._connection
+
+
+async def _until(told: asyncio.Event, seconds: float) -> None:
+    """Wait until something is told, for so long at most; it can be told anew then."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await told.wait()
+    told.clear()

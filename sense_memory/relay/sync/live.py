@@ -1,0 +1,236 @@
+"""One relay listened to, while somebody wants to know at once what comes in.
+
+A live subscription is opened before a pull, never after: so what comes during the pull is not missed, and what
+came while nobody listened the pull brings. For that it compares everything, because what came may be dated long
+ago; from a relay that does not compare it asks for what is dated since the cursor, and the rest comes with the
+next daily sweep. Whenever the subscription ends, a pull is due that begins with a new one. A relay that will
+not have it is pulled now and then, as without. Carries opaque verified events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sense_memory.errors import RelayError, SenseMemoryError
+from sense_memory.limits import (
+    BACKGROUND_SECONDS,
+    MAX_LIVE_WAITING_BYTES,
+    MAX_LIVE_WAITING_COUNT,
+    PAGE_COUNT,
+)
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
+from sense_memory.nostr.filters import Filter
+from sense_memory.nostr.verdict import Outcome
+from sense_memory.relay.client.page import OpenLive
+from sense_memory.relay.log import log_fault
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.nostr.event import Event
+    from sense_memory.relay.client.connection import RelayConnection
+    from sense_memory.relay.client.page import Page
+    from sense_memory.relay.sync.push import Intake
+
+_TOO_FAST = "sends more than can be filed"
+
+
+class _Inbox:
+    """Verified events that wait to be filed."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque()
+        self._bytes = 0
+        self._news = asyncio.Event()
+        self._closed = self.overflowed = False
+
+    def put(self, events: Sequence[Event]) -> None:
+        """Add events; once there are too many, none is kept any more."""
+        self._events.extend(events)
+        self._bytes += sum(len(event.content) for event in events)
+        if len(self._events) > MAX_LIVE_WAITING_COUNT or self._bytes > MAX_LIVE_WAITING_BYTES:
+            self.overflowed = True
+            self.close()
+        if self.overflowed:
+            self._events.clear()
+        self._news.set()
+
+    def close(self) -> None:
+        """There will be no more."""
+        self._closed = True
+        self._news.set()
+
+    async def take(self) -> list[Event]:
+        """What has come, a page of it at most, as soon as there is something; empty when no more will come."""
+        while not self._events and not self._closed:
+            self._news.clear()
+            await self._news.wait()
+        taken = [self._events.popleft() for _ in range(min(len(self._events), PAGE_COUNT))]
+        self._bytes -= sum(len(event.content) for event in taken)
+        return taken
+
+
+class Listener:
+    """The live subscription of one relay.
+
+    Args:
+        url: the relay, as the ledger knows it.
+        ledger: says what is known.
+        author: its public key, 64 hex digits.
+        intake: where events go.
+        wake: called when a pull has become due.
+
+    Attributes:
+        is_due: whether a pull is due, because one has to listen and does not.
+        has_heard: whether the last subscription told of something.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        ledger: Ledger,
+        author: str,
+        intake: Intake,
+        *,
+        wake: Callable[[], None],
+    ) -> None:
+        self._url, self._ledger, self._author, self._intake = url, ledger, author, intake
+        self._wake = wake
+        self.is_due = self.has_heard = False
+        self._told: Callable[[str, str], None] | None = None
+        self._state: str | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._on: RelayConnection | None = None
+        self._refuses: RelayConnection | None = None
+
+    def want(self, told: Callable[[str, str], None]) -> None:
+        """Listen, beginning with a pull.
+
+        Args:
+            told: called with the relay and what is wrong with it, whenever that changes; empty while it tells
+                what comes in.
+        """
+        self._told, self._state, self.is_due = told, None, True
+        self._wake()
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the next pull is to begin with a subscription: something may have come that nobody heard."""
+        refused = self._refuses is not None and self._refuses.is_open
+        return self._told is not None and self._task is None and not refused
+
+    def unwant(self) -> None:
+        """Listen no more."""
+        self._told, self.is_due = None, False
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        """As `unwant`, and wait for its end."""
+        self.unwant()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for task in tuple(self._tasks):
+            if not task.cancelled():
+                task.result()  # it fails only when something in here is broken: say so
+
+    async def begin(self, connection: RelayConnection) -> bool:
+        """Subscribe, if that is wanted and not done already; before a pull. Whether the relay agreed just now."""
+        self.is_due = False
+        if self._task is not None and self._on is not connection:
+            await asyncio.wait([self._task])  # it files what came before the connection was lost
+        if self._told is None or self._task is not None or self._refuses is connection:
+            return False
+        self._on, self.has_heard = connection, False
+        agreed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = self._task = asyncio.create_task(
+            self._listen(connection, agreed), name="sense-memory listener"
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        await asyncio.wait([task, agreed], return_when=asyncio.FIRST_COMPLETED)
+        return agreed.done()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is None:
+            self._tasks.discard(task)
+
+    def failed(self, problem: str) -> None:
+        """A run failed: the relay is not even connected, or not any more."""
+        if problem and self._task is None:
+            self._tell(problem)
+
+    async def _listen(self, connection: RelayConnection, agreed: asyncio.Future[None]) -> None:
+        """Listen until it ends, and have a pull made then."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        try:
+            problem, outcome = await self._hear(connection, agreed)
+        except SenseMemoryError as error:  # the ledger's: the next pull says so as well
+            problem, outcome = str(error), Outcome.RETRY
+        except Exception as error:  # a fault of ours: the next pull brings what was not filed
+            problem, outcome = log_fault(self._url, error), Outcome.RETRY
+        finally:
+            if self._task is asyncio.current_task():
+                self._task = None
+        if outcome is Outcome.REFUSED and connection.is_open:
+            self._refuses = connection
+        self.is_due = loop.time() - begun > BACKGROUND_SECONDS or not connection.is_open
+        self._tell(f"{problem}; asked every {BACKGROUND_SECONDS:.0f} s" if connection.is_open else problem)
+        if self.is_due:
+            self._wake()
+
+    async def _hear(self, connection: RelayConnection, agreed: asyncio.Future[None]) -> tuple[str, Outcome]:
+        """Subscribe and file what comes; returns why that ended."""
+        inbox = _Inbox()
+
+        def heard(events: Sequence[Event]) -> None:
+            self.has_heard |= bool(events)
+            if not agreed.done() and not events:
+                agreed.set_result(None)
+                self._tell("")
+            inbox.put(events)
+
+        live = OpenLive(
+            filters=self._wanted(),
+            author=self._author,
+            opened_at=asyncio.get_running_loop().time(),
+        )
+        hearing: asyncio.Task[Page] = asyncio.create_task(
+            connection.listen(live, heard, self._ledger.arrivals.held)
+        )
+        hearing.add_done_callback(lambda _: inbox.close())
+        try:
+            while events := await inbox.take():
+                await self._intake(events, self._url)
+            if inbox.overflowed:
+                return _TOO_FAST, Outcome.RETRY
+            page = await hearing
+            return connection.problem or page.reason, page.outcome
+        except RelayError as error:
+            return error.problem, Outcome.RETRY
+        finally:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
+
+    def _wanted(self) -> tuple[Filter, ...]:
+        """Everything of ours, whenever it was dated: a device that was offline sends what it wrote days ago.
+
+        What is stored already is the pull's business; a limit of 0 would say so, but not every relay knows it.
+        """
+        mine = (self._author,)
+        return (
+            Filter(authors=mine, kinds=(KIND_APP_DATA, KIND_DELETION), limit=1),
+            Filter(authors=mine, kinds=(KIND_DIRECT_MESSAGE,), tags={"p": mine}, limit=1),
+        )
+
+    def _tell(self, problem: str) -> None:
+        if self._told is not None and problem != self._state:
+            self._state = problem
+            self._told(self._url, problem)

@@ -1,0 +1,250 @@
+"""All relays of a store: rounds of synchronisation, and the background, in which each is followed.
+
+Each relay has its own pace: one that is dead or slow never holds up the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.limits import DEBOUNCE_SECONDS, FIRST_ANSWER_SECONDS, FIRST_SILENCE_SECONDS
+from sense_memory.relay.client.nip11 import broken_limit
+from sense_memory.relay.sync.link import Link
+from sense_memory.relay.sync.push import Plan
+from sense_memory.relay.sync.reconcile import Stock
+from sense_memory.relay.sync.reports import SyncReport
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.nostr.signer import Signer
+    from sense_memory.relay.client.conduct import Timeouts
+    from sense_memory.relay.sync.push import Intake
+    from sense_memory.relay.sync.reports import RelayReport
+
+_LOOK_SECONDS: Final = 0.25  # between looks at how far relays are
+
+
+class Pool:
+    """The relays of one store.
+
+    Args:
+        urls: the relays, checked already.
+        ledger: what they are brought in step with.
+        signer: whose key they serve; it signs NIP-42 challenges.
+        intake: where pulled events go.
+        clock: seconds since 1970.
+        timeouts: of every connection.
+        offline_first: push to relays that never completed a pull.
+        heard: acts on what was pulled, once all relays that can be read have told everything; whether it wrote.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        ledger: Ledger,
+        signer: Signer,
+        intake: Intake,
+        *,
+        clock: Callable[[], float],
+        timeouts: Timeouts,
+        offline_first: bool = False,
+        heard: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        self._heard = heard
+        self._ledger = ledger
+        self._clock = clock
+        self._offline_first = offline_first
+        stock = Stock(ledger)
+        self._links = [
+            Link(
+                url,
+                ledger,
+                signer,
+                intake,
+                stock=stock,
+                clock=clock,
+                timeouts=timeouts,
+                pulled=self._pulled,
+            )
+            for url in urls
+        ]
+        self._wake = asyncio.Event()
+        self._asked = asyncio.Event()
+        self._began = -inf
+        self._background: asyncio.Task[None] | None = None
+        self._retired: list[asyncio.Task[None]] = []
+        self._is_for_listeners = False  # whether the background ends with them
+        ledger.outbox.ensure(urls)
+
+    async def sync(self, plan: Plan) -> SyncReport:
+        """One round over all relays at once, and a second sending for what the first brought from others.
+
+        Raises:
+            LedgerError: the ledger could not be used; every relay's round has ended by then.
+        """
+        plan = replace(plan, offline_first=plan.offline_first or self._offline_first)
+        reports = await asyncio.gather(*(link.run(plan) for link in self._links))
+        self._raise_our_own()
+        await self._act_on_it()
+        followed = await asyncio.gather(
+            *(self._follow_up(link, report, plan) for link, report in zip(self._links, reports, strict=True))
+        )
+        self._raise_our_own()
+        self._asked.set()
+        return SyncReport(tuple(followed))
+
+    async def _pulled(self) -> None:
+        """A relay that is followed was pulled completely."""
+        if await self._act_on_it():
+            self.wake()
+
+    async def _act_on_it(self) -> bool:
+        """Have what was pulled acted upon, if it is all; whether anything was written.
+
+        A relay that could not be reached, or that refuses to be read, is not waited for: it may stay so for good. Nor
+        is one whose pulls got no further for hours.
+        """
+        never = self._ledger.notes.never_shows_all
+        told = [link.has_told for link in self._links if link.has_told or not never(link.url)]
+        return self._heard is not None and True in told and False not in told and await self._heard()
+
+    def _raise_our_own(self) -> None:
+        """Raise what went wrong on this machine: it is no relay's fault, and no relay's report."""
+        for link in self._links:
+            if link.failure is not None:
+                raise link.failure
+
+    async def _follow_up(self, link: Link, report: RelayReport, plan: Plan) -> RelayReport:
+        """Send a relay what came in from the others meanwhile."""
+        if report.problem:
+            return report
+        link.report = report.followed_by(await link.run(replace(plan, pull=False)))
+        return link.report
+
+    def start(self) -> None:
+        """Begin the background rounds; the first starts at once."""
+        self._began = asyncio.get_running_loop().time()
+        self._background = asyncio.create_task(self._run(), name="sense-memory relays")
+
+    def listen(self, told: Callable[[str, str], None]) -> None:
+        """Have every relay tell at once what comes in; see `Listener.want`. Needs the background, and starts it."""
+        for link in self._links:
+            link.listener.want(told)
+        if self._background is None:
+            self.start()
+            self._is_for_listeners = True
+
+    def deafen(self) -> None:
+        """End that."""
+        for link in self._links:
+            link.listener.unwant()
+        if self._is_for_listeners:
+            self._retire()
+
+    def _retire(self) -> None:
+        """End the background; `close` waits for that."""
+        background, self._background, self._is_for_listeners = self._background, None, False
+        if background is not None:
+            background.cancel()
+            self._retired = [*(task for task in self._retired if not task.cancelled()), background]
+
+    def wake(self) -> None:
+        """Something was written: send it soon."""
+        self._wake.set()
+
+    async def asked(self, found: Callable[[], object] = lambda: False) -> None:
+        """Let relays that are asked for the first time answer, before "not here" is said.
+
+        Waits until one has shown everything, or all were tried. The others that the background is asking then get
+        `FIRST_SILENCE_SECONDS` to say something, and `FIRST_ANSWER_SECONDS` in all.
+
+        Args:
+            found: whether what is looked for is here by now.
+        """
+        if self._background is None:
+            if not self._asked.is_set() and not self._has_answer():
+                await self.sync(Plan())
+            return
+        while not (self._asked.is_set() or found()) and (self._patience() > 0 or not self._has_answer()):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._asked.wait()
+
+    def _has_answer(self) -> bool:
+        return any(link.has_answered for link in self._links)
+
+    def _patience(self) -> float:
+        """Seconds for which a read waits at most for relays that never showed everything and are being asked."""
+        new = [link for link in self._links if not link.first_round.is_set() and not link.has_answered]
+        heard_at = max((link.heard_at for link in new), default=-inf)
+        silent = max(self._began, heard_at) + FIRST_SILENCE_SECONDS
+        end = min(silent, self._began + FIRST_ANSWER_SECONDS)
+        return end - asyncio.get_running_loop().time() if new else 0.0
+
+    async def drain(self, seconds: float) -> None:
+        """Send what is queued, as far as relays take it within so many seconds; none is waited for that failed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(link.drain(offline_first=self._offline_first) for link in self._links))
+
+    async def close(self) -> None:
+        """End the background and the connections. What is queued stays queued in the ledger."""
+        self._retire()
+        if self._retired:
+            await asyncio.wait(self._retired)
+        await asyncio.gather(*(link.close() for link in self._links))
+        for background in self._retired:
+            if not background.cancelled():
+                background.result()  # it ends by itself only when something in here is broken: say so
+
+    @property
+    def reports(self) -> dict[str, RelayReport]:
+        """The last report of each relay that was tried."""
+        return {link.url: link.report for link in self._links if link.report is not None}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each relay whose last round was not complete."""
+        return SyncReport(tuple(self.reports.values())).problems
+
+    def broken_limits(self, event_bytes: int, content_chars: int) -> dict[str, str]:
+        """The relays that will not take an event of this size, as far as they said so (NIP-11), and why."""
+        told = {link.url: link.information for link in self._links}
+        limits = {
+            url: broken_limit(event_bytes, content_chars, information)
+            for url, information in told.items()
+            if information is not None
+        }
+        return {url: words for url, words in limits.items() if words}
+
+    @property
+    def notices(self) -> dict[str, tuple[str, ...]]:
+        """The last words of each relay in this connection, escaped: data, never instructions."""
+        return {link.url: link.notices for link in self._links}
+
+    async def _run(self) -> None:
+        """The background: one task a relay, each at its own pace."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for link in self._links:
+                    group.create_task(link.follow(self._offline_first))
+                group.create_task(self._spread_wakes())
+                await asyncio.gather(*(link.first_round.wait() for link in self._links))
+                self._asked.set()
+        finally:
+            self._asked.set()  # whatever ended it: nobody has to wait any longer
+
+    async def _spread_wakes(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await asyncio.sleep(DEBOUNCE_SECONDS)
+            for link in self._links:
+                link.wake.set()

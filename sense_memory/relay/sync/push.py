@@ -1,0 +1,437 @@
+"""One relay brought in step with the ledger: pull, then push, over an open connection.
+
+Carries opaque verified events: what is inside them is the intake's business, which is handed in. A
+relay that never completed a pull is not pushed to, so that a fresh device overwrites nothing it has not
+seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sense_memory.errors import RelayError
+from sense_memory.ledger.notes import Remark
+from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION
+from sense_memory.nostr.filters import Filter
+from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.relay.client.conduct import CONNECTION_LOST, TOO_LARGE_LOST
+from sense_memory.relay.client.nip11 import is_too_large
+from sense_memory.relay.client.publication import each
+from sense_memory.relay.sync.pull import Puller, fetching
+from sense_memory.relay.sync.reports import RelayReport
+from sense_memory.relay.sync.walk import Pulled, by_address
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.ledger.outbox import Parcel
+    from sense_memory.nostr.event import Event
+    from sense_memory.relay.client.connection import RelayConnection
+    from sense_memory.relay.sync.reconcile import Stock
+    from sense_memory.relay.sync.walk import Take
+
+
+# ── Isolation ───────────────────────────────────────────────────────────────────────────
+# Which event it is at which a relay hangs up, so that one that it cannot take does not block all others. No I/O.
+#
+# A relay whose limits nobody knows ends the connection when it is sent an event that is too large for it: with code
+# 1009, or without a word. Everything in flight goes back, and the next connection would end the same way. So what was
+# in flight is sent again in parts, the smallest events first and each part twice as large as the one before. The part
+# at which the relay hangs up holds the suspects for the next connection, until one of them is alone.
+#
+# What is guaranteed: an event is given up only if nothing else was in flight when the relay hung up, and the relay had
+# answered a question right before it; once where the code says that a message is too large, else three times, and only
+# if the relay took other events meanwhile. So trouble of the network refuses no event; what it cuts off stays queued,
+# and whatever is alone under suspicion lets the others go first. The cost is some log2(n) connections for n events.
+
+VAIN_COUNT: Final = 2  # connections in a row that ended with events in flight, none of them answered
+ALONE_COUNT: Final = 3  # hang-ups at one event, without a reason, before that event is given up
+
+
+class Isolation:
+    """What is known of one relay's hanging up.
+
+    Attributes:
+        suspects: seqs of events of which one makes the relay hang up; empty while there is no reason to look.
+        moved: whether the last connection that ended brought it further.
+        gave_up: whether that ended because of an event that was given up for it.
+    """
+
+    def __init__(self) -> None:
+        self.suspects: tuple[int, ...] = ()
+        self.moved = self.gave_up = False
+        self._in_vain = 0
+        self._takes_others = False  # whether the relay has taken any event since it began to hang up
+        self._alone: Counter[int] = Counter()
+
+    @property
+    def aside(self) -> int | None:
+        """The only suspect, for which the others do not wait; None where there are more, or none."""
+        return self.suspects[0] if len(self.suspects) == 1 else None
+
+    def begin(self) -> None:
+        """A run over a connection begins."""
+        self.moved = self.gave_up = False
+
+    def ended(self, lost: Sequence[int], *, answered: bool, is_too_large: bool) -> None:
+        """The usual sending ended.
+
+        Args:
+            lost: seqs of what was in flight when the relay hung up; none where it did not.
+            answered: whether it had answered any event before.
+            is_too_large: whether it said that a message is too large.
+        """
+        self._takes_others = (self._takes_others or answered) and bool(lost or self.suspects)
+        self._in_vain = self._in_vain + 1 if lost and not answered else 0
+        if lost and (is_too_large or self._in_vain >= VAIN_COUNT):
+            self.moved = is_too_large or self._takes_others or not self.suspects
+            self.suspects = tuple(lost)
+
+    def took(self) -> None:
+        """The relay took a part of the suspects."""
+        self._takes_others = self.moved = True
+
+    def failed(self, lost: Sequence[int], *, is_too_large: bool) -> bool:
+        """The relay hung up at a part of the suspects; whether that was one event, which is to be given up."""
+        self.suspects = tuple(lost)
+        self.moved |= len(lost) > 1 or is_too_large or self._takes_others
+        if len(lost) > 1 or not (is_too_large or self._takes_others):
+            return False
+        self._alone[lost[0]] += 1
+        if not is_too_large and self._alone[lost[0]] < ALONE_COUNT:
+            return False
+        del self._alone[lost[0]]
+        self.passed()
+        self.gave_up = True
+        return True
+
+    def passed(self) -> None:
+        """Nothing is suspected any more."""
+        self.suspects, self._in_vain = (), 0
+
+
+_TOO_LARGE = Verdict(Outcome.REFUSED, "too large for this relay")
+_HANGS_UP = Verdict(Outcome.REFUSED, "the relay hangs up when it is sent this")
+
+
+class Intake(Protocol):
+    """Where verified events of a relay go; says how each was filed."""
+
+    async def __call__(self, events: Sequence[Event], relay: str) -> Mapping[str, int]:
+        """File events that a relay served; returns counts by fate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run should do.
+
+    Attributes:
+        pull: ask the relay for what is new.
+        compare: compare everything instead (NIP-77), where the relay can.
+        newer: ask only for what is dated after the newest that the last pull saw, where there was one.
+        sweep: ask for everything, without cursor, and send again what went missing, even what the relay accepted
+            a moment ago: somebody asks for it himself. A comparison does so too.
+        offline_first: push even where no pull was ever complete.
+    """
+
+    pull: bool = True
+    compare: bool = True
+    sweep: bool = False
+    newer: bool = False
+    offline_first: bool = False
+
+
+@dataclass(slots=True)
+class _Sending:
+    """One sending.
+
+    Attributes:
+        sent: the relay's words so far, with counts.
+        served: how events were filed that it showed meanwhile, with counts.
+        waiting: seq and slot of what is on its way, by id.
+        verdicts: what has to be recorded, by seq.
+    """
+
+    sent: Counter[str]
+    served: Counter[str]
+    waiting: dict[str, tuple[int, str]] = field(default_factory=dict)
+    verdicts: dict[int, Verdict] = field(default_factory=dict)
+
+
+class RelaySync:
+    """The synchronisation of one ledger with one relay.
+
+    Args:
+        url: the relay, as the ledger knows it.
+        ledger: the ledger.
+        author: its public key, 64 hex digits.
+        intake: where pulled events go.
+        stock: what is compared with relays, shared by those of a store.
+        clock: seconds since 1970.
+
+    Attributes:
+        was_cut_off: whether the relay hung up in the last run.
+        came_further: whether that run achieved something all the same; the next one goes on from there.
+        in_vain: events that it fetched again though they were known.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        ledger: Ledger,
+        author: str,
+        intake: Intake,
+        *,
+        stock: Stock,
+        clock: Callable[[], float],
+    ) -> None:
+        self._url, self._ledger, self._author = url, ledger, author
+        self._intake, self._clock = intake, clock
+        self._puller = Puller(url, ledger, author, stock=stock, clock=clock)
+        self.was_cut_off = self.came_further = False
+        self.in_vain = 0
+        self._isolation = Isolation()
+        self._awaited = 0.0  # the second that was last waited for
+        self._reported: tuple[RelayConnection | None, Counter[str]] = None, Counter()
+
+    async def run(self, connection: RelayConnection, plan: Plan, as_of: float) -> RelayReport:
+        """Pull and push once; a connection that fails on the way becomes the report's `problem`.
+
+        Args:
+            connection: an open connection to the relay.
+            plan: what to do.
+            as_of: what came to the relay until then has to be shown, in seconds since 1970.
+        """
+        self.came_further, self.in_vain = False, 0
+        self._isolation.begin()
+        served: Counter[str] = Counter()
+        sent: Counter[str] = Counter()
+        pulled = Pulled()
+        await self._ledger.write_if_due(self._ledger.outbox.set_clock_back, self._url, self._clock())
+        if plan.sweep:
+            await self._ledger.write(self._ledger.outbox.hasten, self._url, self._clock())
+        if plan.pull:
+            take = self._taking(served)
+            newer = await self._puller.pull_newer(connection, take) if plan.newer else None
+            pulled = newer or await self._puller.pull(
+                connection, take, compare=plan.compare, sweep=plan.sweep, as_of=as_of
+            )
+            self.came_further = self._puller.came_further or pulled.complete
+            self.in_vain = max(0, self._puller.repeated - served["new"])
+        held_back = self.is_held_back(plan)
+        if not held_back and connection.is_open:
+            await self._send(connection, sent, served)
+            if connection.is_open and await self._rest_is_due():
+                await self._send(connection, sent, served)
+        problem = connection.problem or ""
+        self.was_cut_off = problem.startswith(CONNECTION_LOST) and not connection.misbehaving
+        self.came_further |= self._isolation.moved or not sent.keys() <= {
+            Outcome.RETRY.value,
+            Outcome.RATE_LIMITED.value,
+        }
+        return replace(
+            self.standing(),
+            problem="" if self._isolation.gave_up else problem,
+            pulled=pulled,
+            served=dict(served),
+            sent=dict(sent),
+            useless=self._new_useless(connection),
+            misbehaving=connection.misbehaving,
+            asked=plan.pull,
+            held_back=held_back,
+        )
+
+    def _new_useless(self, connection: RelayConnection) -> dict[str, int]:
+        """What a relay sent that was of no use, since the last report or since it was dialled."""
+        known, before = self._reported
+        now = _useless(connection)
+        self._reported = connection, now
+        return dict(now - before if connection is known else now)
+
+    def standing(self) -> RelayReport:
+        """What the ledger says of this relay, when nothing was asked of it."""
+        outbox = self._ledger.outbox
+        counts = outbox.counts(self._url)
+        return RelayReport(
+            self._url,
+            reasons=outbox.reasons(self._url),
+            waiting=counts.get("queued", 0),
+            refused=counts.get("refused", 0) + counts.get("parked", 0),
+            serves_deleted=self._ledger.notes.is_noted(self._url, Remark.UNDELETED),
+            asked=False,
+        )
+
+    def is_held_back(self, plan: Plan) -> bool:
+        """Whether nothing may be sent, because the relay never showed everything it has."""
+        return self._ledger.outbox.state(self._url).completed_at is None and not plan.offline_first
+
+    async def _send(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
+        async with self._ledger.publishing() as ours:
+            if ours:
+                with suppress(RelayError):  # the connection knows what happened to it
+                    await self._push(connection, sent, served)
+
+    async def _rest_is_due(self) -> bool:
+        """Wait until the second of what is dated ahead has come, see `ledger.handover`; False where nothing has."""
+        due = self._ledger.outbox.next_due([self._url])
+        if due is None or not self._now() < due <= self._clock() + AHEAD_SECONDS:
+            return False
+        while (left := due - self._clock()) > 0:
+            if left > AHEAD_SECONDS:
+                return False  # the clock was set back
+            before = self._clock()
+            await asyncio.sleep(min(left, CLOCK_TICK_SECONDS))
+            if self._clock() == before:
+                break  # it stands still: its second would never come
+        self._awaited = due
+        return True
+
+    def _now(self) -> float:
+        """Seconds since 1970, by which events are due."""
+        return max(self._clock(), self._awaited)
+
+    async def _push(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
+        outbox = self._ledger.outbox
+        await self._ledger.write_if_due(outbox.backfill, self._url, self._clock())
+        await self._ledger.write_if_due(outbox.leave_out, self._url)
+        outlived = outbox.outlived(self._url, self._now())
+        isolation = self._isolation
+        if isolation.aside is None and isolation.suspects:
+            await self._isolate(connection, sent, served)
+        if connection.is_open:
+            sending, judged = _Sending(sent, served), sent.total()
+            lost = await self._offer(connection, self._due(connection, sending), sending)
+            too_large = connection.problem == TOO_LARGE_LOST
+            isolation.ended(lost, answered=sent.total() > judged, is_too_large=too_large)
+        follows = False
+        if outlived:  # some relays delete newer versions too: these follow, if need be in the next run
+            follows = await self._ledger.write(outbox.send_again, self._url, outlived, self._clock()) > 0
+        if connection.is_open and isolation.aside is not None:
+            await self._isolate(connection, sent, served)
+        if not connection.is_open:
+            return
+        if await self._keeps_no_deletions(connection) or follows:
+            await self._push(connection, sent, served)
+
+    async def _offer(
+        self, connection: RelayConnection, parcels: AsyncIterator[Parcel], sending: _Sending
+    ) -> list[int]:
+        """Send events and record the relay's word on each; returns the seqs of those that it cut off."""
+        outbox, verdicts = self._ledger.outbox, sending.verdicts
+        newer: dict[int, tuple[str, Verdict]] = {}  # what the relay claims to have a newer version of
+        lost: list[int] = []
+        async for ident, verdict in connection.publish((parcel.id, parcel.body) async for parcel in parcels):
+            seq, slot = sending.waiting.pop(ident)
+            if verdict.outcome is Outcome.RETRY and verdict.reason == (connection.problem or ""):
+                lost.append(seq)  # no word of the relay's, so it stays due
+                continue
+            sending.sent[verdict.outcome.value] += 1
+            if verdict.outcome is Outcome.SUPERSEDED:
+                newer[seq] = slot, verdict
+                continue
+            verdicts[seq] = verdict
+            if len(verdicts) >= PUBLISH_WINDOW_COUNT:
+                await self._ledger.write(outbox.record, self._url, verdicts, self._clock())
+                verdicts.clear()
+        await self._ledger.write(outbox.record, self._url, verdicts, self._clock())
+        if newer:
+            await self._pull_newer(connection, [slot for slot, _ in newer.values()], sending.served)
+            claims = {seq: verdict for seq, (_, verdict) in newer.items()}
+            # By now it has shown a newer version, or made it up.
+            await self._ledger.write(outbox.record, self._url, claims, self._clock())
+        return lost
+
+    async def _isolate(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
+        """Find the event at which the relay hangs up: see `isolation`."""
+        outbox, isolation = self._ledger.outbox, self._isolation
+        due = outbox.still_due(self._url, isolation.suspects, self._now())
+        parcels, size = sorted(due, key=lambda parcel: len(parcel.body)), 1
+        while parcels:
+            part, parcels = parcels[:size], parcels[size:]
+            if len(part) == 1 and not await self._answers(connection):
+                return
+            sending = _Sending(sent, served, {parcel.id: (parcel.seq, parcel.slot) for parcel in part})
+            lost = await self._offer(connection, each(part), sending)
+            if lost or not connection.is_open:
+                too_large = connection.problem == TOO_LARGE_LOST
+                if lost and isolation.failed(lost, is_too_large=too_large):
+                    await self._give_up(next(parcel for parcel in part if parcel.seq in lost), too_large)
+                return
+            isolation.took()
+            size *= 2
+        isolation.passed()
+
+    async def _answers(self, connection: RelayConnection) -> bool:
+        """Whether the relay answers a simple question now."""
+        question = Filter(authors=(self._author,), kinds=(KIND_DELETION,), limit=1)
+        return (await fetching(connection)([question])).complete
+
+    async def _give_up(self, parcel: Parcel, is_too_large: bool) -> None:
+        """Do not send this event again, nor any as large where it is too large, unless somebody asks for it."""
+        outbox = self._ledger.outbox
+        seqs = outbox.as_large_as(self._url, len(parcel.body)) if is_too_large else [parcel.seq]
+        verdict = _TOO_LARGE if is_too_large else _HANGS_UP
+        await self._ledger.write(outbox.record, self._url, dict.fromkeys(seqs, verdict), self._clock())
+
+    async def _keeps_no_deletions(self, connection: RelayConnection) -> bool:
+        """Whether a relay turns out to keep no deletion request, by a look at the first that it accepted.
+
+        It has removed the tombstones, then, and other devices would never hear of what was forgotten: these are
+        queued again, and stay, because their requests are not sent there any more.
+        """
+        outbox = self._ledger.outbox
+        if not (accepted := tuple(outbox.unproven_deletions(self._url))):
+            return False
+        mine = Filter(authors=(self._author,), kinds=(KIND_DELETION,), ids=accepted, limit=len(accepted))
+        page = await fetching(connection)([mine])
+        if page.events or not page.complete:
+            await self._taking(Counter())(page.events)
+            return False
+        await self._ledger.write(self._bury_again)
+        return True
+
+    def _bury_again(self) -> None:
+        self._ledger.notes.note(self._url, Remark.DROPS_DELETIONS, self._clock())
+        self._ledger.outbox.bury_again(self._url, self._clock())
+
+    async def _due(self, connection: RelayConnection, sending: _Sending) -> AsyncIterator[Parcel]:
+        """What is due, read as there is room for it: each is noted as waiting, or judged at once."""
+        last, due = 0, self._ledger.outbox.due
+        while parcels := await self._ledger.write_if_due(
+            due, self._url, self._now(), SEND_BATCH_COUNT, after=last
+        ):
+            for parcel in parcels:
+                if parcel.seq == self._isolation.aside:
+                    continue
+                if is_too_large(parcel.body, connection.information):
+                    sending.verdicts[parcel.seq] = _TOO_LARGE
+                else:
+                    sending.waiting[parcel.id] = parcel.seq, parcel.slot
+                    yield parcel
+            last = parcels[-1].seq
+
+    async def _pull_newer(
+        self, connection: RelayConnection, slots: Sequence[str], served: Counter[str]
+    ) -> None:
+        """Fetch what the relay says is newer than ours, at once."""
+        wanted = Filter(authors=(self._author,), kinds=(KIND_APP_DATA,))
+        await by_address(fetching(connection), self._taking(served), wanted, slots)
+
+    def _taking(self, served: Counter[str]) -> Take:
+        async def take(events: Sequence[Event]) -> None:
+            # Relays show the newest first; filed the other way round, arrivals are in the order of their writing.
+            served.update(await self._intake(events[::-1], self._url))
+
+        return take
+
+
+def _useless(connection: RelayConnection) -> Counter[str]:
+    """What the relay sent so far that was of no use. A challenge is none of that: relays greet with it."""
+    return Counter({**asdict(connection.counts), "challenges": 0})

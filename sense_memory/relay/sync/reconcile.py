@@ -1,0 +1,202 @@
+"""A complete pull by comparison (NIP-77): only what differs between a relay and the ledger moves.
+
+Either everything is compared, or what is dated since a cursor. What the relay claims to have is fetched by id and
+verified like any page; what it lacks is queued for it. A relay that does not compare, or does not serve what it claims,
+is left to the walk by pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from sense_memory.errors import RelayError
+from sense_memory.limits import COMPARED_COUNT, HEAL_SECONDS, MAX_FUTURE_SECONDS, PAGE_COUNT, SWEEP_SECONDS
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
+from sense_memory.nostr.filters import Filter
+from sense_memory.nostr.negentropy import Items
+from sense_memory.relay.client.comparison import Comparison
+from sense_memory.relay.client.nip11 import frame_bytes, ids_count, may_compare
+from sense_memory.relay.sync.walk import Pulled, newest_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.ledger.inventory import Pair, Version
+    from sense_memory.relay.client.connection import RelayConnection
+    from sense_memory.relay.client.page import Page
+    from sense_memory.relay.sync.walk import Fetch, Take
+
+
+class Stock:
+    """The inventories of a ledger in the form that is compared, kept while nothing changes.
+
+    Args:
+        ledger: the ledger; relays with equal inventories share one.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._inventory = ledger.inventory
+        self._turn = asyncio.Lock()
+        self._used: dict[tuple[str, bool], tuple[Version, int]] = {}
+        self._kept: dict[tuple[Version, int], Items] = {}
+
+    async def of(self, url: str, since: int | None = None) -> tuple[Version, Items]:
+        """A relay's inventory now, or the part that is dated since a second; and its version."""
+        async with self._turn:
+            version = self._inventory.version(url)
+            key = self._used[url, since is None] = version, since or 0
+            used = set(self._used.values())
+            self._kept = {known: items for known, items in self._kept.items() if known in used}
+            if key not in self._kept:
+                pairs = self._inventory.pairs(*key)
+                self._kept[key] = await asyncio.to_thread(Items, pairs)  # 100,000 take 0.1 s
+            return version, self._kept[key]
+
+
+class Reconciler:
+    """Compares one relay with the ledger.
+
+    Args:
+        url: the relay, as the ledger knows it.
+        ledger: the ledger.
+        author: its public key, 64 hex digits.
+        stock: shared by the relays of a store.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self, url: str, ledger: Ledger, author: str, stock: Stock, clock: Callable[[], float]
+    ) -> None:
+        self._url, self._ledger, self._stock, self._clock = url, ledger, stock, clock
+        # Without the `p` tag of our journal: relays answer fastest where nothing but author and kinds is named,
+        # and some keep a tree for such filters.
+        self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
+        self._refused_at = float("-inf")
+        self._is_proven = False  # whether it served an event that it said to have
+
+    async def pull(
+        self,
+        connection: RelayConnection,
+        fetch: Fetch,
+        take: Take,
+        *,
+        since: int | None = None,
+        every: float = HEAL_SECONDS,
+    ) -> Pulled | None:
+        """Compare, fetch what only the relay has, and queue what only the ledger has.
+
+        Args:
+            connection: an open connection to the relay.
+            fetch: one REQ, answered by one page.
+            take: where verified events go, page by page.
+            since: compare what is dated then or later, seconds since 1970; None for everything.
+            every: seconds after which the relay is sent again what it lost.
+
+        Returns:
+            A complete pull; None where the relay has to be walked instead.
+        """
+        now = self._clock()
+        if now - self._refused_at < SWEEP_SECONDS or not may_compare(connection.information):
+            return None
+        version, items = await self._stock.of(self._url, since)
+        if not self._is_worth_it(len(items), since):
+            return None
+        found = await self._compare(connection, replace(self._wanted, since=since), items)
+        if not found.complete:
+            self._refused_at = now  # in this process it is not asked again on that day
+            return None
+        known = self._ledger.inventory.known(found.need)
+        wanted = set(found.need).difference(ident for _, ident in known)
+        horizon = now + MAX_FUTURE_SECONDS
+        fetched = _Fetched(fetch, take, ids_count(connection.information), horizon)
+        if not await fetched.all(self._wanted, wanted):
+            return None  # it claims what it does not serve, or has a newer version by now
+        self._is_proven |= bool(fetched.pairs)
+        if not await self._serves(fetch, items.ids_but(frozenset(found.have))):
+            return None
+        holds = [*known, *fetched.pairs]
+        missing = await self._ledger.write(
+            self._ledger.inventory.settle,
+            self._url,
+            version,
+            found.have,
+            holds,
+            self._clock(),
+            begun=now,
+            since=since,
+            every=every,
+        )
+        latest = items.latest(frozenset(found.have), until=horizon)
+        return fetched.totals + Pulled(newest=latest, missing=missing)
+
+    async def _serves(self, fetch: Fetch, ids: Sequence[bytes]) -> bool:
+        """Whether it serves one of the events that it says to have; asked until it did once.
+
+        A relay that keeps nothing may well answer that nothing differs.
+        """
+        if ids and not self._is_proven:
+            one = secrets.choice(ids).hex()
+            page = await fetch([replace(self._wanted, ids=(one,), limit=1)])
+            self._is_proven = bool(page.events)
+        return self._is_proven or not ids
+
+    def _is_worth_it(self, count: int, since: int | None) -> bool:
+        """Whether so many events are likely to be at the relay: not where both never met and we hold few.
+
+        A few that are dated since a cursor are fetched as cheaply, and pages show more than a comparison does.
+        """
+        if since is not None:
+            return count >= COMPARED_COUNT
+        is_first = self._ledger.outbox.state(self._url).completed_at is None
+        return count > (PAGE_COUNT if is_first else 0)
+
+    async def _compare(self, connection: RelayConnection, wanted: Filter, items: Items) -> Comparison:
+        known = connection.information
+        try:
+            return await connection.compare(
+                wanted, items, frame_bytes=frame_bytes(known), doubtful=known is None
+            )
+        except RelayError as error:
+            return Comparison(complete=False, reason=error.problem)
+
+
+class _Fetched:
+    """Events fetched by their ids.
+
+    Attributes:
+        pairs: their times and ids.
+        totals: what came, besides.
+    """
+
+    def __init__(self, fetch: Fetch, take: Take, most: int, horizon: float) -> None:
+        self._fetch, self._take, self._most, self._horizon = fetch, take, most, horizon
+        self.pairs: list[Pair] = []
+        self.totals = Pulled()
+
+    async def all(self, wanted: Filter, ids: Iterable[bytes]) -> bool:
+        """Fetch events, as many at once as a relay serves; whether all of them came."""
+        missing = dict.fromkeys(ident.hex() for ident in ids)
+        while batch := tuple(islice(missing, self._most)):
+            page = await self._fetch([replace(wanted, ids=batch, limit=len(batch))])
+            if page.events:
+                await self._take(page.events)
+            self.totals += _totals(page, self._horizon)
+            for event in page.events:
+                del missing[event.id]
+                self.pairs.append((event.created_at, bytes.fromhex(event.id)))
+            if not page.complete or not page.events:
+                return False
+        return True
+
+
+def _totals(page: Page, horizon: float) -> Pulled:
+    newest = newest_of(page.events, horizon)
+    return Pulled(
+        received=len(page.events), newest=newest, invalid=page.invalid, over_delivered=page.over_delivered
+    )

@@ -1,0 +1,294 @@
+"""Pulling a relay: pages by `until`, and complete told apart from incomplete. No I/O, no clock.
+
+A short page is never the end of the world: paging goes on until there is nothing below. Where one second
+holds more than a page, time can not advance: the known addresses are then asked for one by one, the walk
+goes on below that second, and the pull is reported incomplete.
+
+NIP-01 lets `until` take in the second that it names; some relays leave that second out, and would skip what a
+page cut off. So a page counts as the continuation of another only if it shows some event again of the second in
+which the other ended. Where it does not, `until` is set one second later, which skips nothing whatever a relay
+makes of it: two more requests, once in a walk. What neither page shows again has to be gone, as when another
+device replaced it meanwhile. A relay that has it after all, or changes its mind, is never called complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import inf
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from sense_memory.limits import ADDRESS_BATCH_COUNT, PAGE_COUNT
+from sense_memory.nostr.verdict import Outcome
+from sense_memory.relay.client.page import Page
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+
+    from sense_memory.nostr.event import Event
+    from sense_memory.nostr.filters import Filter
+
+    Fetch: TypeAlias = Callable[[Sequence[Filter]], Awaitable[Page]]
+    Take: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
+
+# A page that is cut off before its EOSE says nothing of the second in which it was cut. So a relay that hangs up after
+# each single message can not be pulled: every answer begins with what is known, and stepping past a second unseen
+# would bring more events, but never a complete pull, and without one nothing is sent there.
+CROWDED: Final = "more events in one second than a page holds"
+GAP: Final = "its pages leave events out"
+_NOTHING: Final = Page((), complete=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What a walk over one filter brought.
+
+    Attributes:
+        reasons: why it is not complete, in our words; empty when the relay has shown everything.
+        received: distinct verified events.
+        newest: the latest created_at among them that is not too far ahead to count, or 0.
+        invalid: events the relay sent that were malformed or forged.
+        over_delivered: events that nobody asked for.
+        missing: events that the relay had accepted and does not have any more.
+        refused: whether the relay refused to show something; asking again is of no use, as far as is known.
+    """
+
+    reasons: tuple[str, ...] = ()
+    received: int = 0
+    newest: int = 0
+    invalid: int = 0
+    over_delivered: int = 0
+    missing: int = 0
+    refused: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether what was not received does not exist at this relay."""
+        return not self.reasons
+
+    def __add__(self, other: Pulled) -> Pulled:
+        return Pulled(
+            tuple(dict.fromkeys(self.reasons + other.reasons)),
+            self.received + other.received,
+            max(self.newest, other.newest),
+            self.invalid + other.invalid,
+            self.over_delivered + other.over_delivered,
+            self.missing + other.missing,
+            self.refused or other.refused,
+        )
+
+
+@dataclass(slots=True)
+class Position:
+    """How far down a walk came, so that it can go on after the relay hung up.
+
+    Attributes:
+        second: the oldest that was reached, or None before the first event; younger events are through.
+        largest: events of the largest page.
+        edge: the id of an event of that second; empty where the second is rather the `until` to go on with.
+    """
+
+    second: int | None = None
+    largest: int = 0
+    edge: str = ""
+
+    def move(self, second: int, edge: Collection[str]) -> None:
+        """The walk came down to a second, of which it has some events."""
+        self.second, self.edge = second, min(edge, default="")
+
+
+async def pull(
+    fetch: Fetch,
+    take: Take,
+    wanted: Filter,
+    known_tags: Callable[[], Sequence[str]] = tuple,
+    *,
+    page_size: int = PAGE_COUNT,
+    position: Position | None = None,
+    horizon: float = inf,
+) -> Pulled:
+    """Walk a filter from its newest event to its oldest, handing each new event to `take` once.
+
+    Args:
+        fetch: one REQ, answered by one page.
+        take: where verified events go, page by page.
+        wanted: the filter; its `limit` is set here.
+        known_tags: the d-tags to ask for by name where a second holds more than a page.
+        page_size: the `limit` of each REQ.
+        position: where to begin; moved along.
+        horizon: later events do not count for `Pulled.newest`: they are quarantined.
+    """
+    walk, at = _Walk(take, horizon), position or Position()
+    pages = _Pages(fetch, wanted, page_size)
+    known, second, stuck = at.largest, wanted.until if at.second is None else at.second, False
+    page = await pages.first(at)
+    while page.complete and page.events:
+        count = len(page.events)
+        at.largest = max(at.largest, count)
+        if await walk.take(page) and walk.second != second:
+            second = walk.second
+            at.move(second, walk.edge)
+            page = await pages.onward(second, walk.edge)
+            continue
+        # Nothing new: this second is the last, or it fills a page. One step down shows which; where nothing
+        # lies below, it may still hide more if the page is as full as pages of this relay get.
+        crowd, page = walk.second, _NOTHING
+        crowded = count >= page_size or (count == at.largest and (known or count < walk.totals.received))
+        if crowd > (wanted.since or 0):
+            second = crowd - 1
+            page = await pages.below(crowd)
+        if page.complete and (page.events or crowded):
+            walk.reasons.append(CROWDED)
+            await _by_address(
+                fetch, walk, replace(wanted, since=crowd, until=pages.until(crowd)), known_tags()
+            )
+        elif page.events or crowded:
+            stuck = True  # cut off: it may be crowded, and would have to be looked at again
+        else:
+            at.move(pages.until(max(crowd - 1, wanted.since or 0)), ())
+    if await walk.take(page) and pages.joined and not stuck and _newest_first(page):
+        at.move(walk.second, walk.edge)
+    return replace(walk.done(*pages.reasons, page.reason), refused=page.outcome is Outcome.REFUSED)
+
+
+class _Pages:
+    """Asks for the pages of a walk, and learns on the way what a relay takes `until` for.
+
+    Attributes:
+        joined: whether the last page leaves out nothing between the one before and its own events.
+        reasons: why the relay's word is not to be taken for the whole.
+    """
+
+    def __init__(self, fetch: Fetch, wanted: Filter, size: int) -> None:
+        self._fetch, self._wanted, self._size = fetch, wanted, size
+        self._beyond: int | None = None  # 1 where `until` leaves its second out, 0 where it does not
+        self.joined = True
+        self.reasons: list[str] = []
+
+    async def first(self, at: Position) -> Page:
+        """The newest events; of a walk that was cut off, what follows."""
+        if at.second is not None and at.edge:
+            return await self.onward(at.second, {at.edge})
+        return await self._ask(self._wanted.until if at.second is None else at.second)
+
+    async def onward(self, second: int, edge: Collection[str]) -> Page:
+        """What follows a page that ended in a second: the rest of that, and what is below.
+
+        Args:
+            second: the oldest of the page before.
+            edge: ids of the events that it had of that second.
+        """
+        tried: dict[int, Page] = {}
+        usual = self._beyond or 0
+        for beyond in (usual, 1 - usual):
+            page = tried[beyond] = await self._ask(second + beyond, ceiling=second)
+            self.joined = any(event.id in edge for event in page.events)
+            if self.joined:
+                self._learn(beyond)
+            if self.joined or not page.complete:
+                return page
+        self.joined = True
+        there = await self._first_of(edge)
+        if there.complete and not there.events:
+            return tried[1]  # the edge is gone, and this page skips nothing whatever `until` means
+        self.reasons.append(there.reason or GAP)
+        return tried[1] if there.complete else _NOTHING
+
+    async def below(self, second: int) -> Page:
+        """What is older than a second."""
+        return await self._ask(self.until(second - 1), ceiling=second - 1)
+
+    def until(self, second: int) -> int:
+        """The `until` that this relay takes for "up to this second and with it", as far as is known."""
+        return second + (self._beyond or 0)
+
+    async def _ask(self, until: int | None, *, ceiling: int | None = None) -> Page:
+        page = await self._fetch([replace(self._wanted, until=until, limit=self._size)])
+        kept = tuple(event for event in page.events if ceiling is None or event.created_at <= ceiling)
+        if self._beyond and len(kept) < len(page.events):
+            self._learn(0)
+        return replace(page, events=kept)
+
+    def _learn(self, beyond: int) -> None:
+        if self._beyond not in (None, beyond):
+            self.reasons.append(GAP)  # it changed what it takes `until` for: either may have skipped some
+        self._beyond = beyond
+
+    async def _first_of(self, ids: Collection[str]) -> Page:
+        """The first answer with any of some events, or the last without."""
+        page = _NOTHING
+        for batch in _batches(tuple(ids)):
+            page = await self._fetch(
+                [replace(self._wanted, ids=batch, since=None, until=None, limit=len(batch))]
+            )
+            if page.events or not page.complete:
+                break
+        return page
+
+
+def _newest_first(page: Page) -> bool:
+    """Whether a page came in the order of NIP-01: only then nothing is left out above where it was cut off."""
+    return all(one.created_at >= other.created_at for one, other in pairwise(page.events))
+
+
+def newest_of(events: Iterable[Event], horizon: float) -> int:
+    """The latest created_at that is not beyond a horizon, or 0."""
+    return max((event.created_at for event in events if event.created_at <= horizon), default=0)
+
+
+async def by_address(fetch: Fetch, take: Take, wanted: Filter, tags: Sequence[str]) -> Pulled:
+    """Fetch the current events of some addresses: one filter each, because relays disagree about several."""
+    walk = _Walk(take)
+    await _by_address(fetch, walk, wanted, tuple(dict.fromkeys(tags)))
+    return walk.done()
+
+
+async def _by_address(fetch: Fetch, walk: _Walk, wanted: Filter, tags: Sequence[str]) -> None:
+    for batch in _batches(tags):
+        page = await fetch([replace(wanted, tags={"d": (tag,)}, limit=1) for tag in batch])
+        await walk.take(page)
+        if not page.complete:
+            walk.reasons.append(page.reason)
+
+
+def _batches(items: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Some items at a time: as many as fit a request to any relay."""
+    for start in range(0, len(items), ADDRESS_BATCH_COUNT):
+        yield tuple(items[start : start + ADDRESS_BATCH_COUNT])
+
+
+class _Walk:
+    """What a walk has seen so far. Ids are kept for the oldest second only: pages overlap nowhere else.
+
+    Attributes:
+        second: the oldest second seen, or -1.
+        edge: ids of the events seen of that second.
+        totals: what was received so far.
+        reasons: why the walk is not complete.
+    """
+
+    def __init__(self, take: Take, horizon: float = inf) -> None:
+        self._take, self._horizon = take, horizon
+        self.edge: set[str] = set()
+        self.second = -1
+        self.totals = Pulled()
+        self.reasons: list[str] = []
+
+    async def take(self, page: Page) -> bool:
+        """Hand over what is new in a page; whether there was any."""
+        fresh = [event for event in page.events if event.id not in self.edge]
+        if fresh:
+            await self._take(fresh)
+            oldest = min(event.created_at for event in page.events)
+            if oldest != self.second:
+                self.edge.clear()
+            self.edge |= {event.id for event in page.events if event.created_at == oldest}
+            self.second = oldest
+        newest = newest_of(fresh, self._horizon)
+        self.totals += Pulled((), len(fresh), newest, page.invalid, page.over_delivered)
+        return bool(fresh)
+
+    def done(self, *reasons: str) -> Pulled:
+        """The outcome, with further reasons for being incomplete; empty ones are none."""
+        return self.totals + Pulled(tuple(filter(None, (*self.reasons, *reasons))))

@@ -1,0 +1,1 @@
+"""What turns texts into vectors, each imported when it is chosen."""

@@ -1,0 +1,140 @@
+"""Which embedder a setting names: none, a table, a small model, an endpoint.
+
+The embedders that come with the package live in `search.embedders.static`, `search.embedders.minilm`, `search.embedders.endpoint` and
+`search.embedders.transformer`; each is imported when it is chosen.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from sense_memory.errors import InvalidInput
+from sense_memory.search.embedders.embedder import KEY_VARIABLE
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sense_memory.search.embedders.embedder import Embedder
+
+OLLAMA_URL: Final = "http://127.0.0.1:11434"
+KINDS: Final = ("none", "static", "minilm", "openai", "ollama", "sentence-transformers")
+_EXAMPLES: Final = (
+    "none, static, minilm, openai:MODEL@https://HOST/v1, ollama:MODEL, sentence-transformers:/PATH"
+)
+
+_endpoint = re.compile(r"(?P<model>[^\s@][^\s]{0,199}?)(?:@(?P<url>https?://\S{1,2000}))?").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The embedder that a setting names.
+
+    Attributes:
+        kind: one of `KINDS`.
+        model: of an endpoint; or the folder of a model for sentence-transformers.
+        url: of an endpoint.
+    """
+
+    kind: str
+    model: str = ""
+    url: str = field(default="", repr=False)
+
+    @classmethod
+    def parse(cls, text: str, base: Path | None = None) -> Choice:
+        """Read a setting. Looks at no file and asks nobody.
+
+        Args:
+            text: none, static, minilm, openai:MODEL@URL, ollama:MODEL, ollama:MODEL@URL, or
+                sentence-transformers:PATH.
+            base: where a relative PATH starts; by default the current directory.
+
+        Raises:
+            InvalidInput: none of these; repeats nothing of it, as it may hold a key.
+        """
+        if not isinstance(text, str):
+            raise InvalidInput("an embedder is named by a text, such as static")
+        kind, _, rest = text.strip().partition(":")
+        kind = kind.lower()
+        if kind in {"none", "static", "minilm"} and not rest:
+            return cls(kind)
+        if kind == "sentence-transformers" and rest:
+            return cls(kind, model=_folder(rest, base or Path()))
+        found = _endpoint(rest) if kind in {"openai", "ollama"} else None
+        url = found and (found["url"] or (OLLAMA_URL if kind == "ollama" else ""))
+        if not found or not url or "@" in url or not text.isprintable():
+            raise InvalidInput(f"not an embedder; write one of {_EXAMPLES}")
+        from sense_memory.search.embedders.endpoint import checked_url
+
+        return cls(kind, found["model"], checked_url(url))
+
+    def open(self, key: str | None = None, *, timeout: float = 10.0) -> Embedder | None:
+        """The embedder itself; None where none is wanted. Loads a model that is installed, asks no endpoint.
+
+        Args:
+            key: the API key of an endpoint, see `KEY_VARIABLE`.
+            timeout: seconds that one request to an endpoint may take altogether.
+
+        Raises:
+            MissingExtra: what it needs is not installed.
+            EmbedderError: its files are not those that were checked.
+            InvalidInput: the key can not be one.
+        """
+        if self.kind == "static":
+            from sense_memory.search.embedders.static import StaticEmbedder
+
+            return StaticEmbedder()
+        if self.kind == "minilm":
+            from sense_memory.search.embedders.minilm import MiniLmEmbedder
+
+            return MiniLmEmbedder()
+        if self.kind == "sentence-transformers":
+            from sense_memory.search.embedders.transformer import TransformerEmbedder
+
+            return TransformerEmbedder(self.model)
+        if self.kind in {"openai", "ollama"}:
+            from sense_memory.search.embedders.endpoint import EndpointEmbedder
+
+            return EndpointEmbedder(self.kind, self.model, self.url, key=key, timeout=timeout)
+        return None
+
+
+def open_embedder(setting: str, environ: Mapping[str, str] | None = None) -> Embedder | None:
+    """The embedder that a setting such as "static" names; None for "none".
+
+    Args:
+        setting: see `Choice.parse`.
+        environ: where an endpoint's key is looked for, as SENSE_MEMORY_EMBEDDER_KEY; nowhere by default.
+
+    Raises:
+        InvalidInput: not a setting.
+        MissingExtra: what it needs is not installed.
+        EmbedderError: its files are not those that were checked.
+    """
+    key = (environ or {}).get(KEY_VARIABLE, "").strip() or None
+    return Choice.parse(setting).open(key)
+
+
+def _folder(text: str, base: Path) -> str:
+    try:
+        return str((base / Path(text).expanduser()).absolute())
+    except RuntimeError:
+        raise InvalidInput("not an embedder: `~` is of nobody known here; write the full path") from None
+
+
+def opener(embedder: object) -> Callable[[], Any] | None:
+    """What opens an embedder: from its setting, from one that is open, or from a function; None where none is wanted.
+
+    Raises:
+        InvalidInput: none of these.
+    """
+    if isinstance(embedder, str):
+        return Choice.parse(embedder).open
+    if embedder is not None and hasattr(embedder, "embed") and not isinstance(embedder, type):
+        return lambda: embedder
+    if embedder is not None and not callable(embedder):
+        raise InvalidInput("embedder must be an `Embedder`, the name of one, or a function that opens one")
+    return cast("Callable[[], Any] | None", embedder)

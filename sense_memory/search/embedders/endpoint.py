@@ -1,0 +1,278 @@
+"""Meaning from a service: an OpenAI-compatible `/v1/embeddings`, or Ollama's `/api/embed`.
+
+Whoever runs the service reads what is embedded, so one is asked only where a setting names it. Requests are
+bounded in time and size, go to that address and nowhere else (no redirects, no proxies), and nothing that
+comes back is believed before it was checked. No error carries the key, a text, or words of the service.
+"""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from ipaddress import ip_address
+from socket import SHUT_RDWR, gaierror, socket
+from threading import Event, Timer
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
+
+import numpy as np
+import orjson
+
+from sense_memory.errors import EmbedderError, InvalidInput
+from sense_memory.search.embedders.embedder import KEY_VARIABLE, normalised
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+BATCH_COUNT: Final = 64  # texts of one request
+MAX_TEXT_CHARS: Final = 8_000  # of one text: about 2,000 tokens, which common models read
+MAX_DIMENSION: Final = 8_192  # the largest models have 4,096
+MAX_RESPONSE_BYTES: Final = 16_000_000  # 64 vectors of 8,192 numbers of 30 characters
+_CHUNK_BYTES: Final = 65_536
+_PATHS: Final = {"openai": ("/v1", "/embeddings"), "ollama": ("", "/api/embed")}
+
+_PROBLEMS: Final = {
+    400: "refused the request (HTTP 400). Is the model one for embeddings?",
+    401: f"refused the key (HTTP 401). Check {KEY_VARIABLE}",
+    403: f"refused the key (HTTP 403). Check {KEY_VARIABLE}",
+    404: "knows neither this path nor this model (HTTP 404). Check both, and whether the model is installed there",
+    413: "finds the texts too large (HTTP 413)",
+    429: "is busy (HTTP 429). Try again later",
+}
+
+
+class EndpointEmbedder:
+    """The embedder over a service.
+
+    Args:
+        kind: "openai" or "ollama".
+        model: as the service calls it.
+        url: of the service, such as https://HOST/v1 or http://127.0.0.1:11434.
+        key: sent as a bearer token, if there is one.
+        timeout: seconds that one request may take altogether.
+
+    Raises:
+        InvalidInput: not a URL that may be asked, or not a key.
+    """
+
+    def __init__(
+        self, kind: str, model: str, url: str, *, key: str | None = None, timeout: float = 10.0
+    ) -> None:
+        self._url = checked_url(url)
+        self._kind, self._model, self._timeout = kind, model, timeout
+        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        if key is not None:
+            if not key.isascii() or not key.isprintable() or " " in key or "nsec1" in key.lower():
+                raise InvalidInput(f"{KEY_VARIABLE} holds what cannot be a key; nothing was sent")
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._dimension: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<EndpointEmbedder {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The model and where it runs."""
+        return f"{self._kind}:{self._model}@{self._url}"
+
+    @property
+    def dimension(self) -> int:
+        """Of every vector; asks the service, once.
+
+        Raises:
+            EmbedderError: it could not be asked.
+        """
+        if self._dimension is None:
+            self._request(["dimension"])
+        assert self._dimension is not None  # noqa: S101 - set by every request that succeeds
+        return self._dimension
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A row of length 1 for each text; zeros for blank ones, which are not sent. Blocks.
+
+        Raises:
+            EmbedderError: the service could not be asked, or answered nonsense.
+        """
+        said = [row for row, text in enumerate(texts) if text.strip()]
+        parts = []
+        for first in range(0, len(said), BATCH_COUNT):
+            batch = [texts[row][:MAX_TEXT_CHARS] for row in said[first : first + BATCH_COUNT]]
+            parts.append(self._request([text.encode("utf-8", "replace").decode() for text in batch]))
+        found = np.zeros((len(texts), self.dimension), np.float32)
+        if parts:
+            found[said] = np.concatenate(parts)
+        return found
+
+    def _request(self, texts: list[str]) -> NDArray[np.float32]:
+        body = orjson.dumps({"model": self._model, "input": texts, **self._more()})
+        base, path = _PATHS[self._kind]
+        parts = urlsplit(self._url)
+        target = (parts.path or base) + path
+        with _Exchange(parts.scheme, parts.hostname or "", parts.port, self._timeout, self._fail) as exchange:
+            raw = exchange.post(target, body, self._headers)
+        try:
+            rows = _rows(orjson.loads(raw), self._kind, len(texts))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise self._fail(f"did not answer with {len(texts)} vectors") from None
+        return normalised(self._checked(rows))
+
+    def _more(self) -> dict[str, Any]:
+        return {"encoding_format": "float"} if self._kind == "openai" else {"truncate": True}
+
+    def _checked(self, rows: list[list[float]]) -> NDArray[np.float64]:
+        """The rows as numbers, all of the one dimension."""
+        sizes = {len(row) for row in rows}
+        if len(sizes) != 1 or not 0 < max(sizes) <= MAX_DIMENSION:
+            raise self._fail("answered with vectors of impossible or different dimensions")
+        if any(type(value) not in {float, int} for row in rows for value in row):
+            raise self._fail("answered with something that is no number")
+        values = np.array(rows, np.float64)
+        if not np.isfinite(values).all() or np.abs(values).max() > 1e30:
+            raise self._fail("answered with numbers that are none")
+        (size,) = sizes
+        if self._dimension not in {None, size}:
+            raise self._fail(
+                f"answered with {size} dimensions instead of {self._dimension}: the model behind it has changed"
+            )
+        self._dimension = size
+        return values
+
+    def _fail(self, problem: str) -> EmbedderError:
+        return EmbedderError(self.name, problem)
+
+
+def checked_url(url: str) -> str:
+    """The URL of a service that may be asked, without the slash at its end.
+
+    Raises:
+        InvalidInput: neither https, nor http to this machine; or it holds a user name, a query or a fragment,
+            where keys hide. Repeats nothing of it.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")
+    except (ValueError, UnicodeError):
+        host, port = "", None
+    if not host or port == 0 or parts.scheme not in {"http", "https"} or not url.isprintable():
+        raise InvalidInput("not the URL of an embedding service; one looks like https://HOST/v1")
+    if "@" in parts.netloc or parts.query or parts.fragment or " " in url.strip():
+        raise InvalidInput(
+            f"the URL of an embedding service holds no user name, query or fragment; a key belongs into {KEY_VARIABLE}"
+        )
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise InvalidInput("http:// is not encrypted and only allowed to this machine; use https://")
+    path = parts.path.rstrip("/")
+    for _, end in _PATHS.values():
+        path = path.removesuffix(end)
+    return f"{parts.scheme}://{parts.netloc.lower()}{path}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _rows(answer: Any, kind: str, count: int) -> list[list[float]]:
+    """The vectors of an answer, in the order in which they were asked for."""
+    if kind == "ollama":
+        rows = answer["embeddings"]
+    else:
+        data = answer["data"]
+        placed = {item.get("index", place): item["embedding"] for place, item in enumerate(data)}
+        rows = [placed[place] for place in range(len(data))]
+    if len(rows) != count or not all(isinstance(row, list) for row in rows):
+        raise ValueError("not a vector for each text")
+    return list(rows)
+
+
+def _why(error: Exception) -> str:
+    """What became of an exchange that failed, in words; nothing of what the service said."""
+    match error:
+        case ConnectionRefusedError():
+            return "did not answer. Does it run?"
+        case gaierror():
+            return (
+                "was not found: no address is known of that name. Is it spelt right, and is the network up?"
+            )
+        case ssl.SSLCertVerificationError():
+            return "has no certificate that is trusted here; nothing was sent"
+        case ssl.SSLError():
+            return "does not speak TLS as it should. Is it https:// there?"
+        case ConnectionError() | IncompleteRead():  # http.client's "closed without an answer" is one too
+            return "hung up before it had answered. Does it run as it should?"
+        case OSError():
+            return "could not be reached. Is the network up?"
+        case _:
+            return "did not answer in HTTP. Is it the right address?"
+
+
+class _Exchange:
+    """One request and its answer, ended from outside when its time is over."""
+
+    def __init__(
+        self, scheme: str, host: str, port: int | None, timeout: float, fail: Callable[[str], EmbedderError]
+    ) -> None:
+        self._fail, self._timeout, self._host = fail, timeout, host
+        if scheme == "https":
+            context = ssl.create_default_context()
+            self._connection: HTTPConnection = HTTPSConnection(host, port, timeout=timeout, context=context)
+        else:
+            self._connection = HTTPConnection(host, port, timeout=timeout)
+        self._socket: socket | None = None
+        self._is_late = Event()
+        self._timer = Timer(timeout, self._hang_up)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        self._connection.close()
+
+    def post(self, target: str, body: bytes, headers: dict[str, str]) -> bytes:
+        """What the service answers."""
+        try:
+            self._connection.connect()
+            self._socket = self._connection.sock
+            self._connection.request("POST", target, body, headers)
+            with self._connection.getresponse() as response:
+                return b"".join(self._read(response))
+        except TimeoutError:
+            raise self._late() from None
+        except (OSError, HTTPException, ValueError) as error:
+            if self._is_late.is_set():
+                raise self._late() from None
+            raise self._fail(f"the service at {self._host} {_why(error)}") from None
+
+    def _read(self, response: HTTPResponse) -> Iterator[bytes]:
+        if response.status != 200:
+            known = _PROBLEMS.get(response.status)
+            raise self._fail(known or f"failed (HTTP {response.status})")
+        size = 0
+        while chunk := response.read1(_CHUNK_BYTES):
+            size += len(chunk)
+            if size > MAX_RESPONSE_BYTES:
+                raise self._fail(f"answered with more than {MAX_RESPONSE_BYTES:,} bytes")
+            yield chunk
+        if self._is_late.is_set():
+            raise self._late()
+
+    def _late(self) -> EmbedderError:
+        return self._fail(f"did not answer within {self._timeout:g} s")
+
+    def _hang_up(self) -> None:
+        """A service that sends a byte now and then would keep us for ever: per byte it is never late."""
+        self._is_late.set()
+        if self._socket is not None:
+            with suppress(OSError):
+                socket.shutdown(self._socket, SHUT_RDWR)

@@ -1,0 +1,261 @@
+"""Remembering with an embedder: contradictions in other words are suspected, and nothing else changes or waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from hashlib import blake2b
+
+import numpy as np
+import pytest
+
+from sense_memory import EmbedderError, PlanLimitError
+from sense_memory.memories.persona import contradictions as nearness
+from tests.time_unit import SECOND
+
+
+SYNONYMS = ({"jogging", "running"}, {"kids", "children"}, {"physician", "doctor"})
+JOGGING = ("people", "facts", "ana-jogging", "Ana loves jogging")
+RUNNING = ("people", "facts", "ana-sport", "Ana hates running")
+
+
+class Synonyms:
+    """An embedder for which a text is the sum of its words, and words are unrelated but for synonyms."""
+
+    name, dimension = "synonyms-1", 64
+
+    def __init__(self):
+        self.seen, self.problem, self.gate = [], None, None
+
+    def embed(self, texts):
+        self.seen.append(list(texts))
+        if self.gate is not None:
+            assert self.gate.wait(30 * SECOND)
+        if self.problem is not None:
+            raise self.problem
+        rows = np.array([self._row(text) for text in texts], np.float32).reshape(len(texts), -1)
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
+    def _row(self, text):
+        words = text.lower().replace("-", " ").split()
+        return np.sum([self._word(word) for word in words] or [np.zeros(self.dimension)], axis=0)
+
+    def _word(self, word):
+        group = next((min(group) for group in SYNONYMS if word in group), word)
+        seed = int.from_bytes(blake2b(group.encode(), digest_size=8).digest(), "big")
+        return np.random.default_rng(seed).normal(size=self.dimension)
+
+
+async def suspected(store):
+    report = await store.persona_introspect()
+    names = [(item.old.key, item.new.key) for item in report.suggested_contradictions]
+    return dict(zip(names, report.reasons["suggested_contradictions"], strict=True))
+
+
+async def superseded(store):
+    return {memory.key for memory in await store.persona_recall("people", "facts") if memory.superseded_by}
+
+
+# ── What is found ───────────────────────────────────────────────────────────────────────
+
+
+async def test_a_contradiction_in_other_words_is_suspected_and_the_reason_says_which(open_store):
+    async with open_store() as store:
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember(*RUNNING)
+        assert await suspected(store) == {}
+    async with open_store("b", embedder=Synonyms()) as store:
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember(*RUNNING)
+        assert await suspected(store) == {("ana-jogging", "ana-sport"): "loves → hates; jogging ≈ running"}
+        assert await superseded(store) == set()  # it is not sure enough for that
+
+
+async def test_the_real_table_of_words_finds_it_too(open_store):
+    async with open_store(embedder="static") as store:
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember(*RUNNING)
+        assert ("ana-jogging", "ana-sport") in await suspected(store)
+
+
+async def test_what_the_words_say_is_acted_on_as_ever(open_store):
+    async with open_store(embedder=Synonyms()) as store:
+        await store.persona_remember("people", "facts", "lisa-home", "Lisa lives in Berlin")
+        await store.persona_remember("people", "facts", "lisa-moved", "Lisa lives in Lisbon")
+        await store.persona_remember("people", "facts", "lisa-kids", "Lisa has two kids")
+        assert await superseded(store) == {"lisa-home"}
+
+
+async def test_traps_stay_traps(open_store):
+    async with open_store(embedder=Synonyms()) as store:
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember("people", "facts", "ana-runs", "Ana is fond of running")  # the same
+        await store.persona_remember("people", "facts", "ben-runs", "Ben hates running")
+        await store.persona_remember("people", "facts", "ana-swims", "Ana hates swimming")
+        await store.persona_remember("people", "beliefs", "ana-running", "Ana hates running")  # another facet
+        assert await suspected(store) == {}
+        assert await superseded(store) == set()
+
+
+async def test_a_memory_of_another_process_and_a_changed_one_are_compared_as_they_are(open_store):
+    async with open_store() as store:
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember("people", "facts", "omar-kids", "Omar has two kids")
+    async with open_store(embedder=Synonyms()) as store:
+        await store.persona_remember("people", "facts", "omar-family", "Omar has three children")
+        await store.persona_remember(*JOGGING[:3], "Ana loves chess")
+        await store.persona_remember(*RUNNING)
+        assert await suspected(store) == {("omar-kids", "omar-family"): "two → three; kids ≈ children"}
+        await store.persona_forget("people", "facts", "omar-family")
+        assert await suspected(store) == {}
+
+
+async def test_memories_that_an_embedder_has_read_are_paired_by_what_they_mean(open_store):
+    async with open_store(embedder=Synonyms()) as store:
+        await store.persona_remember("people", "facts", "jogging", "jogging with kids")
+        await store.persona_remember("self", "beliefs", "running", "running with children")
+        await store.persona_remember("self", "beliefs", "tea", "darjeeling in the morning")
+        await store.embed()
+        ((one, other, near),) = await store._persona().alike()
+        assert {one, other} == {"people/facts/jogging", "self/beliefs/running"}
+        assert near > 0.9
+    async with open_store() as store:
+        assert await store._persona().alike() == []
+
+
+# ── What it costs ───────────────────────────────────────────────────────────────────────
+
+
+async def test_no_memory_is_shown_to_the_embedder_twice(open_store):
+    embedder = Synonyms()
+    async with open_store(embedder=embedder) as store:
+        for number in range(6):
+            await store.persona_remember("people", "facts", f"k{number}", f"thing number {number}")
+        await store.persona_search("thing")
+        await store.embed()
+    again = Synonyms()
+    async with open_store(embedder=again) as store:
+        await store.persona_remember("people", "facts", "k9", "thing number 9")
+    shown = [text for texts in embedder.seen + again.seen for text in texts if "thing number" in text]
+    assert sorted(shown) == [f"k{number} \nthing number {number}" for number in (0, 1, 2, 3, 4, 5, 9)]
+
+
+async def test_a_large_facet_is_read_some_memories_at_a_time(open_store, monkeypatch):
+    monkeypatch.setattr(nearness, "EMBED_BATCH_COUNT", 3)
+    async with open_store() as store:
+        for number in range(8):
+            await store.persona_remember("people", "facts", f"k{number}", f"thing number {number}")
+    embedder = Synonyms()
+    async with open_store(embedder=embedder) as store:
+        for number in range(10, 14):
+            await store.persona_remember("people", "facts", f"k{number}", f"thing number {number}")
+    assert [len(texts) for texts in embedder.seen] == [4, 4, 3, 1]
+
+
+async def test_a_long_text_and_a_first_memory_are_shown_to_nobody(open_store):
+    embedder = Synonyms()
+    async with open_store(embedder=embedder) as store:
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember("people", "facts", "novel", "Ana hates running. " * 500)
+    assert embedder.seen == []
+
+
+# ── Where it fails ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("problem", [EmbedderError("synonyms-1", "it sleeps"), RuntimeError("a bug")])
+async def test_an_embedder_that_fails_stops_no_memory(open_store, problem):
+    embedder = Synonyms()
+    embedder.problem = problem
+    async with open_store(embedder=embedder) as store:
+        await store.persona_remember("people", "facts", "lisa-home", "Lisa lives in Berlin")
+        await store.persona_remember("people", "facts", "lisa-moved", "Lisa lives in Lisbon")
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember(*RUNNING)
+        assert await superseded(store) == {"lisa-home"}
+        assert await suspected(store) == {}
+
+
+async def test_an_embedder_that_is_not_installed_stops_no_memory(open_store, monkeypatch):
+    monkeypatch.setattr("sense_memory.search.embedders.static.package_folder", lambda name: None)
+    async with open_store(embedder="static") as store:
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember(*RUNNING)
+        assert len(await store.persona_recall("people", "facts")) == 2
+        assert await store._persona().alike() == []
+
+
+async def test_a_plan_without_embeddings_compares_words(open_store):
+    embedder = Synonyms()
+    async with open_store(embedder=embedder, plan="free") as store:
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember(*RUNNING)
+        assert await suspected(store) == {}
+        with pytest.raises(PlanLimitError):
+            await store.search("jogging")
+    assert embedder.seen == []
+
+
+async def test_nobody_waits_for_a_slow_embedder_and_while_it_works_it_is_not_asked_again(
+    open_store, monkeypatch
+):
+    monkeypatch.setattr(nearness, "LOOK_SECONDS", 0.01)
+    embedder, gate = Synonyms(), threading.Event()
+    async with open_store(embedder=embedder) as store:
+        await store.persona_remember(*JOGGING)
+        embedder.gate = gate
+        async with asyncio.timeout(5 * SECOND):
+            await store.persona_remember(*RUNNING)
+            for number in range(20):
+                await store.persona_remember("people", "facts", f"k{number}", f"Omar has {number} plants")
+        assert len(embedder.seen) == 1
+        monkeypatch.setattr(nearness, "LOOK_SECONDS", 30)
+        gate.set()
+        async with asyncio.timeout(5 * SECOND):
+            await asyncio.wait(store._persona()._nearness._looks)
+        await store.persona_remember("people", "facts", "ana-runs", "Ana hates running marathons")
+        await store.persona_remember("people", "facts", "omar-kids", "Omar has two kids")
+        await store.persona_remember("people", "facts", "omar-children", "Omar has three children")
+        assert ("omar-kids", "omar-children") in await suspected(store)
+
+
+async def test_a_store_that_closes_waits_for_no_embedder(open_store, monkeypatch):
+    monkeypatch.setattr(nearness, "LOOK_SECONDS", 0.01)
+    embedder, gate = Synonyms(), threading.Event()
+    embedder.gate = gate
+    try:
+        async with asyncio.timeout(5 * SECOND):
+            async with open_store(embedder=embedder) as store:
+                await store.persona_remember(*JOGGING)
+                await store.persona_remember(*RUNNING)
+        assert len(embedder.seen) <= 1  # its thread may not have come to it yet
+    finally:
+        gate.set()
+    async with open_store() as store:
+        assert len(await store.persona_recall("people", "facts")) == 2
+
+
+async def test_many_at_once_are_all_remembered_and_compared(open_store):
+    embedder = Synonyms()
+    async with open_store(embedder=embedder) as store:
+        await store.persona_remember(*JOGGING)
+        notes = [
+            ("people", "facts", f"k{number}", f"Ben{number} has {number} plants") for number in range(12)
+        ]
+        await asyncio.gather(*(store.persona_remember(*note) for note in [*notes, RUNNING]))
+        assert ("ana-jogging", "ana-sport") in await suspected(store)
+        assert len(await store.persona_recall("people", "facts")) == 14
+    shown = [text for texts in embedder.seen for text in texts if "plants" in text]
+    assert len(shown) == len(set(shown)) == 12
+
+
+async def test_memories_near_in_meaning_are_suggested_as_connected(open_store):
+    async with open_store(embedder=Synonyms()) as store:
+        await store.persona_remember("people", "facts", "kids", "Omar visits many kids")
+        await store.persona_remember("self", "beliefs", "children", "Omar visits many children")
+        await store.persona_remember("self", "beliefs", "weather", "fog lifts by noon")
+        await store.search("anything")
+        report = await store.persona_introspect()
+    (found,) = report.suggested_connections
+    assert {memory.key for memory in found} == {"kids", "children"}
+    assert "near in meaning" in report.reasons["suggested_connections"][0]

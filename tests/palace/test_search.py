@@ -1,0 +1,292 @@
+"""Search in the palace: the specification's weights times relevance, on words that are stemmed and folded."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sense_memory.models import PersonaMemory
+from sense_memory.palace.lifecycle import current_relevance
+from sense_memory.palace.search import PalaceIndex, PersonaHit
+
+
+NOW = 1_775_000_000.0
+DAY = 86_400.0
+
+
+def memory(key, value="", themes=(), **fields):
+    return PersonaMemory(
+        **{
+            "domain": "people",
+            "facet": "facts",
+            "key": key,
+            "value": value,
+            "themes": themes,
+            "created_at": NOW,
+        }
+        | fields
+    )
+
+
+def index_of(*memories):
+    index = PalaceIndex()
+    index.put_many(memories)
+    return index
+
+
+def found(index, query, **options):
+    return [hit.path.rpartition("/")[2] for hit in index.search(query, now=NOW, **options)]
+
+
+def days_ago(days):
+    return {"last_accessed": NOW - days * DAY}
+
+
+# ── The specification ───────────────────────────────────────────────────────────────────
+
+NAMES = ["alpha", "beta", "gamma", "delta"]
+some = st.lists(st.sampled_from(NAMES), max_size=3)
+palaces = st.lists(
+    st.builds(
+        lambda number, key, themes, value, days, links: memory(
+            "-".join([*key, f"m{number}"]),
+            " ".join(value),
+            tuple(themes),
+            connections=links,
+            **days_ago(days),
+        ),
+        st.integers(0, 99),
+        some,
+        some,
+        some,
+        st.integers(0, 50),
+        st.sampled_from([(), ("a/b/c",)]),
+    ),
+    max_size=12,
+    unique_by=lambda m: m.path,
+)
+
+
+def by_hand(memories, word):
+    """Key 3, themes 2, value 1, times relevance; the forgotten left out, the fading unless a theme is the word."""
+    scores = {}
+    for m in memories:
+        relevance = current_relevance(m, NOW)
+        points = (
+            3 * (word in m.key.split("-"))
+            + 2 * (word in " ".join(m.themes).split())
+            + (word in m.value.split())
+        )
+        if points and (relevance > 0.3 or (relevance >= 0.1 and word in m.themes)):
+            scores[m.path] = points * relevance
+    return scores
+
+
+@settings(max_examples=80, deadline=None)
+@given(palaces, st.sampled_from(NAMES))
+def test_a_single_word_scores_what_the_specification_says(memories, word):
+    hits = index_of(*memories).search(word, now=NOW, limit=99)
+
+    expected = by_hand(memories, word)
+    assert {hit.path: pytest.approx(hit.score, rel=1e-5) for hit in hits} == expected
+    relevant = {m.path: current_relevance(m, NOW) for m in memories}
+    best_first = sorted(expected, key=lambda path: (-round(expected[path], 6), -relevant[path], path))
+    assert [hit.path for hit in hits] == best_first
+
+
+def test_key_themes_and_value_weigh_three_two_and_one():
+    index = index_of(
+        memory("a", "otters"),
+        memory("b", "x", ("otters",)),
+        memory("otters"),
+        memory("otters-c", "otters", ("otter",)),
+    )
+    hits = index.search("otter", now=NOW)
+    assert [(hit.path.rpartition("/")[2], hit.score) for hit in hits] == [
+        *[("otters-c", 6.0), ("otters", 3.0), ("b", 2.0), ("a", 1.0)]
+    ]
+
+
+def test_a_word_that_stands_twice_counts_once_and_a_rare_word_counts_for_more():
+    index = index_of(*(memory(f"m{n}", "meeting meeting") for n in range(5)), memory("z", "meeting otters"))
+    scores = {hit.path[-1]: hit.score for hit in index.search("meeting", now=NOW)}
+    assert set(scores.values()) == {1.0}
+    assert found(index, "meeting otters")[0] == "z"
+
+
+def test_a_floor_lets_age_move_memories_less():
+    index = index_of(memory("old", "otters", ("otters",), **days_ago(45)), memory("new", "otters"))
+    assert found(index, "otters") == ["old", "new"]
+    aged = index_of(memory("old", "otters here", ("otter care",), **days_ago(45)), memory("new", "otters"))
+    assert found(aged, "otters") == ["old", "new"]
+    older = index_of(memory("old-otters", "x", **days_ago(50)), memory("new", "x", ("otters",)))
+    assert found(older, "otters") == ["new", "old-otters"]
+    assert found(older, "otters", relevance_floor=0.9) == ["old-otters", "new"]
+
+
+def test_relevances_can_be_given():
+    index = index_of(memory("a", "otters"), memory("b", "otters"))
+    given_ = {"people/facts/a": 0.4, "people/facts/b": 0.9}
+    hits = index.search("otters", now=NOW, relevances=lambda paths: [given_[path] for path in paths])
+    assert [(hit.path[-1], round(hit.score, 6)) for hit in hits] == [("b", 0.9), ("a", 0.4)]
+
+
+# ── States ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_forgotten_and_dissolved_memories_are_never_found():
+    index = index_of(
+        memory("lisa", "artist", ("art",), **days_ago(120)), memory("ann", "artist", **days_ago(900))
+    )
+    for query in ("lisa", "art", '"artist"', "ann", "artist"):
+        assert found(index, query) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "is_direct"),
+    [
+        ("old plan", True),  # the whole key
+        ("what is the old plan for may?", True),
+        ("garden design", True),  # a whole theme
+        ("designing gardens", False),
+        ("plan", False),
+        ("garden", False),
+        ("roses along the wall", False),
+        ('"roses along the wall"', True),  # a phrase it has
+        ('"roses wall"', False),
+        ("rose*", False),
+    ],
+)
+def test_a_fading_memory_is_found_only_where_it_is_directly_meant(query, is_direct):
+    index = index_of(
+        memory("old-plan", "plant roses along the wall", ("garden design", "roses in winter"), **days_ago(75))
+    )
+    assert found(index, query) == (["old-plan"] if is_direct else [])
+
+
+# ── Words ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("kept", "query"),
+    [
+        ({"key": "vergel-prefers-vanilla-js"}, "preferences of Vergel"),
+        ({"key": "k", "value": "Das Café in São Paulo"}, "cafe sao paulo"),
+        ({"key": "k", "value": "猫の名前はタマです"}, "猫"),
+        ({"key": "k", "value": "Wir haben Geburtstagskuchen"}, "Kuchen"),
+        ({"key": "k", "themes": ("photography",)}, "photo*"),
+        ({"key": "k", "value": "teaches workshops"}, '"teaches workshops"'),
+        ({"key": "k", "value": "what and who"}, "who"),
+    ],
+)
+def test_words_are_found_as_in_every_search(kept, query):
+    index = index_of(memory("other", "nothing"), memory(**kept))
+    assert found(index, query) == [kept["key"]]
+
+
+def test_a_phrase_stands_above_its_scattered_words():
+    index = index_of(memory("a", "the wall of roses"), memory("b", "roses on the wall"))
+    assert found(index, '"the wall"') == ["a", "b"]
+    assert found(index, '"wall of roses"') == ["a", "b"]
+    assert found(index, '"roses on the wall"') == ["b", "a"]
+
+
+@pytest.mark.parametrize("query", ["", " ", "?!", "zebra", "zebra*", '"zebra crossing"', "\ud800", "(.*)+"])
+def test_what_nobody_keeps_finds_nothing(query):
+    assert found(index_of(memory("lisa", "artist")), query) == []
+    assert found(PalaceIndex(), query) == []
+
+
+# ── Why ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_hit_says_which_words_in_which_fields_and_how_relevant_it_still_is():
+    (hit,) = index_of(memory("lisa", "Lisa paints", ("art", "painting"), **days_ago(30))).search(
+        "Lisa's painting", now=NOW
+    )
+    assert [(match.field, match.term, round(match.contribution, 6)) for match in hit.why.matches] == [
+        *[
+            ("key", "lisa's", 1.5),
+            ("themes", "painting", 1.0),
+            ("value", "lisa's", 0.5),
+            ("value", "painting", 0.5),
+        ]
+    ]
+    assert sum(match.contribution for match in hit.why.matches) == pytest.approx(hit.score)
+    assert hit.why.relevance == pytest.approx(0.5)
+    assert hit.why.text == (
+        "lisa's in key, painting in themes, lisa's in value, painting in value; relevance 0.50"
+    )
+
+
+def test_a_persona_hit_is_the_memory_with_its_score_and_reasons():
+    kept = memory("lisa", "artist", ("art",))
+    (hit,) = index_of(kept).search("artist", now=NOW)
+    shown = PersonaHit.of(kept, hit.score, hit.why)
+    assert isinstance(shown, PersonaMemory)
+    assert (shown.path, shown.value, shown.themes, shown.score) == (kept.path, "artist", ("art",), 1.0)
+    assert shown.why.matches[0].field == "value"
+    assert PersonaHit.model_validate_json(shown.model_dump_json()) == shown
+    assert "artist" not in repr(shown)
+
+
+# ── Changes ─────────────────────────────────────────────────────────────────────────────
+
+
+def answers(index):
+    return [
+        [(hit.path, pytest.approx(hit.score), hit.why.text) for hit in index.search(query, now=NOW)]
+        for query in [*NAMES, "alpha gamma", '"alpha beta"', "m*", "beta m7"]
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(palaces, palaces, st.data())
+def test_an_index_that_changed_answers_as_one_built_anew_and_one_loaded(first, second, data):
+    changed = index_of(*first)
+    for m in second:
+        changed.put(m)
+    gone = data.draw(st.sets(st.sampled_from([m.path for m in first + second]))) if first + second else set()
+    for path in gone:
+        changed.drop(path)
+        changed.drop(path)
+    left = [m for path, m in {m.path: m for m in first + second}.items() if path not in gone]
+
+    assert len(changed) == len(left)
+    assert answers(changed) == answers(index_of(*left))
+    assert answers(PalaceIndex.load(changed.dump())) == answers(changed)
+    followed = PalaceIndex.load(index_of(*first).dump())
+    followed.follow(left)
+    assert answers(followed) == answers(changed)
+
+
+def test_a_memory_that_only_aged_is_not_indexed_again():
+    index = index_of(memory("lisa", "artist", **days_ago(30)))
+    before = index.search("artist", now=NOW)[0].score
+    index.put(memory("lisa", "artist"))
+    assert index.search("artist", now=NOW)[0].score == pytest.approx(2 * before)
+    assert len(index._paths) == 1
+
+
+def test_rows_left_behind_by_changes_are_cleared_away(monkeypatch):
+    monkeypatch.setattr("sense_memory.palace.search.SPARE_ROWS", 10)
+    index = index_of(memory("kept", "otters", ("river life",)))
+    for number in range(100):
+        index.put(memory("changing", f"version{number}"))
+    assert found(index, "version99") == ["changing"]
+    assert found(index, "river life") == ["kept"]
+    assert len(index._paths) < 20
+
+
+@pytest.mark.parametrize("junk", [b"", b"junk", b"\x02\0\0\0\0\0\0\0{}"])
+def test_bytes_that_are_no_dump_are_refused(junk):
+    with pytest.raises(ValueError):
+        PalaceIndex.load(junk)
+
+
+def test_no_index_prints_what_it_holds():
+    index = index_of(memory("lisa", "secret words", ("hidden",)))
+    shown = repr(index) + repr(index.search("secret", now=NOW))
+    assert "hidden" not in shown
+    assert "secret" not in shown
