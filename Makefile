@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 RELAYS := $(VENV)/relays
 RELAY_FILES := tests/contracts/relays
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# One worker more than cores: tests that wait leave theirs to others.
+WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 IN_RANGE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 CANDIDATES := python3.13 python3.12 python3.11 python3
 PYTHON ?= $(shell for python in $(CANDIDATES); do \
@@ -24,7 +26,7 @@ demo: $(VENV)/.installed  ## a memory on a relay of this machine, from first not
 	@$(BIN)/python scripts/demo/demo.py
 
 test: lint types  ## lint, types and the whole test suite, as CI runs them
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 test-relays: $(VENV)/.installed-relays  ## the store against two relays that others wrote; one of them needs node and npm
 	@SENSE_MEMORY_TEST_RELAYS=$(CURDIR)/$(RELAYS) $(BIN)/python -m pytest --numprocesses auto tests/contracts
