@@ -49,7 +49,7 @@ def arguments() -> argparse.Namespace:
 
 
 def printable(text: str) -> str:
-    """A text that can not steer a terminal."""
+    """A text that cannot steer a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\u{ord(c):04x}" for c in text)
 
 
@@ -85,7 +85,7 @@ def write(store: SyncMemoryStore) -> int:
 
 
 def sync(store: SyncMemoryStore) -> None:
-    """Bring the relays in step; one that can not be reached gets it next time."""
+    """Bring the relays in step; one that cannot be reached gets it next time."""
     if not store.relays:
         print("No relays are configured: it is on this machine only.")
     for relay in store.sync().relays:

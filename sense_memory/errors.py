@@ -1,7 +1,7 @@
 """The error tree. Every error says what happened, what is safe, and what to do.
 
     SenseMemoryError
-    ├── InvalidInput (ValueError)      what the caller passed can not become a memory
+    ├── InvalidInput (ValueError)      what the caller passed cannot become a memory
     │   ├── InvalidAddress             a key, domain, facet or path
     │   ├── InvalidRelayUrl            not a relay one may dial
     │   ├── InvalidSetting             a setting's value; says where it came from
@@ -15,7 +15,7 @@
     ├── InvalidEvent (ValueError)      an event that breaks shape, id or signature
     ├── BadPayload (ValueError)        ciphertext that is not NIP-44, or not for this key
     │   └── UnsupportedVersion         a NIP-44 version we do not know
-    ├── EnvelopeError                  a verified event whose inside can not be shown
+    ├── EnvelopeError                  a verified event whose inside cannot be shown
     │   ├── MisfiledError              the inside names another address
     │   ├── NeedsNewerVersion          written by a newer schema; kept, not shown
     │   └── SealVerificationError      what was sealed does not open again; nothing was stored
@@ -79,7 +79,7 @@ def _escaped(char: str) -> str:
 
 
 class InvalidInput(SenseMemoryError, ValueError):
-    """What the caller passed can not become a memory. Nothing was written."""
+    """What the caller passed cannot become a memory. Nothing was written."""
 
 
 class InvalidAddress(InvalidInput):
@@ -91,7 +91,7 @@ class InvalidRelayUrl(InvalidInput):
 
 
 class InvalidSetting(InvalidInput):
-    """A setting's value can not be used.
+    """A setting's value cannot be used.
 
     Attributes:
         name: the setting.
@@ -200,7 +200,7 @@ class UnsupportedVersion(BadPayload):
 
 
 class EnvelopeError(SenseMemoryError):
-    """A verified event of ours whose inside can not be shown."""
+    """A verified event of ours whose inside cannot be shown."""
 
 
 class MisfiledError(EnvelopeError):
@@ -281,7 +281,7 @@ class PlanLimitError(SenseMemoryError):
 
 
 class LedgerError(SenseMemoryError):
-    """The local ledger can not be used as asked."""
+    """The local ledger cannot be used as asked."""
 
 
 class WrongKeyError(LedgerError):

@@ -121,7 +121,7 @@ class MemoryStore:
             function that opens one when it is first needed. Texts are shown to it, and to no other.
         share_embeddings: what `embed` does where it is not told: whether it shares what the embedder made.
         close_timeout: seconds for which closing waits at most until relays have taken what is queued; 0 does not
-            wait. A relay that can not be reached is not waited for, and nothing is without `background`. What is
+            wait. A relay that cannot be reached is not waited for, and nothing is without `background`. What is
             still queued then is logged as a warning, and sent when a store of this ledger is open next.
         timeouts: of relay connections; see `relay.client.session.Timeouts`.
         clock: seconds since 1970.
@@ -187,7 +187,7 @@ class MemoryStore:
 
         Raises:
             KeyMissing, BadKey, UnsafeKeyFile: no usable key; nothing is made up.
-            InvalidSetting: a value that can not be used, with where it came from.
+            InvalidSetting: a value that cannot be used, with where it came from.
         """
         signer, options = configured(agent, options)
         return cls(signer, **options)
@@ -531,7 +531,7 @@ class MemoryStore:
             The event's id, once it is durable in the ledger.
 
         Raises:
-            InvalidInput: something given can not be used (`InvalidAddress`: a name, `TooLargeError`: too long).
+            InvalidInput: something given cannot be used (`InvalidAddress`: a name, `TooLargeError`: too long).
             NeedsNewerVersion: a newer sense-memory wrote what is there; it is not overwritten.
             ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
             LedgerError: the ledger could not be written.
@@ -1014,7 +1014,7 @@ class MemoryStore:
             Hits with their `score` and `why`, the best first.
 
         Raises:
-            InvalidInput: something given can not be used.
+            InvalidInput: something given cannot be used.
             NotSynced: there is no memory here at all, and no relay ever answered completely.
         """
         from sense_memory.search.hits import scope
@@ -1061,7 +1061,7 @@ class MemoryStore:
             What was done, and what is left and why; nothing of either where there is no embedder.
 
         Raises:
-            MissingExtra, EmbedderError: the embedder can not be opened.
+            MissingExtra, EmbedderError: the embedder cannot be opened.
             PlanLimitError: the plan has no embeddings.
             LedgerError: the ledger could not be written.
         """
@@ -1220,7 +1220,7 @@ class MemoryStore:
             How many events were written.
 
         Raises:
-            InvalidInput: the file exists, or can not be written.
+            InvalidInput: the file exists, or cannot be written.
         """
         from sense_memory.memories.portable import write_export
 
@@ -1240,7 +1240,7 @@ class MemoryStore:
             progress: called with the number of lines read so far.
 
         Raises:
-            InvalidInput: the file can not be read.
+            InvalidInput: the file cannot be read.
         """
         from sense_memory.memories.portable import LEFT_OUT, BadLine, ImportReport, read_import
 

@@ -301,7 +301,7 @@ def test_bad_arguments_are_value_errors_too():
 
 @pytest.mark.parametrize("error", [error for error, _ in SENTENCES], ids=lambda error: type(error).__name__)
 def test_errors_cross_process_borders(error):
-    """`multiprocessing` pickles what a worker raises; an error that can not be unpickled hangs the pool."""
+    """`multiprocessing` pickles what a worker raises; an error that cannot be unpickled hangs the pool."""
     copy = pickle.loads(pickle.dumps(error))
 
     assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))

@@ -1,4 +1,4 @@
-"""What it costs to let age into the ranking: recall of old evidence, by the floor below which age can not push a score.
+"""What it costs to let age into the ranking: recall of old evidence, by the floor below which age cannot push a score.
 
 `python -m scripts.bench.ageing --bench memory_bench.py --data DATA` spreads the turns of each conversation over a
 year, in their order, and searches them on the day after the last with a half-life of 30 days: each score is

@@ -77,7 +77,7 @@ async def live(
         step(4, "They are copied to the relay")
         (report,) = (await store.sync()).relays
         say(f"The relay took {report.sent.get('accepted', 0)} of them in {report.seconds * 1000:.0f} ms.")
-        say("It sees who writes, when, how much, and the names of the notes. It can not read a word of them.")
+        say("It sees who writes, when, how much, and the names of the notes. It cannot read a word of them.")
 
 
 def lose(ledger: Path) -> list[str]:

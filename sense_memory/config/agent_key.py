@@ -44,7 +44,7 @@ def open_key(text: str, place: str, ask_password: AskPassword | None) -> Secret:
     try:
         if not is_ncryptsec(text):
             return parse_secret(text)
-        log_n_of(text)  # nobody should type a password for a text that can not be opened
+        log_n_of(text)  # nobody should type a password for a text that cannot be opened
         if ask_password is None:
             raise KeyMissing((place,), locked=place)
         return decrypt_secret(text, ask_password(f"Password for {place}"))
@@ -72,7 +72,7 @@ def agent_key(
             home folders may both have an agent "default".
 
     Raises:
-        KeyMissing: none of them has it (`looked`), or an encrypted key can not be unlocked (`locked`).
+        KeyMissing: none of them has it (`looked`), or an encrypted key cannot be unlocked (`locked`).
         BadKey: what was found is no key, or the password is wrong.
         UnsafeKeyFile: a key file that others could read or replace.
     """

@@ -2,7 +2,7 @@
 
 Reading gives plain values; checking them is the business of `settings`. Rewriting replaces one statement
 and leaves everything else as it was, comments and unknown keys included: the result is parsed and
-compared before it takes the old file's place, and a file that can not be rewritten so is refused.
+compared before it takes the old file's place, and a file that cannot be rewritten so is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_config(home: Path) -> dict[str, Any]:
     """What `config.toml` in a home folder says; empty where there is none.
 
     Raises:
-        InvalidSetting: it can not be read, or is not TOML.
+        InvalidSetting: it cannot be read, or is not TOML.
     """
     return _parse(read_text(home / NAME, NAME), home / NAME)
 
@@ -42,8 +42,8 @@ def save_list(home: Path, key: str, values: Sequence[str]) -> None:
     """Set `key = [values]` in `config.toml`, atomically and with mode 0600; the rest stays as it was.
 
     Raises:
-        InvalidSetting: the file can not be rewritten safely; it is unchanged.
-        OSError: the folder can not be written, or the disk is full; the file is unchanged.
+        InvalidSetting: the file cannot be rewritten safely; it is unchanged.
+        OSError: the folder cannot be written, or the disk is full; the file is unchanged.
     """
     private_folder(home)
     path = (home / NAME).resolve()  # a link to a file kept elsewhere stays a link
@@ -67,7 +67,7 @@ def read_text(path: Path, origin: str) -> str:
     """A small UTF-8 file; empty where there is none.
 
     Raises:
-        InvalidSetting: it can not be read; `origin` is repeated in the error.
+        InvalidSetting: it cannot be read; `origin` is repeated in the error.
     """
     try:
         return path.read_text(encoding="utf-8-sig")

@@ -81,7 +81,7 @@ def write_secret(path: Path, secret: Secret) -> None:
 
     Raises:
         UnsafeKeyFile: the file exists (it was not touched), or its folder is open to others.
-        OSError: the folder can not be written, or the disk is full.
+        OSError: the folder cannot be written, or the disk is full.
     """
     _write_new(path, secret.nsec(), instead="another agent name")
 
@@ -92,7 +92,7 @@ def write_ncryptsec(path: Path, text: str) -> None:
     Raises:
         BadKey: the text is no encrypted key that could be opened here; a plain key is never written by this.
         UnsafeKeyFile: the file exists (it was not touched), or its folder is open to others.
-        OSError: the folder can not be written, or the disk is full.
+        OSError: the folder cannot be written, or the disk is full.
     """
     log_n_of(text)
     _write_new(path, text.strip(), instead="another file name")
@@ -137,7 +137,7 @@ def sync_folder(path: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # some network file systems can not do it
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # some network file systems cannot do it
             raise
     finally:
         os.close(descriptor)

@@ -239,7 +239,7 @@ def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ
         InvalidSetting: what was named is none.
         MissingExtra: what it needs is not installed.
         EmbedderError: its files are not those that were checked.
-        InvalidInput: the key can not be one.
+        InvalidInput: the key cannot be one.
     """
     if isinstance(settings.embedder, InvalidSetting):
         raise settings.embedder
@@ -262,8 +262,8 @@ def save_relays(home: Path, relays: Sequence[str]) -> tuple[str, ...]:
     Everything else in the file stays as it is: other keys, comments, order.
 
     Raises:
-        InvalidSetting: a URL can not be used, or the file can not be rewritten safely; it is unchanged.
-        OSError: the folder can not be written, or the disk is full; the file is unchanged.
+        InvalidSetting: a URL cannot be used, or the file cannot be rewritten safely; it is unchanged.
+        OSError: the folder cannot be written, or the disk is full; the file is unchanged.
     """
     urls = _checked_relays(relays, ARGUMENT)
     save_list(home, "relays", urls)

@@ -40,7 +40,7 @@ _VARIABLES: Final = {
 _SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(
     ("no", "false", "off", "0"), False
 )
-_MAX_SHOWN_CHARS: Final = 100  # of a value that can not be used
+_MAX_SHOWN_CHARS: Final = 100  # of a value that cannot be used
 
 # Of a URL what stands before its `@`, its query and its fragment; and what begins like a key.
 _hide = re.compile(r"(?<=//).*(?=@)|(?<=@)(?!https?://).+(?=@)|(?<=[?#]).+|\bsk-\S+", re.DOTALL).sub

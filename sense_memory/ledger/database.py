@@ -8,7 +8,7 @@ system calls a write, where updating SQLite is out of the reach of most users of
 
 An event loop never waits in here for another process: `write` tries to begin, and sleeps between tries as a task
 does. What is done in a transaction never waits, so no other task sees it half done, and cancelling a task that
-waits leaves nothing behind. A call that can not await blocks for `patience` at most.
+waits leaves nothing behind. A call that cannot await blocks for `patience` at most.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Database:
         LedgerCorrupt: not a ledger, empty where it should not be, or damaged.
         LedgerTooNew: written by a newer version.
         UnsafeKeyFile: the folder is a symbolic link or others may write to it.
-        LedgerError: the file can not be opened or created.
+        LedgerError: the file cannot be opened or created.
     """
 
     def __init__(self, path: str | Path, owner: str, patience: float = BUSY_SECONDS) -> None:

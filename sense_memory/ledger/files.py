@@ -78,7 +78,7 @@ def private_place(path: Path) -> None:
 
     Raises:
         UnsafeKeyFile: the folder or the file is a symbolic link, or others may write to the folder.
-        OSError: the folder can not be made.
+        OSError: the folder cannot be made.
     """
     folder = path.parent
     if folder.is_symlink():
@@ -113,7 +113,7 @@ def sweep(path: Path) -> None:
     ledger in this process.
     """
     is_ours = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(_SUFFIX)}").fullmatch
-    with suppress(OSError):  # what can not be removed harms nobody
+    with suppress(OSError):  # what cannot be removed harms nobody
         for other in path.parent.iterdir():
             if not is_ours(other.name) or not stat.S_ISREG(other.lstat().st_mode):
                 continue
@@ -137,7 +137,7 @@ def remove_forsaken(other: Path) -> None:
     """Remove an unfinished file, unless its maker is alive and holds a lock on it.
 
     Raises:
-        OSError: it can not be opened, or not be removed.
+        OSError: it cannot be opened, or not be removed.
     """
     descriptor = os.open(other, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # ── Versions in doubt ───────────────────────────────────────────────────────────────────
 # Versions in doubt: what a slot's head may not know of, or may not have known. Written inside a transaction.
 #
-# The ledger can not tell what a version knows; that is inside the ciphertext. It lists what has to be looked at:
+# The ledger cannot tell what a version knows; that is inside the ciphertext. It lists what has to be looked at:
 # a version that another device's replaced, one that came late, and a head that was written although its memory
 # had been forgotten. Whoever can open them looks, and takes them off the list. Of flat memories, which do not merge,
 # only the last are listed.
@@ -182,7 +182,7 @@ class Cover:
     id: str = ""
 
     def covers(self, version: _Kept) -> bool:
-        """Whether a version can not be the head because of this."""
+        """Whether a version cannot be the head because of this."""
         if not self.id or version.is_history:
             return version.at <= self.until
         return wins_over(self.until, self.id, version.at, version.id.hex())
@@ -261,7 +261,7 @@ def _draft_unseen(
 
 
 def _is_never_seen(db: Database, removal: Removal, version: _Kept) -> bool:
-    """Whether a removal that does not tell what was known can not have known a version: no relay had its text."""
+    """Whether a removal that does not tell what was known cannot have known a version: no relay had its text."""
     return removal.is_blind and not is_held(db, version.origin.said)
 
 

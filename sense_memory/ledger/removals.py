@@ -59,7 +59,7 @@ class Origin:
 
     @classmethod
     def plain(cls, event_id: str, created_at: int) -> Origin:
-        """Of a version that says nothing of itself, or can not be read here."""
+        """Of a version that says nothing of itself, or cannot be read here."""
         return cls(created_at, event_id, created_at)
 
     def knows(self, other: Origin) -> bool:

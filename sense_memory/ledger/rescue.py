@@ -1,6 +1,6 @@
 """A damaged ledger: moved aside, never deleted, and read row by row for what it still gives.
 
-Nothing that is read here is believed: whoever files it verifies it first. Rows that can not be read are
+Nothing that is read here is believed: whoever files it verifies it first. Rows that cannot be read are
 counted; relays restore the rest.
 """
 
@@ -63,7 +63,7 @@ def move_aside(path: Path) -> Path:
 
     Raises:
         InvalidInput: there is no such file, or it is the database of another program.
-        LedgerError: it can not be renamed.
+        LedgerError: it cannot be renamed.
     """
     try:
         with path.open("rb") as file:

@@ -1,7 +1,7 @@
 """The snapshot's file beside the ledger, and the sealed key to it that the ledger keeps.
 
 The ledger does not know what the file holds; it knows that forgetting has to reach it. Whatever
-transaction removes a memory removes the key with it, so what was forgotten can not be read from any copy
+transaction removes a memory removes the key with it, so what was forgotten cannot be read from any copy
 of the file, and the file itself goes right after. A file without its key is worthless and is deleted;
 nothing is ever lost with it, because the events are in the ledger.
 """
@@ -131,7 +131,7 @@ class SnapshotFile:
         forgotten from now on is noticed there.
 
         Raises:
-            OSError, LedgerError: it can not be written.
+            OSError, LedgerError: it cannot be written.
         """
         if self._part is None:
             raise FileNotFoundError
@@ -144,7 +144,7 @@ class SnapshotFile:
         """Put what `begin` gave in the place of the snapshot before; False where something was forgotten.
 
         Raises:
-            OSError, LedgerError: it can not be written; the snapshot before stays.
+            OSError, LedgerError: it cannot be written; the snapshot before stays.
         """
         from sense_memory.config.key_file import sync_folder
 
@@ -177,7 +177,7 @@ class SnapshotFile:
         """Remove the files whose key is gone; called after every transaction that may have forgotten something."""
         for path, name in ((self._path, _KEY), (self._part, _NEXT)):
             if path is not None and path.exists() and self._sealed(name) is None:
-                with suppress(OSError):  # what can not be removed can not be read any more either
+                with suppress(OSError):  # what cannot be removed cannot be read any more either
                     path.unlink(missing_ok=True)
 
     def _sweep_part(self) -> None:

@@ -30,7 +30,7 @@ def fill(empty: sqlite3.Connection, steps: Sequence[str], owner: str) -> None:
         owner: whose ledger it is, 64 hex digits.
 
     Raises:
-        sqlite3.Error: it can not be written.
+        sqlite3.Error: it cannot be written.
     """
     (page_bytes,) = empty.execute("PRAGMA page_size").fetchone()
     with _TURN:

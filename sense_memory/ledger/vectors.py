@@ -87,7 +87,7 @@ class Vectors:
         """Keep sealed vectors by slot, instead of those before; not where nothing is remembered.
 
         Raises:
-            LedgerError: they can not be written; those before stay.
+            LedgerError: they cannot be written; those before stay.
         """
         with self._db.transaction():
             for slot, body in rows:
@@ -109,7 +109,7 @@ class Vectors:
         """Note by slot which embedding (its seq) says the same as the vectors there.
 
         Raises:
-            LedgerError: it can not be written.
+            LedgerError: it cannot be written.
         """
         with self._db.transaction():
             self._db.execute_many(

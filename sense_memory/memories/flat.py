@@ -1,6 +1,6 @@
 """Many flat memories that are kept with one call: checked as a whole, then written batch by batch.
 
-What can not be written is named, by its number and its key, before anything is. A key that is given twice means
+What cannot be written is named, by its number and its key, before anything is. A key that is given twice means
 the last, so each memory gets one version.
 """
 

@@ -73,7 +73,7 @@ def write_export(
     """Write events as JSON lines into a file of mode 0600, or into an open one; returns how many.
 
     Raises:
-        InvalidInput: the file exists and `overwrite` is off, or the folder can not be written.
+        InvalidInput: the file exists and `overwrite` is off, or the folder cannot be written.
     """
     if not isinstance(target, Path):
         return _write_lines(target, bodies, progress)
@@ -169,7 +169,7 @@ def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Eve
         author: the only author that is taken, 64 hex digits.
 
     Raises:
-        InvalidInput: the file can not be read.
+        InvalidInput: the file cannot be read.
     """
     try:
         with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:

@@ -1,6 +1,6 @@
 """One search over everything: persona memories, flat memories and the journal, in one index.
 
-One index, and not a ranked list of each kind: scores of different lists can not be compared (the best of a
+One index, and not a ranked list of each kind: scores of different lists cannot be compared (the best of a
 poor list is still its best), while in one a word is as rare as it is in all that the agent knows. A key counts
 as if its words stood three times in the text and themes twice, which is the specification's weights on BM25;
 what was said on a day lends its words to its neighbours in the journal, and to nothing else.

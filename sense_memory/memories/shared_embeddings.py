@@ -67,7 +67,7 @@ class Sharing:
             told: by memory, the seq of an embedding.
 
         Raises:
-            LedgerCorrupt: one can not be opened any more.
+            LedgerCorrupt: one cannot be opened any more.
         """
         origins = {seq: origin for origin, seq in told.items()}
         for stored in self._ledger.read(list(origins)):
@@ -85,7 +85,7 @@ class Sharing:
             dimension: that vectors of this model have.
 
         Raises:
-            LedgerCorrupt: one can not be opened any more.
+            LedgerCorrupt: one cannot be opened any more.
         """
         found = {origin: _rows(record.fields, dimension) async for origin, record in self.fitting(told)}
         return {origin: rows for origin, rows in found.items() if rows is not None}
@@ -94,7 +94,7 @@ class Sharing:
         """What these embeddings tell lies in the vault now.
 
         Raises:
-            LedgerError: that can not be noted.
+            LedgerError: that cannot be noted.
         """
         await self._vectors.write(self._vectors.tell, {origin.slot: seq for origin, seq in told.items()})
 

@@ -40,7 +40,7 @@ def event_id(pubkey: str, created_at: int, kind: int, tags: Tags, content: str) 
     """The id of an event: SHA-256 over its serialisation (NIP-01), as 64 hex digits.
 
     Raises:
-        InvalidEvent: a string holds what UTF-8 can not carry.
+        InvalidEvent: a string holds what UTF-8 cannot carry.
     """
     try:
         serial = orjson.dumps([0, pubkey, created_at, kind, tags, content])
@@ -141,7 +141,7 @@ class RawEvent:
         """The event as canonical JSON bytes: what the ledger stores and relays receive.
 
         Raises:
-            InvalidEvent: a string holds what UTF-8 can not carry.
+            InvalidEvent: a string holds what UTF-8 cannot carry.
         """
         try:
             return orjson.dumps(self.as_json())

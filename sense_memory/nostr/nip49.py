@@ -2,10 +2,10 @@
 
 scrypt makes a key of the password, XChaCha20-Poly1305 seals the 32 bytes with it. What a text asks for is
 bounded before any work is done: log_n 16 to 20, which is 64 MiB to 1 GiB. No error repeats a part of the
-text or of the password. Everything secret here lives in Python objects, which can not be overwritten.
+text or of the password. Everything secret here lives in Python objects, which cannot be overwritten.
 
 All primitives are `cryptography`'s. nostr-sdk has NIP-49 too and is the judge in the tests; it is not used
-here, because it ends the whole process when scrypt's memory can not be had.
+here, because it ends the whole process when scrypt's memory cannot be had.
 """
 
 from __future__ import annotations

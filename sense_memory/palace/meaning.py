@@ -1,6 +1,6 @@
 """Which short phrases mean the same, as an embedder has it: for words that stand in no table of this package.
 
-Cosines of different models can not be compared, so what "near" means is measured with each: two phrases mean the
+Cosines of different models cannot be compared, so what "near" means is measured with each: two phrases mean the
 same when they are nearer than things of one kind usually are to each other ("brother" and "sister", "tea" and
 "coffee"). Nothing is embedded here: what was asked for and is not known yet is noted, for whoever can have it
 embedded. Pure.

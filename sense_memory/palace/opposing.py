@@ -238,7 +238,7 @@ class _Pair:
         return Opposition("value", sure, _short(text), bool(pairs))
 
     def _filled(self, old: Slot, new: Slot, left: frozenset[str], right: frozenset[str]) -> float:
-        """How surely a slot can not have both values; `left` and `right` are what only one subject has."""
+        """How surely a slot cannot have both values; `left` and `right` are what only one subject has."""
         scope = apart(old.scope, new.scope, self.contexts)
         if (left and right) or scope is None or not self._one_subject(old, new):
             return 0.0

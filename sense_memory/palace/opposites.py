@@ -201,7 +201,7 @@ philippines australia zealand california texas florida oregon washington ontario
 bayern saxony catalonia andalusia tuscany brittany states kingdom republic columbia flanders wallonia east west north
 south coast abroad overseas countryside suburb village city town"""
 
-# Which statuses a thing can not have together; the rest go along with each other.
+# Which statuses a thing cannot have together; the rest go along with each other.
 _STATUSES: Final = {
     "planned": "planned todo draft proposed pending waiting notstarted unstarted scheduled upcoming queued",
     "open": "open unpaid unsigned unfixed unresolved unfinished incomplete vacant unmerged undelivered unreleased",
@@ -283,5 +283,5 @@ def rivals(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def statuses_apart(one: str, other: str) -> bool:
-    """Whether something can not have both statuses (names of `STATUS`) at one time."""
+    """Whether something cannot have both statuses (names of `STATUS`) at one time."""
     return frozenset((one, other)) in _APART_PAIRS

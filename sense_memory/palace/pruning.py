@@ -87,7 +87,7 @@ class PrunePlan:
 
     @property
     def deletions(self) -> tuple[PruneStep, ...]:
-        """The steps that can not be undone."""
+        """The steps that cannot be undone."""
         return tuple(step for step in self.steps if step.action is Action.DELETE)
 
     @property

@@ -3,7 +3,7 @@
 A log holds keys and counts, never texts, and fits one event whatever the palace: long lists are cut, their
 counts kept. Who stood in which state is listed for as many states as fit, the smallest first; for small
 palaces that is everybody, and the changes are exact. For the rest an earlier state is computed from the
-memory as it is today; what can not be told so is counted in words, never guessed.
+memory as it is today; what cannot be told so is counted in words, never guessed.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _compare(
     columns: Columns,
     moved: dict[str, list[Any]],
 ) -> list[str]:
-    """Sort everybody into `moved` by what became of them; gives what can not be told, in words."""
+    """Sort everybody into `moved` by what became of them; gives what cannot be told, in words."""
     unlisted = [state for state in STATES if state not in before.complete and before.counts.get(state, 0)]
     computed = columns.states(before.created_at).tolist() if unlisted else []
     unclear = 0

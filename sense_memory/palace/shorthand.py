@@ -186,7 +186,7 @@ def with_choices(text: str, *, bare: bool) -> str:
 
 
 def _chosen(before: str, mark: str, *, bare: bool) -> str:
-    """The words before the mark that were chosen; empty if one can not be sure."""
+    """The words before the mark that were chosen; empty if one cannot be sure."""
     near = before[-_REACH_CHARS:]
     clause = near[max((match.end() for match in _CLAUSE_END.finditer(near)), default=0) :]
     if (
@@ -219,7 +219,7 @@ def _chosen(before: str, mark: str, *, bare: bool) -> str:
 
 
 def _other(after: str, mark: str) -> str:
-    """The words after the mark that were not chosen; empty if one can not be sure."""
+    """The words after the mark that were not chosen; empty if one cannot be sure."""
     words: list[str] = []
     end = 0
     for found in _PHRASE_WORD.finditer(after):
@@ -312,7 +312,7 @@ def with_reasons(text: str) -> str:
 
 
 def _short_reason(reason: str) -> str:
-    """What goes into the parentheses; empty if the reason can not be told from what follows it."""
+    """What goes into the parentheses; empty if the reason cannot be told from what follows it."""
     if _NOT_IN_REASON.search(reason):
         return ""
     items = [item.strip() for item in _LAST_AND.sub(", ", reason).split(",")]

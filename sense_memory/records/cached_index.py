@@ -1,7 +1,7 @@
 """Indexes that outlive the process: read from the snapshot at a cold start, written into it when a store closes.
 
 An index is a cache like everything there: one of another format is made anew, and one that may hold a word
-of what was forgotten is not kept. That can not be seen in the index itself (its vocabulary outlives the
+of what was forgotten is not kept. That cannot be seen in the index itself (its vocabulary outlives the
 memories), so the ledger tells whether anything was forgotten since it was made.
 """
 

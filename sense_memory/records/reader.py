@@ -2,7 +2,7 @@
 
 The last record opened at each slot is kept, so a key read twice costs one look at the ledger and no
 decryption, and what was replaced or forgotten is not kept in memory either. Whatever a relay serves and
-can not be opened is counted and left out, never believed.
+cannot be opened is counted and left out, never believed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Reader:
         """The record inside a stored event, or None where a newer schema is needed to read it.
 
         Raises:
-            LedgerCorrupt: what was stored can not be opened any more.
+            LedgerCorrupt: what was stored cannot be opened any more.
         """
         found = await self._opened(stored)
         return None if found.type is None else found.record
@@ -264,7 +264,7 @@ class Reader:
             known: by id, of memories that were looked at before: an old version is decrypted for each look.
 
         Raises:
-            LedgerCorrupt: what was stored can not be opened any more.
+            LedgerCorrupt: what was stored cannot be opened any more.
         """
         found = {bytes.fromhex(item.event.id): item.comes_from for item in filed if item.role is Role.MEMORY}
         known = known or {}

@@ -129,7 +129,7 @@ class Seal(NamedTuple):
 
 
 class Contents:
-    """What the file of a snapshot holds, by its directory. Whatever can not be read of it is not there.
+    """What the file of a snapshot holds, by its directory. Whatever cannot be read of it is not there.
 
     Args:
         file: of the snapshot.
@@ -140,7 +140,7 @@ class Contents:
         count: how many records there are.
 
     Raises:
-        Exception: there is no file, or its directory can not be read.
+        Exception: there is no file, or its directory cannot be read.
     """
 
     def __init__(self, file: SnapshotFile, sealed: str, seal: Seal) -> None:
@@ -190,12 +190,12 @@ class Contents:
         return self._last[1].get(slot)
 
     def extras(self) -> Iterator[tuple[str, str, Iterator[bytes]]]:
-        """The name of each extra, what it is made of, and its pieces; of one that can not be read some are empty."""
+        """The name of each extra, what it is made of, and its pieces; of one that cannot be read some are empty."""
         for name, (made_of, _, places) in self._extras.items():
             yield name, made_of, map(self._message, places)
 
     async def whole(self, name: str, made_of: str) -> memoryview | None:
-        """A whole extra; None where there is none, it is made of something else, or can not be read."""
+        """A whole extra; None where there is none, it is made of something else, or cannot be read."""
         known, size, places = self._extras.get(name, ("", 0, []))
         if known != made_of or not places:
             return None
@@ -219,7 +219,7 @@ class Contents:
             return {}
 
     def _message(self, place: _Place) -> bytes:
-        """One message; empty where it can not be read, or something was forgotten since it was written."""
+        """One message; empty where it cannot be read, or something was forgotten since it was written."""
         if self._file.key != self._sealed:
             return b""
         try:

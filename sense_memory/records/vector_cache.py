@@ -2,7 +2,7 @@
 
 Vectors tell much of a text, so they lie under a random key that is itself sealed to the owner, each row bound to
 its slot and its model. A row goes with its memory when that is forgotten. Each says which state of the memory it
-was made from: vectors of an older text are never used. It is a cache: what can not be opened is made anew.
+was made from: vectors of an older text are never used. It is a cache: what cannot be opened is made anew.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Vault:
         """Keep what was made of some memories, by slot.
 
         Raises:
-            LedgerError: it can not be written; nothing was.
+            LedgerError: it cannot be written; nothing was.
         """
         cipher = await self._cipher()
         rows = []

@@ -58,7 +58,7 @@ class Meaning:
         return len(self._is_known)
 
     def extend(self, texts: Sequence[str]) -> None:
-        """Embed some pieces; those that can not be are gaps."""
+        """Embed some pieces; those that cannot be are gaps."""
         has_failed = False
         for first in range(0, len(texts), EMBEDDED_AT_ONCE_COUNT):
             part = texts[first : first + EMBEDDED_AT_ONCE_COUNT]
@@ -80,7 +80,7 @@ class Meaning:
         self._fit()
 
     def fill(self, places: Sequence[int], vectors: NDArray[Any]) -> bool:
-        """Give some pieces their vectors, a row each; not such as others can not be compared with."""
+        """Give some pieces their vectors, a row each; not such as others cannot be compared with."""
         if self._rows is None:
             self._rows = self._gap_rows(vectors.shape[1])
         if vectors.shape[1] != self._rows.dimension:
@@ -110,7 +110,7 @@ class Meaning:
     def similar(
         self, direction: NDArray[np.float32], first_pieces: NDArray[np.int64]
     ) -> NDArray[np.float32] | None:
-        """The cosine of each memory's best piece to a vector; None where that can not be said.
+        """The cosine of each memory's best piece to a vector; None where that cannot be said.
 
         Args:
             direction: of any length; one of other numbers than the pieces have is like none.

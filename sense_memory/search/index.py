@@ -1,7 +1,7 @@
 """`MemoryIndex`: everything that was said or kept, searchable by its words and by what surrounds it.
 
 It takes items (text, time, session, speaker) and answers questions with hits that explain themselves. It
-holds no texts, only their words, so it can not print a memory; it lives in RAM, and `dump` gives it as bytes
+holds no texts, only their words, so it cannot print a memory; it lives in RAM, and `dump` gives it as bytes
 for a place that encrypts them. Adding, replacing and removing one item costs a fraction of a millisecond.
 """
 
@@ -262,7 +262,7 @@ class MemoryIndex:
         return Question(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
 
     def _similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """How near every memory is to what is asked for; None where that can not be said."""
+        """How near every memory is to what is asked for; None where that cannot be said."""
         if self._meaning is None:
             return None
         similar = self._meaning.similar(direction, self._shelf.column("first_piece"))

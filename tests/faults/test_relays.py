@@ -1,4 +1,4 @@
-"""R rows: relays that can not be reached, fall silent, or refuse without saying so."""
+"""R rows: relays that cannot be reached, fall silent, or refuse without saying so."""
 
 from __future__ import annotations
 

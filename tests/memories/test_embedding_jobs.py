@@ -1,4 +1,4 @@
-"""An embedder in a store: memories are found by what they mean, and by their words where it can not be asked."""
+"""An embedder in a store: memories are found by what they mean, and by their words where it cannot be asked."""
 
 from __future__ import annotations
 

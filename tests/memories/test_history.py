@@ -322,7 +322,7 @@ async def test_two_spellings_of_a_key_have_one_past_in_the_order_of_time(device,
             == [(await store.recall(theirs)).value]
             == ["ours 2"]
         )
-        assert await values(store, ours) == ["ours 2", "ours 1", "ours 0"]  # theirs can not be told from this
+        assert await values(store, ours) == ["ours 2", "ours 1", "ours 0"]  # theirs cannot be told from this
 
         assert (await store.undo(theirs)).value == "theirs 1"
         assert (await store.recall(theirs)).value == "theirs 1"

@@ -1,4 +1,4 @@
-"""The palace in a prompt: the spec's shape, what may not get lost, the budget, and what values can not forge."""
+"""The palace in a prompt: the spec's shape, what may not get lost, the budget, and what values cannot forge."""
 
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def test_a_budget_of_a_counter_that_finds_everything_too_dear_is_still_kept():
     assert compress(palace(), NOW, count=lambda text: 1_000 * len(text)).text == ""
 
 
-# ── What values can not forge ───────────────────────────────────────────────────────────
+# ── What values cannot forge ───────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("gap", ["\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029", "\n\n", " \n "])

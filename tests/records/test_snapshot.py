@@ -143,7 +143,7 @@ class Whole:
 
 
 def messages(body, cipher, bound):
-    """What a snapshot holds, for whoever has the key; empty where something can not be read."""
+    """What a snapshot holds, for whoever has the key; empty where something cannot be read."""
     contents = blocks.Contents(Whole(body), Whole.key, blocks.Seal(cipher, bound))
     pieces = [piece for *_, extra in contents.extras() for piece in extra]
     return [contents._message(place) for _, _, place in contents._blocks] + pieces
@@ -432,7 +432,7 @@ async def test_an_older_snapshot_is_not_read(stage):
 def original():
     """A closed ledger with its snapshot, and what it says; made once, because the many below only read it.
 
-    Whoever can not read the snapshot opens the key to it, four memories and a journal entry.
+    Whoever cannot read the snapshot opens the key to it, four memories and a journal entry.
     """
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage(Path(folder), lambda: float(NOW))

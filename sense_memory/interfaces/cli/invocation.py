@@ -87,7 +87,7 @@ class Invocation:
         """The settings under these options.
 
         Raises:
-            InvalidSetting: a value that can not be used.
+            InvalidSetting: a value that cannot be used.
         """
         with warnings_as_lines():
             return self.load()

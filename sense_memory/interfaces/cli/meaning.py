@@ -1,6 +1,6 @@
 """Which embedder is in use, and how much of a memory it has still to read: for `status` and `doctor`.
 
-Looking asks no service and shows no text to a model; where the embedder can not be used, that is a finding.
+Looking asks no service and shows no text to a model; where the embedder cannot be used, that is a finding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class InUse:
         setting: as it is chosen, such as "static"; None where what was chosen is none.
         model: what it calls itself, or None where it could not be opened.
         without_vectors: how many memories it has not read yet, nor another device for it; None as `model`.
-        problem: why it can not be used, or None.
+        problem: why it cannot be used, or None.
     """
 
     setting: str | None

@@ -28,7 +28,7 @@ _ALIKE: Final = 0.75  # how alike they have to be, 0 to 1: a slip of the finger,
 
 
 def no_memory(key: str, status: Status, names: Collection[str] = ()) -> Stop:
-    """There is nothing under a key, as far as this ledger can know; where it can not know, that is an error.
+    """There is nothing under a key, as far as this ledger can know; where it cannot know, that is an error.
 
     Args:
         key: as it was typed.

@@ -123,8 +123,8 @@ def import_events(
 ) -> None:
     """Take events from files, such as exports, and verify each.
 
-    Nothing newer is overwritten, and repeating it changes nothing. Lines that can not be taken are listed with
-    their numbers and reasons, and so are files that can not be read; the others are taken. Relays get what is new
+    Nothing newer is overwritten, and repeating it changes nothing. Lines that cannot be taken are listed with
+    their numbers and reasons, and so are files that cannot be read; the others are taken. Relays get what is new
     with the next sync.
     """
     invocation = of(context)
@@ -150,10 +150,10 @@ def import_events(
 
 
 def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
-    """How many lines each file has, for the progress bar; of stdin, pipes and devices nobody knows. Says which can not be read.
+    """How many lines each file has, for the progress bar; of stdin, pipes and devices nobody knows. Says which cannot be read.
 
     Raises:
-        OSError: the only one can not be read.
+        OSError: the only one cannot be read.
     """
     counted: dict[Path, int | None] = {}
     for file in files:

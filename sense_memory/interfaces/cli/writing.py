@@ -101,7 +101,7 @@ class Written:
 
 
 def refuse_contradiction(context: typer.Context, wait: float, require_acks: int) -> None:
-    """Acknowledgements can not be asked for without talking to relays. Checked before anything is written."""
+    """Acknowledgements cannot be asked for without talking to relays. Checked before anything is written."""
     if require_acks and not wait:
         context.fail("--require-acks needs relays to be contacted; give --wait more than 0")
 

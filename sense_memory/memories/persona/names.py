@@ -44,7 +44,7 @@ def fields(
     """The fields of a memory that were given, checked; those that were not are left out.
 
     Raises:
-        InvalidInput: one that can not be used.
+        InvalidInput: one that cannot be used.
     """
     if not isinstance(value, str):
         raise InvalidInput(f"a memory's value must be text, not {type(value).__name__}; nothing was written")
@@ -194,7 +194,7 @@ class Desk:
         return path
 
     async def both(self, one: str, other: str, what: str) -> tuple[str, str]:
-        """The paths of two memories that are there, and are two; `what` says what can not be done to one alone.
+        """The paths of two memories that are there, and are two; `what` says what cannot be done to one alone.
 
         Raises:
             InvalidInput: as `named`, or both are the same memory.

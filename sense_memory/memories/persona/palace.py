@@ -86,7 +86,7 @@ class Palace:
         """The catalog, with whatever this process or another has changed since the last look.
 
         Raises:
-            LedgerCorrupt: what was stored can not be opened any more.
+            LedgerCorrupt: what was stored cannot be opened any more.
         """
         if self._ledger.edits.version() != self._version:
             async with self._turn:
@@ -219,7 +219,7 @@ class Palace:
         """Note in the ledger what was accessed.
 
         Raises:
-            LedgerError: it can not be written; it is still noted here.
+            LedgerError: it cannot be written; it is still noted here.
         """
         if self._timer is not None:
             self._timer.cancel()
@@ -263,7 +263,7 @@ class Palace:
 
         Raises:
             NeedsNewerVersion: a newer sense-memory wrote it; it is neither shown nor overwritten.
-            LedgerCorrupt: it can not be opened any more.
+            LedgerCorrupt: it cannot be opened any more.
         """
         edits = self._ledger.edits
         basis = edits.basis(slot)

@@ -1,7 +1,7 @@
 """Views of the whole palace for `MemoryStore`: compression, introspection, pruning, counts.
 
 What is found out is a view's business (`palace`, `search`); here it gets the memories of now and time, and
-what it decides is written. Deletions need to know what every relay holds: those that can not be asked are
+what it decides is written. Deletions need to know what every relay holds: those that cannot be asked are
 named, and nothing is deleted until they answer or are left out by name.
 """
 

@@ -99,7 +99,7 @@ class Authentication:
         """Something needs us authenticated.
 
         Returns:
-            The challenge to sign; None if it is under way; a verdict if it can not be had.
+            The challenge to sign; None if it is under way; a verdict if it cannot be had.
         """
         if not self._able:
             return _NOT_ABLE

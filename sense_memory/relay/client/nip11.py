@@ -106,7 +106,7 @@ async def relay_information(
         timeout: seconds for everything together.
 
     Returns:
-        What it says; None if it can not be reached in time or answers anything but such a document.
+        What it says; None if it cannot be reached in time or answers anything but such a document.
     """
     try:
         async with asyncio.timeout(timeout):

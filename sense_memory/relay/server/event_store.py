@@ -164,7 +164,7 @@ class Shelf:
         path: the file, made with mode 0600 where it is missing; None keeps everything in memory.
 
     Raises:
-        RelayError: the file belongs to another running relay, is no relay's file, or can not be opened.
+        RelayError: the file belongs to another running relay, is no relay's file, or cannot be opened.
     """
 
     def __init__(self, path: Path | None = None) -> None:

@@ -120,8 +120,8 @@ class EmbeddedRelay:
         max_backlog_bytes: what may wait for a client that does not read before it is cut off.
 
     Raises:
-        InvalidSetting: a limit or a port that can not be.
-        InvalidInput: a path that can not be.
+        InvalidSetting: a limit or a port that cannot be.
+        InvalidInput: a path that cannot be.
     """
 
     def __init__(

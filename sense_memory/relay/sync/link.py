@@ -99,7 +99,7 @@ class Link:
                 report = await self._attempt(plan, as_of)
                 while (rest := await self._rest(plan, report)) and pace.may_hurry(now()):
                     plan, report = rest, report.continued_by(await self._attempt(rest, as_of))
-            except SenseMemoryError as error:  # the ledger's: it can not be asked for more
+            except SenseMemoryError as error:  # the ledger's: it cannot be asked for more
                 await self._hang_up()
                 self.failure = error
                 report = RelayReport(self.url, problem=str(error), asked=plan.pull)

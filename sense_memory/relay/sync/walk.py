@@ -1,7 +1,7 @@
 """Pulling a relay: pages by `until`, and complete told apart from incomplete. No I/O, no clock.
 
 A short page is never the end of the world: paging goes on until there is nothing below. Where one second
-holds more than a page, time can not advance: the known addresses are then asked for one by one, the walk
+holds more than a page, time cannot advance: the known addresses are then asked for one by one, the walk
 goes on below that second, and the pull is reported incomplete.
 
 NIP-01 lets `until` take in the second that it names; some relays leave that second out, and would skip what a
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Take: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
 
 # A page that is cut off before its EOSE says nothing of the second in which it was cut. So a relay that hangs up after
-# each single message can not be pulled: every answer begins with what is known, and stepping past a second unseen
+# each single message cannot be pulled: every answer begins with what is known, and stepping past a second unseen
 # would bring more events, but never a complete pull, and without one nothing is sent there.
 CROWDED: Final = "more events in one second than a page holds"
 GAP: Final = "its pages leave events out"

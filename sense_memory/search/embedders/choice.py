@@ -81,7 +81,7 @@ class Choice:
         Raises:
             MissingExtra: what it needs is not installed.
             EmbedderError: its files are not those that were checked.
-            InvalidInput: the key can not be one.
+            InvalidInput: the key cannot be one.
         """
         if self.kind == "static":
             from sense_memory.search.embedders.static import StaticEmbedder

@@ -73,7 +73,7 @@ def checked_file(name: str, file: Path, sha256: str, requirement: str) -> bytes:
         requirement: the package that carries it, as pip takes it.
 
     Raises:
-        EmbedderError: it is another one, or can not be read; nothing of it was used.
+        EmbedderError: it is another one, or cannot be read; nothing of it was used.
     """
     try:
         raw = file.read_bytes()

@@ -186,7 +186,7 @@ def test_the_clock_is_shown_to_be_compared_with_another(agent, ledger):
 
 @pytest.mark.parametrize("version", [(3, 40, 1), (3, 51, 2), (3, 51, 3)])
 def test_l05_no_sqlite_is_warned_about_because_none_can_damage_a_ledger(agent, ledger, monkeypatch, version):
-    """No checkpoint runs beside a writer, so nobody is sent to update what most can not: see tests/ledger."""
+    """No checkpoint runs beside a writer, so nobody is sent to update what most cannot: see tests/ledger."""
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
 
     assert "sqlite" not in {check["name"] for check in agent.json("doctor")["checks"]}

@@ -209,7 +209,7 @@ def test_a_palace_of_the_past_is_not_called_empty_while_no_relay_has_shown_every
     assert "There were no memories here" in palace("palace", "as-of", "2020-01-01").stderr
 
 
-# ── What is not there, and what can not be used ─────────────────────────────────────────
+# ── What is not there, and what cannot be used ─────────────────────────────────────────
 
 
 def test_a_connection_with_what_is_not_there_yet_is_made_and_told(palace):

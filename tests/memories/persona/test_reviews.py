@@ -144,7 +144,7 @@ async def test_hundreds_are_deleted_with_few_requests(open_store, clock):
 
 
 async def test_destructive_steps_need_complete_pulls(open_store, clock):
-    """P-08: a relay that can not be asked may hold a newer access; it is named, and can be left out by name."""
+    """P-08: a relay that cannot be asked may hold a newer access; it is named, and can be left out by name."""
     gone = "ws://127.0.0.1:9/"
     async with EmbeddedRelay(clock=clock) as relay, open_store(relays=[relay.url, gone]) as store:
         await store.persona_remember(*LISA, "artist", halflife_days=1)

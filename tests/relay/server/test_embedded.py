@@ -1,4 +1,4 @@
-"""The embedded relay's own promises: its file, its door, its limits, and what a bad client can not do.
+"""The embedded relay's own promises: its file, its door, its limits, and what a bad client cannot do.
 
 What it shares with every relay is in `tests/contracts`.
 """
@@ -180,7 +180,7 @@ async def test_nothing_of_a_deleted_event_stays_in_the_file(tmp_path, clock):
 
 
 async def test_the_file_is_set_to_outlive_a_power_cut(tmp_path):
-    """A kill can not show it: the operating system keeps what was written."""
+    """A kill cannot show it: the operating system keeps what was written."""
     async with EmbeddedRelay(tmp_path / "relay.db") as relay:
         settings = [
             relay._shelf._sql.execute(f"PRAGMA {name}").fetchone()[0]

@@ -102,7 +102,7 @@ def prune(
 
 
 def steps(report: PruneReport) -> list[tuple[str, list[PruneLine]]]:
-    """What becomes of memories, in words, and of which; what can not be undone comes last."""
+    """What becomes of memories, in words, and of which; what cannot be undone comes last."""
     found: dict[tuple[bool, str], list[PruneLine]] = {}
     for line in report.lines:
         words = _WORDS.get(line.action.value, f"{line.before.value} → {line.after.value}")
