@@ -163,8 +163,8 @@ def importers_of(*names):
     }
 
 
-def test_only_the_ledger_and_the_embedded_relays_shelf_open_databases():
-    """The embedded relay's other parts may catch what its shelf raises; nobody else knows what SQLite is."""
+def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
+    """The embedded relay's other parts may catch what its event store raises; nobody else knows what SQLite is."""
     openers = {
         name_of(file)
         for file in modules()

@@ -1,8 +1,8 @@
-"""One connection to the embedded relay: moves bytes between a websocket, a desk and the shelf.
+"""One connection to the embedded relay: moves bytes between a websocket, a `ServerSession` and the event store.
 
 Events that have already arrived are stored together in one transaction; their OKs follow the commit.
 Stored answers are sent in pieces that wait for the client to read, so that a slow reader costs no memory;
-a connection that lets live events pile up beyond the relay's terms is cut.
+a connection that lets live events pile up beyond the relay's limits is cut.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from websockets.protocol import State
 from sense_memory.errors import MalformedFrame
 from sense_memory.nostr.negentropy import Items, Responder
 from sense_memory.nostr.wire import Count, NegClose, NegMessage, NegOpen, frame, neg_message
-from sense_memory.relay.server.session import Deposit, Desk, Say, Serve, Stop
+from sense_memory.relay.server.session import AnswerRequest, EndRequest, SendFrame, ServerSession, StoreEvent
 
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
-    from sense_memory.relay.server.event_store import Shelf
-    from sense_memory.relay.server.limits import Terms
+    from sense_memory.relay.server.event_store import EventStore
+    from sense_memory.relay.server.limits import RelayLimits
 
 
 # ── Responding ──────────────────────────────────────────────────────────────────────────
@@ -49,7 +49,7 @@ _INVALID: Final = "error: invalid negentropy message"
 _COMPARISON_TROUBLE: Final = "error: the relay's storage failed, try again later"
 
 
-class _Comparison:
+class _ServerComparison:
     """An open comparison: what the client said and was not answered yet, and the task that answers."""
 
     def __init__(self) -> None:
@@ -57,18 +57,20 @@ class _Comparison:
         self.task: asyncio.Task[None] | None = None
 
 
-class Comparisons:
+class ServerComparisons:
     """The open comparisons of one connection.
 
     Args:
-        shelf: where events are kept.
-        terms: the relay's limits.
+        event_store: where events are kept.
+        limits: the relay's limits.
         send: writes frames to the client.
     """
 
-    def __init__(self, shelf: Shelf, terms: Terms, send: Callable[[Sequence[bytes]], None]) -> None:
-        self._shelf, self._terms, self._send = shelf, terms, send
-        self._open: dict[str, _Comparison] = {}
+    def __init__(
+        self, event_store: EventStore, limits: RelayLimits, send: Callable[[Sequence[bytes]], None]
+    ) -> None:
+        self._event_store, self._limits, self._send = event_store, limits, send
+        self._open: dict[str, _ServerComparison] = {}
 
     def open(self, subscription: str, wanted: Filter, message: bytes, now: int) -> None:
         """Begin a comparison; one that is open under the same name ends.
@@ -80,14 +82,14 @@ class Comparisons:
             now: seconds since 1970.
         """
         self.close(subscription)
-        if len(self._open) >= self._terms.max_comparisons:
+        if len(self._open) >= self._limits.max_comparisons:
             self._refuse(subscription, _TOO_MANY)
             return
-        comparison = self._open[subscription] = _Comparison()
+        comparison = self._open[subscription] = _ServerComparison()
         comparison.inbox.put_nowait(message)
         comparison.task = asyncio.create_task(self._answer(subscription, wanted, now, comparison))
 
-    def hear(self, subscription: str, message: bytes) -> None:
+    def continue_comparison(self, subscription: str, message: bytes) -> None:
         """The client's next message in a comparison."""
         comparison = self._open.get(subscription)
         if comparison is None:
@@ -111,7 +113,9 @@ class Comparisons:
             self.close(subscription)
         return tasks
 
-    async def _answer(self, subscription: str, wanted: Filter, now: int, comparison: _Comparison) -> None:
+    async def _answer(
+        self, subscription: str, wanted: Filter, now: int, comparison: _ServerComparison
+    ) -> None:
         """Answer one message after the other, until something is wrong with one."""
         try:
             refusal = await self._converse(subscription, wanted, now, comparison.inbox)
@@ -134,9 +138,9 @@ class Comparisons:
     async def _responder(self, wanted: Filter, now: int) -> Responder | None:
         """The relay's side of a comparison, or None where it is about too many events."""
         pairs: list[tuple[int, bytes]] = []
-        for part in self._shelf.pairs(wanted, now):
+        for part in self._event_store.iter_pairs(wanted, now):
             pairs += part
-            if len(pairs) > self._terms.max_compared:
+            if len(pairs) > self._limits.max_compared:
                 return None
             await asyncio.sleep(0)  # the other connections' turn
         return Responder(await asyncio.to_thread(Items, pairs))
@@ -151,7 +155,7 @@ CHUNK_BYTES: Final = 262_144  # of a stored answer, before the client has to rea
 _TROUBLE: Final = "error: the relay's storage failed; nothing was stored, try again later"
 
 
-class _Answer:
+class _StoredAnswer:
     """A stored answer on its way; what happens meanwhile is held back until its EOSE is out."""
 
     def __init__(self) -> None:
@@ -160,14 +164,14 @@ class _Answer:
         self.held_bytes = 0
 
 
-class Guest:
+class ClientHandler:
     """Serves one client until it leaves.
 
     Args:
         connection: the open websocket.
-        desk: this client's protocol state.
-        shelf: where events are kept.
-        terms: the relay's limits.
+        session: this client's protocol state.
+        event_store: where events are kept.
+        limits: the relay's limits.
         clock: seconds since 1970.
         announce: tells every connection of events that were just stored.
     """
@@ -175,22 +179,27 @@ class Guest:
     def __init__(
         self,
         connection: ServerConnection,
-        desk: Desk,
-        shelf: Shelf,
+        session: ServerSession,
+        event_store: EventStore,
         *,
-        terms: Terms,
+        limits: RelayLimits,
         clock: Callable[[], float],
         announce: Callable[[Sequence[Event]], None],
     ) -> None:
-        self._connection, self._desk, self._shelf, self._terms = connection, desk, shelf, terms
+        self._connection, self._session, self._event_store, self._limits = (
+            connection,
+            session,
+            event_store,
+            limits,
+        )
         self._clock, self._announce = clock, announce
         self._inbox: asyncio.Queue[bytes | None] = asyncio.Queue(BATCH_COUNT)
-        self._answers: dict[str, _Answer] = {}
-        self._comparisons = Comparisons(shelf, terms, self._send)
+        self._answers: dict[str, _StoredAnswer] = {}
+        self._comparisons = ServerComparisons(event_store, limits, self._send)
 
     async def serve(self) -> None:
         """Answer the client's messages until the connection is closed."""
-        self._send([self._desk.greeting().encode()])
+        self._send([self._session.greeting().encode()])
         reader = asyncio.create_task(self._read())
         try:
             while batch := await self._next_batch():
@@ -203,11 +212,11 @@ class Guest:
             tasks += self._comparisons.end()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def offer(self, events: Sequence[Event]) -> None:
+    def deliver(self, events: Sequence[Event]) -> None:
         """Send stored events to the subscriptions that they match, or hold them until an answer's EOSE."""
         ready: list[bytes] = []
         for event in events:
-            for subscription in self._desk.matching(event):
+            for subscription in self._session.matching_subscriptions(event):
                 data = _event_frame(_opening(subscription), event.body())
                 answer = self._answers.get(subscription)
                 if answer is None:
@@ -218,10 +227,10 @@ class Guest:
         self._send(ready)
         waiting = self._connection.transport.get_write_buffer_size()
         waiting += sum(answer.held_bytes for answer in self._answers.values())
-        if waiting > self._terms.max_backlog_bytes:
-            self.cut()
+        if waiting > self._limits.max_backlog_bytes:
+            self.abort()
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """End the connection at once, without a farewell that nobody would read."""
         self._connection.transport.abort()
 
@@ -244,37 +253,37 @@ class Guest:
 
     def _handle(self, batch: list[bytes]) -> None:
         now = self._clock()
-        deposits: list[Event] = []
+        to_store: list[Event] = []
         for data in batch:
-            action = self._desk.take(data, now)
-            if isinstance(action, Deposit):
-                deposits.append(action.event)
+            action = self._session.handle_message(data, now)
+            if isinstance(action, StoreEvent):
+                to_store.append(action.event)
                 continue
-            self._store(deposits, now)
-            deposits = []
+            self._store(to_store, now)
+            to_store = []
             match action:
-                case Say(text):
+                case SendFrame(text):
                     self._send([text.encode()])
-                case Serve(subscription, _):
+                case AnswerRequest(subscription, _):
                     self._answer(action, now)
-                case Stop(subscription):
-                    self._forget(subscription)
+                case EndRequest(subscription):
+                    self._drop_answer(subscription)
                 case Count(subscription, filters):
                     self._count(subscription, filters, now)
                 case NegOpen(subscription, wanted, message):
                     self._comparisons.open(subscription, wanted, message, int(now))
                 case NegMessage(subscription, message):
-                    self._comparisons.hear(subscription, message)
+                    self._comparisons.continue_comparison(subscription, message)
                 case NegClose(subscription):
                     self._comparisons.close(subscription)
-        self._store(deposits, now)
+        self._store(to_store, now)
 
     def _store(self, events: list[Event], now: float) -> None:
         """Keep events in one transaction, then say so, then tell the subscribers."""
         if not events:
             return
         try:
-            receipts = self._shelf.add(events, int(now))
+            receipts = self._event_store.add_events(events, int(now))
         except sqlite3.Error:
             self._send([frame("OK", event.id, False, _TROUBLE).encode() for event in events])
             return
@@ -282,36 +291,38 @@ class Guest:
         self._send([frame("OK", event.id, kept.accepted, kept.text).encode() for event, kept in pairs])
         self._announce([event for event, kept in pairs if kept.fresh])
 
-    def _answer(self, wanted: Serve, now: float) -> None:
+    def _answer(self, wanted: AnswerRequest, now: float) -> None:
         """Fix what the stored answer is at this moment, and start sending it."""
-        self._forget(wanted.subscription)
+        self._drop_answer(wanted.subscription)
         try:
-            rows = self._shelf.find(wanted.filters, self._terms.max_limit, int(now))
+            rows = self._event_store.find_rows(wanted.filters, self._limits.max_limit, int(now))
         except sqlite3.Error:
             self._send([frame("CLOSED", wanted.subscription, _TROUBLE).encode()])
             return
-        answer = self._answers[wanted.subscription] = _Answer()
+        answer = self._answers[wanted.subscription] = _StoredAnswer()
         answer.task = asyncio.create_task(self._stream(wanted.subscription, rows, answer))
 
     def _count(self, subscription: str, filters: Sequence[Filter], now: float) -> None:
-        """Say how many events match (NIP-45)."""
+        """Send how many events match (NIP-45)."""
         try:
-            answer = frame("COUNT", subscription, {"count": self._shelf.count(filters, int(now))})
+            answer = frame(
+                "COUNT", subscription, {"count": self._event_store.count_events(filters, int(now))}
+            )
         except sqlite3.Error:
             answer = frame("CLOSED", subscription, _TROUBLE)
         self._send([answer.encode()])
 
-    def _forget(self, subscription: str) -> None:
+    def _drop_answer(self, subscription: str) -> None:
         answer = self._answers.pop(subscription, None)
         if answer is not None and answer.task is not None:
             answer.task.cancel()
 
-    async def _stream(self, subscription: str, rows: array[int], answer: _Answer) -> None:
+    async def _stream(self, subscription: str, rows: array[int], answer: _StoredAnswer) -> None:
         opening = _opening(subscription)
         chunk: list[bytes] = []
         size = 0
         for row in rows:
-            body = self._shelf.body(row, int(self._clock()))
+            body = self._event_store.body(row, int(self._clock()))
             if body is None:
                 continue
             chunk.append(_event_frame(opening, body))

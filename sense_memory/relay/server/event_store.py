@@ -157,7 +157,7 @@ _REPLACED: Final = Receipt(accepted=False, text="replaced: have newer event")
 _DELETED: Final = Receipt(accepted=False, text="deleted: user requested deletion")
 
 
-class Shelf:
+class EventStore:
     """The relay's events. One process holds a file at a time.
 
     Args:
@@ -178,11 +178,11 @@ class Shelf:
         except (OSError, sqlite3.Error) as problem:
             raise RelayError(name, f"the relay's data cannot be opened ({_reason(problem)})") from problem
 
-    def add(self, events: Sequence[Event], now: int) -> list[Receipt]:
+    def add_events(self, events: Sequence[Event], now: int) -> list[Receipt]:
         """Keep events in one transaction, durable when this returns; one receipt each, in order.
 
         Args:
-            events: verified, and within the relay's terms.
+            events: verified, and within the relay's limits.
             now: seconds since 1970; what has expired by then is dropped first.
 
         Raises:
@@ -192,7 +192,7 @@ class Shelf:
             self._drop_expired(now)
             return [self._add(event) for event in events]
 
-    def find(self, filters: Sequence[Filter], most: int, now: int) -> array[int]:
+    def find_rows(self, filters: Sequence[Filter], most: int, now: int) -> array[int]:
         """The row numbers of what is stored for some filters: newest first, the lowest id first in a second.
 
         Args:
@@ -210,7 +210,7 @@ class Shelf:
                 rows.update(self._sql.execute(query, values))
         return array("q", [seq for _, _, seq in sorted(rows)])
 
-    def count(self, filters: Sequence[Filter], now: int) -> int:
+    def count_events(self, filters: Sequence[Filter], now: int) -> int:
         """How many events are stored that any of some filters matches; their limits are left aside (NIP-45).
 
         Args:
@@ -224,7 +224,7 @@ class Shelf:
         total: int = self._sql.execute(f"SELECT count(*) FROM ({union})", values).fetchone()[0]  # noqa: S608
         return total
 
-    def pairs(self, wanted: Filter, now: int) -> Iterator[list[tuple[int, bytes]]]:
+    def iter_pairs(self, wanted: Filter, now: int) -> Iterator[list[tuple[int, bytes]]]:
         """Time and id of what is stored for a filter, some at a time and in no order.
 
         What is stored or dropped between two parts may be told or not.
@@ -241,7 +241,7 @@ class Shelf:
                 yield [(time, bytes.fromhex(ident)) for time, ident in part]
 
     def body(self, seq: int, now: int) -> bytes | None:
-        """The JSON of the event in a row that `find` named, or None where it is gone by now."""
+        """The JSON of the event in a row that `find_rows` named, or None where it is gone by now."""
         row = self._sql.execute(
             "SELECT body FROM event WHERE seq = ? AND (expires IS NULL OR expires > ?)", (seq, now)
         ).fetchone()

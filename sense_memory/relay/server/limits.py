@@ -24,7 +24,7 @@ MAX_BACKLOG_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class RelayLimits:
     """The relay's limits; all of them can be read by clients.
 
     Attributes:
@@ -63,8 +63,8 @@ class Terms:
             raise InvalidSetting("max_message_bytes", "argument", f"must be at most {MAX_FRAME_BYTES:,}")
 
 
-def information(terms: Terms) -> dict[str, Any]:
-    """The NIP-11 document of a relay with these terms."""
+def information(limits: RelayLimits) -> dict[str, Any]:
+    """The NIP-11 document of a relay with these limits."""
     return {
         "name": "sense-memory embedded relay",
         "description": "A relay for one machine: it listens on the loopback interface only.",
@@ -72,17 +72,17 @@ def information(terms: Terms) -> dict[str, Any]:
         "version": _version(),
         "supported_nips": list(SUPPORTED_NIPS),
         "limitation": {
-            "max_message_length": terms.max_message_bytes,
-            "max_subscriptions": terms.max_subscriptions,
-            "max_filters": terms.max_filters,
-            "max_limit": terms.max_limit,
-            "default_limit": terms.max_limit,
+            "max_message_length": limits.max_message_bytes,
+            "max_subscriptions": limits.max_subscriptions,
+            "max_filters": limits.max_filters,
+            "max_limit": limits.max_limit,
+            "default_limit": limits.max_limit,
             "max_subid_length": MAX_SUBSCRIPTION_ID_CHARS,
             "max_event_tags": MAX_TAGS_COUNT,
-            "created_at_upper_limit": terms.max_future_seconds,
-            "auth_required": terms.require_auth,
+            "created_at_upper_limit": limits.max_future_seconds,
+            "auth_required": limits.require_auth,
             "payment_required": False,
-            "restricted_writes": terms.require_auth,
+            "restricted_writes": limits.require_auth,
         },
     }
 

@@ -25,17 +25,17 @@ from websockets.http11 import Response
 from sense_memory import arguments
 from sense_memory.errors import InvalidSetting, RelayError
 from sense_memory.limits import MAX_FRAME_BYTES
-from sense_memory.relay.server.client_handler import BATCH_COUNT, Guest
-from sense_memory.relay.server.event_store import Shelf
+from sense_memory.relay.server.client_handler import BATCH_COUNT, ClientHandler
+from sense_memory.relay.server.event_store import EventStore
 from sense_memory.relay.server.limits import (
     MAX_AHEAD_SECONDS,
     MAX_BACKLOG_BYTES,
     MAX_LIMIT_COUNT,
     MAX_SUBSCRIPTIONS_COUNT,
-    Terms,
+    RelayLimits,
     information,
 )
-from sense_memory.relay.server.session import Desk
+from sense_memory.relay.server.session import ServerSession
 
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ _host = re.compile(_LOOPBACK, re.ASCII | re.IGNORECASE).fullmatch
 _origin = re.compile(r"https?://" + _LOOPBACK, re.ASCII | re.IGNORECASE).fullmatch
 
 
-def answer(request: Request, terms: Terms) -> Response | None:
+def answer(request: Request, limits: RelayLimits) -> Response | None:
     """The answer to an HTTP request, or None where the WebSocket handshake may go on."""
     headers = request.headers
     hosts, origins = headers.get_all("Host"), headers.get_all("Origin")
@@ -71,7 +71,7 @@ def answer(request: Request, terms: Terms) -> Response | None:
     if "websocket" in ",".join(headers.get_all("Upgrade")).lower():
         return None
     if "application/nostr+json" in ",".join(headers.get_all("Accept")).lower():
-        return _response(HTTPStatus.OK, orjson.dumps(information(terms)), "application/nostr+json")
+        return _response(HTTPStatus.OK, orjson.dumps(information(limits)), "application/nostr+json")
     return _response(HTTPStatus.OK, "A Nostr relay for this machine. Please use a Nostr client to connect.\n")
 
 
@@ -138,7 +138,7 @@ class EmbeddedRelay:
         max_future_seconds: int = MAX_AHEAD_SECONDS,
         max_backlog_bytes: int = MAX_BACKLOG_BYTES,
     ) -> None:
-        self._terms = Terms(
+        self._limits = RelayLimits(
             require_auth=require_auth,
             max_message_bytes=max_message_bytes,
             max_limit=max_limit,
@@ -151,9 +151,9 @@ class EmbeddedRelay:
         if type(port) is not int or not 0 <= port < 65_536:
             raise InvalidSetting("port", "argument", "must be a number from 0 to 65535")
         self._port, self._clock = port, arguments.function(clock, "clock")
-        self._shelf: Shelf | None = None
+        self._event_store: EventStore | None = None
         self._server: Server | None = None
-        self._guests: set[Guest] = set()
+        self._handlers: set[ClientHandler] = set()
 
     @property
     def url(self) -> str:
@@ -174,12 +174,12 @@ class EmbeddedRelay:
     async def __aenter__(self) -> Self:
         if self._server is not None:
             raise RelayError(self.url, "is running already")
-        if self._shelf is None:
-            self._shelf = Shelf(self._path)
+        if self._event_store is None:
+            self._event_store = EventStore(self._path)
         try:
-            self._server = await self._listen(self._shelf)
+            self._server = await self._listen(self._event_store)
         except OSError as problem:
-            self._put_away()
+            self._close_file()
             raise RelayError(f"ws://{HOST}:{self._port}", f"cannot listen ({_reason(problem)})") from problem
         self._port = self._server.sockets[0].getsockname()[1]
         return self
@@ -195,48 +195,52 @@ class EmbeddedRelay:
             async with asyncio.timeout(GOODBYE_SECONDS):
                 await server.wait_closed()
         except TimeoutError:
-            for guest in self._guests:
-                guest.cut()
+            for handler in self._handlers:
+                handler.abort()
             await server.wait_closed()
         finally:
-            self._put_away()
+            self._close_file()
 
     def __repr__(self) -> str:
         state = "running" if self._server is not None else "stopped"
         return f"EmbeddedRelay(ws://{HOST}:{self._port}, {state})"
 
-    async def _listen(self, shelf: Shelf) -> Server:
+    async def _listen(self, event_store: EventStore) -> Server:
         return await serve(
-            partial(self._welcome, shelf),
+            partial(self._serve_client, event_store),
             HOST,
             self._port,
             compression=None,  # ciphertext does not shrink
-            process_request=lambda _, request: answer(request, self._terms),
+            process_request=lambda _, request: answer(request, self._limits),
             server_header=None,
             close_timeout=GOODBYE_SECONDS,
-            max_size=self._terms.max_message_bytes,
+            max_size=self._limits.max_message_bytes,
             max_queue=BATCH_COUNT,
             logger=_silent,
         )
 
-    async def _welcome(self, shelf: Shelf, connection: ServerConnection) -> None:
-        desk = Desk(self._terms, (self.url, f"ws://localhost:{self._port}"), secrets.token_hex(16))
-        guest = Guest(connection, desk, shelf, terms=self._terms, clock=self._clock, announce=self._announce)
-        self._guests.add(guest)
+    async def _serve_client(self, event_store: EventStore, connection: ServerConnection) -> None:
+        session = ServerSession(
+            self._limits, (self.url, f"ws://localhost:{self._port}"), secrets.token_hex(16)
+        )
+        handler = ClientHandler(
+            connection, session, event_store, limits=self._limits, clock=self._clock, announce=self._announce
+        )
+        self._handlers.add(handler)
         try:
-            await guest.serve()
+            await handler.serve()
         finally:
-            self._guests.discard(guest)
+            self._handlers.discard(handler)
 
     def _announce(self, events: Sequence[Event]) -> None:
-        for guest in tuple(self._guests):
-            guest.offer(events)
+        for handler in tuple(self._handlers):
+            handler.deliver(events)
 
-    def _put_away(self) -> None:
+    def _close_file(self) -> None:
         """Close the file; memory stays for the next `async with`."""
-        if self._path is not None and self._shelf is not None:
-            self._shelf.close()
-            self._shelf = None
+        if self._path is not None and self._event_store is not None:
+            self._event_store.close()
+            self._event_store = None
 
 
 def _reason(problem: OSError) -> str:

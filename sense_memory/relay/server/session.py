@@ -1,6 +1,6 @@
 """One client's conversation with the embedded relay: frames and time in, actions out. No I/O, no storage.
 
-The desk checks everything that can be checked without the shelf: frames, terms, authentication (NIP-42)
+The session checks everything that can be checked without the event store: frames, limits, authentication (NIP-42)
 and signatures. What passes comes back as an action, what does not as the refusal to send.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
-    from sense_memory.relay.server.limits import Terms
+    from sense_memory.relay.server.limits import RelayLimits
 
 
 AUTH_WINDOW_SECONDS: Final = 600  # NIP-42: an AUTH event is about ten minutes old at most
@@ -44,21 +44,21 @@ _SIGN_IN: Final = "auth-required: this relay serves authenticated clients only"
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class SendFrame:
     """Send this frame."""
 
     frame: str
 
 
 @dataclass(frozen=True, slots=True)
-class Deposit:
+class StoreEvent:
     """Store this event and send its OK."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
-class Serve:
+class AnswerRequest:
     """Send what is stored for these filters, then EOSE; events that come later are due from now on."""
 
     subscription: str
@@ -66,27 +66,29 @@ class Serve:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class EndRequest:
     """Send nothing more for this subscription."""
 
     subscription: str
 
 
-# Counting and comparing need the shelf for their answers: what passes goes on as the frame that it is.
-Action: TypeAlias = Say | Deposit | Serve | Stop | Count | NegOpen | NegMessage | NegClose
+# Counting and comparing need the event store for their answers: what passes goes on as the frame that it is.
+ServerAction: TypeAlias = (
+    SendFrame | StoreEvent | AnswerRequest | EndRequest | Count | NegOpen | NegMessage | NegClose
+)
 
 
-class Desk:
+class ServerSession:
     """What the relay knows of one connection: who authenticated, and what is subscribed to.
 
     Args:
-        terms: the relay's limits.
+        limits: the relay's limits.
         urls: the names under which this relay can be dialled, without a final slash.
         challenge: random text, new for every connection (NIP-42).
     """
 
-    def __init__(self, terms: Terms, urls: Collection[str], challenge: str) -> None:
-        self._terms, self._urls, self._challenge = terms, urls, challenge
+    def __init__(self, limits: RelayLimits, urls: Collection[str], challenge: str) -> None:
+        self._limits, self._urls, self._challenge = limits, urls, challenge
         self._authenticated: set[str] = set()
         self._subscriptions: dict[str, tuple[Filter, ...]] = {}
 
@@ -94,7 +96,7 @@ class Desk:
         """The first frame of a connection: the challenge that an AUTH event has to carry."""
         return frame("AUTH", self._challenge)
 
-    def take(self, data: str | bytes, now: float) -> Action:
+    def handle_message(self, data: str | bytes, now: float) -> ServerAction:
         """Decide on one message of the client.
 
         Args:
@@ -104,7 +106,7 @@ class Desk:
         try:
             found = parse_client_frame(data)
         except (MalformedFrame, InvalidEvent) as problem:
-            return Say(_refusal(data, f"invalid: {problem}"))
+            return SendFrame(_refusal(data, f"invalid: {problem}"))
         match found:
             case Publish(event):
                 return self._publish(event, now)
@@ -112,19 +114,19 @@ class Desk:
                 return self._request(subscription, filters)
             case Close(subscription):
                 self._subscriptions.pop(subscription, None)
-                return Stop(subscription)
+                return EndRequest(subscription)
             case Authenticate(event):
                 return self._authenticate(event, now)
             case Count(subscription, filters):
                 refusal = self._objection_to(filters)
-                return found if refusal is None else Say(frame("CLOSED", subscription, refusal))
+                return found if refusal is None else SendFrame(frame("CLOSED", subscription, refusal))
             case NegOpen(subscription, wanted, _):
                 refusal = self._objection_to((wanted,))
-                return found if refusal is None else Say(frame("NEG-ERR", subscription, refusal))
+                return found if refusal is None else SendFrame(frame("NEG-ERR", subscription, refusal))
             case NegMessage() | NegClose():
                 return found
 
-    def matching(self, event: RawEvent) -> list[str]:
+    def matching_subscriptions(self, event: RawEvent) -> list[str]:
         """The subscriptions that an event is due to."""
         return [
             subscription
@@ -132,14 +134,14 @@ class Desk:
             if any(wanted.matches(event) for wanted in filters)
         ]
 
-    def _publish(self, event: RawEvent, now: float) -> Action:
+    def _publish(self, event: RawEvent, now: float) -> ServerAction:
         refusal = self._objection(event, now)
         if refusal is None:
             try:
-                return Deposit(verify(event))
+                return StoreEvent(verify(event))
             except InvalidEvent as problem:
                 refusal = f"invalid: {problem}"
-        return Say(frame("OK", event.id, False, refusal))
+        return SendFrame(frame("OK", event.id, False, refusal))
 
     def _objection(self, event: RawEvent, now: float) -> str | None:
         """Why an event is refused whatever its signature says; the cheap checks come first."""
@@ -147,7 +149,7 @@ class Desk:
             return _SIGN_IN
         if event.kind == KIND_AUTH:
             return "invalid: an AUTH event is not for publishing"
-        if event.created_at > now + self._terms.max_future_seconds:
+        if event.created_at > now + self._limits.max_future_seconds:
             return "invalid: created_at too late"
         expiry = expires_at(event)
         if expiry is not None and expiry <= now:
@@ -156,30 +158,30 @@ class Desk:
             return "auth-required: only its authenticated author may publish this event"
         return None
 
-    def _request(self, subscription: str, filters: tuple[Filter, ...]) -> Action:
+    def _request(self, subscription: str, filters: tuple[Filter, ...]) -> ServerAction:
         refusal = self._objection_to(filters)
         if refusal is None and subscription not in self._subscriptions and self._is_full():
             refusal = "error: too many subscriptions"
         if refusal is not None:
-            return Say(frame("CLOSED", subscription, refusal))
+            return SendFrame(frame("CLOSED", subscription, refusal))
         self._subscriptions[subscription] = filters
-        return Serve(subscription, filters)
+        return AnswerRequest(subscription, filters)
 
     def _objection_to(self, filters: tuple[Filter, ...]) -> str | None:
         """Why nothing is looked up for some filters."""
         if self._is_stranger():
             return _SIGN_IN
-        if len(filters) > self._terms.max_filters:
-            return f"invalid: more than {self._terms.max_filters} filters"
-        if any(_size(wanted) > self._terms.max_filter_values for wanted in filters):
-            return f"invalid: more than {self._terms.max_filter_values} values in a filter"
+        if len(filters) > self._limits.max_filters:
+            return f"invalid: more than {self._limits.max_filters} filters"
+        if any(_size(wanted) > self._limits.max_filter_values for wanted in filters):
+            return f"invalid: more than {self._limits.max_filter_values} values in a filter"
         return None
 
-    def _authenticate(self, event: RawEvent, now: float) -> Action:
+    def _authenticate(self, event: RawEvent, now: float) -> ServerAction:
         refusal = self._auth_fault(event, now)
         if refusal is None:
             self._authenticated.add(event.pubkey)
-        return Say(frame("OK", event.id, refusal is None, f"invalid: {refusal}" if refusal else ""))
+        return SendFrame(frame("OK", event.id, refusal is None, f"invalid: {refusal}" if refusal else ""))
 
     def _auth_fault(self, event: RawEvent, now: float) -> str | None:
         """What is wrong with an AUTH event (NIP-42), or None."""
@@ -198,10 +200,10 @@ class Desk:
         return None
 
     def _is_stranger(self) -> bool:
-        return self._terms.require_auth and not self._authenticated
+        return self._limits.require_auth and not self._authenticated
 
     def _is_full(self) -> bool:
-        return len(self._subscriptions) >= self._terms.max_subscriptions
+        return len(self._subscriptions) >= self._limits.max_subscriptions
 
 
 def _size(wanted: Filter) -> int:

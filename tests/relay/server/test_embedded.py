@@ -183,7 +183,7 @@ async def test_the_file_is_set_to_outlive_a_power_cut(tmp_path):
     """A kill cannot show it: the operating system keeps what was written."""
     async with EmbeddedRelay(tmp_path / "relay.db") as relay:
         settings = [
-            relay._shelf._sql.execute(f"PRAGMA {name}").fetchone()[0]
+            relay._event_store._sql.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous")
         ]
     assert settings == ["wal", 2]
@@ -222,14 +222,14 @@ async def test_every_event_with_an_ok_survives_a_kill(tmp_path):
 
 async def test_a_full_disk_refuses_the_event_and_keeps_the_connection(tmp_path, clock):
     async with EmbeddedRelay(tmp_path / "relay.db", clock=clock) as relay, dial(relay.url) as client:
-        pages = relay._shelf._sql.execute("PRAGMA page_count").fetchone()[0]
-        relay._shelf._sql.execute(f"PRAGMA max_page_count = {pages}")
+        pages = relay._event_store._sql.execute("PRAGMA page_count").fetchone()[0]
+        relay._event_store._sql.execute(f"PRAGMA max_page_count = {pages}")
         event = await sign(1, "x" * 50_000)
         accepted, text = await client.publish(event)
         assert (accepted, text.startswith("error:")) == (False, True)
         assert await client.query({}) == []
 
-        relay._shelf._sql.execute("PRAGMA max_page_count = 1000000")
+        relay._event_store._sql.execute("PRAGMA max_page_count = 1000000")
         assert await client.publish(event) == [True, ""]
 
 
@@ -714,8 +714,8 @@ async def test_a_stored_answer_waits_for_its_reader(clock):
         async with deaf(relay.url, ["REQ", "s", {}]) as client, dial(relay.url) as other:
             for number in range(20):  # the relay had many turns to send all it could
                 await other.publish(await sign(1, f"live {number}", at=NOW + 1))
-            guests = list(relay._guests)
-            waiting = max(guest._connection.transport.get_write_buffer_size() for guest in guests)
+            handlers = list(relay._handlers)
+            waiting = max(handler._connection.transport.get_write_buffer_size() for handler in handlers)
             assert 0 < waiting < 1_000_000  # of ten million
 
             frames = [await client.next() for _ in range(222)]
@@ -769,7 +769,7 @@ async def test_a_listener_that_never_reads_is_cut_off(clock, wanted):
             assert (await client.next())[0] == "AUTH"
             assert (await client.next())[1] == "s"
             number = 0
-            while len(relay._guests) > 1:
+            while len(relay._handlers) > 1:
                 number += 1
                 event = await sign(1, f"{number:4}" + "y" * 50_000, at=NOW + number)
                 assert await other.publish(event) == [True, ""]
@@ -792,7 +792,7 @@ async def test_what_a_client_sent_before_it_vanished_is_stored(clock):
                     await other.query({"limit": 0})
                 client.ws.transport.abort()
             async with asyncio.timeout(5 * SECOND):
-                while len(relay._guests) > 1:
+                while len(relay._handlers) > 1:
                     await other.query({"limit": 0})
             assert await other.query({"since": NOW + 1}) == late[::-1]
 
@@ -807,5 +807,5 @@ async def test_a_client_that_never_reads_does_not_hold_up_the_end(clock, monkeyp
             await stuck.__aenter__()
             async with dial(relay.url) as other:
                 await other.query({"limit": 1})
-        assert not relay._guests
+        assert not relay._handlers
         await stuck.__aexit__(None, None, None)

@@ -19,8 +19,8 @@ from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.negentropy import Initiator, Items
 from sense_memory.nostr.signer import LocalSigner
-from sense_memory.relay.server.client_handler import INBOX_COUNT, Comparisons
-from sense_memory.relay.server.limits import Terms
+from sense_memory.relay.server.client_handler import INBOX_COUNT, ServerComparisons
+from sense_memory.relay.server.limits import RelayLimits
 from sense_memory.relay.server.server import EmbeddedRelay
 from tests.time_unit import SECOND
 
@@ -195,13 +195,13 @@ async def test_every_message_of_a_client_in_a_hurry_is_answered_in_order(clock):
 # ── Large sets ──────────────────────────────────────────────────────────────────────────
 
 
-class SlowShelf:
-    """A shelf of so many parts; tells when one was read."""
+class SlowEventStore:
+    """An event store of so many parts; tells when one was read."""
 
     def __init__(self, parts, fault=None) -> None:
         self.parts, self.fault, self.read = parts, fault, []
 
-    def pairs(self, wanted, now):
+    def iter_pairs(self, wanted, now):
         for number, part in enumerate(self.parts):
             self.read.append(number)
             yield part
@@ -235,16 +235,16 @@ class Heard(list):
 
 
 async def test_others_have_their_turn_between_the_parts_of_a_large_set(parts):
-    heard, shelf, turns = Heard(), SlowShelf(parts), []
+    heard, event_store, turns = Heard(), SlowEventStore(parts), []
 
     async def somebody_else():
         while not heard:
-            turns.append(len(shelf.read))
+            turns.append(len(event_store.read))
             await asyncio.sleep(0)
 
-    comparisons = Comparisons(shelf, Terms(), heard)
+    comparisons = ServerComparisons(event_store, RelayLimits(), heard)
     comparisons.open("n", Filter(), bytes.fromhex("61"), NOW)
-    assert shelf.read == []
+    assert event_store.read == []
     await somebody_else()
     assert set(range(1, 11)) <= set(turns)
     assert await heard.next() == ["NEG-MSG", "n", IN_STEP]
@@ -252,41 +252,41 @@ async def test_others_have_their_turn_between_the_parts_of_a_large_set(parts):
 
 
 async def test_a_set_that_is_too_large_is_not_even_read_to_the_end(parts):
-    heard, shelf = Heard(), SlowShelf(parts)
-    comparisons = Comparisons(shelf, Terms(max_compared=250), heard)
+    heard, event_store = Heard(), SlowEventStore(parts)
+    comparisons = ServerComparisons(event_store, RelayLimits(max_compared=250), heard)
     comparisons.open("n", Filter(), bytes.fromhex("61"), NOW)
     assert await heard.next() == ["NEG-ERR", "n", "blocked: too many events match"]
-    assert shelf.read == [0, 1, 2]
-    comparisons.hear("n", bytes.fromhex("61"))
+    assert event_store.read == [0, 1, 2]
+    comparisons.continue_comparison("n", bytes.fromhex("61"))
     assert await heard.next() == ["NEG-ERR", "n", "closed: unknown subscription"]
 
 
 async def test_a_client_that_sends_and_never_listens_is_stopped(parts):
-    heard, shelf = Heard(), SlowShelf(parts)
-    comparisons = Comparisons(shelf, Terms(), heard)
+    heard, event_store = Heard(), SlowEventStore(parts)
+    comparisons = ServerComparisons(event_store, RelayLimits(), heard)
     comparisons.open("n", Filter(), bytes.fromhex("61"), NOW)
     for _ in range(INBOX_COUNT):
-        comparisons.hear("n", bytes.fromhex("61"))
+        comparisons.continue_comparison("n", bytes.fromhex("61"))
     assert await heard.next() == ["NEG-ERR", "n", "blocked: too many messages at once"]
 
 
 async def test_a_disk_that_fails_ends_the_comparison_with_a_word(parts):
-    heard, shelf = Heard(), SlowShelf(parts, sqlite3.OperationalError("disk I/O error"))
-    comparisons = Comparisons(shelf, Terms(), heard)
+    heard, event_store = Heard(), SlowEventStore(parts, sqlite3.OperationalError("disk I/O error"))
+    comparisons = ServerComparisons(event_store, RelayLimits(), heard)
     comparisons.open("n", Filter(), bytes.fromhex("61"), NOW)
     assert await heard.next() == ["NEG-ERR", "n", "error: the relay's storage failed, try again later"]
 
 
 async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(parts):
-    heard, shelf = Heard(), SlowShelf(parts)
-    comparisons = Comparisons(shelf, Terms(), heard)
+    heard, event_store = Heard(), SlowEventStore(parts)
+    comparisons = ServerComparisons(event_store, RelayLimits(), heard)
     comparisons.open("n", Filter(), bytes.fromhex("61"), NOW)
     await asyncio.sleep(0)
     tasks = comparisons.end()
     async with asyncio.timeout(5 * SECOND):
         await asyncio.gather(*tasks, return_exceptions=True)
     assert [task.cancelled() for task in tasks] == [True]
-    assert shelf.read == [0]
+    assert event_store.read == [0]
     assert heard == []
 
 
