@@ -20,7 +20,7 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sense_memory import MissingExtra, PersonaMemory, open_embedder
-from sense_memory.palace import Claims, Phrases, compare
+from sense_memory.palace import ClaimIndex, Phrases, compare
 
 from .figure import Figure, Rule
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sense_memory import Embedder
-    from sense_memory.palace import Verdict
+    from sense_memory.palace import Contradiction
 
     from .stage import Stage
 
-    Judge: TypeAlias = Callable[[PersonaMemory, PersonaMemory], Verdict | None]
+    Judge: TypeAlias = Callable[[PersonaMemory, PersonaMemory], Contradiction | None]
 
 _PAIRS: Final = Path(__file__).parents[2] / "tests" / "palace"
 _PRECISION: Final = 95.0  # percent of acts that are right
@@ -89,7 +89,7 @@ def by_meaning(embedder: Embedder) -> Judge:
     """A judge that knows from an embedder which phrases mean the same."""
     phrases = Phrases()
 
-    def judge(old: PersonaMemory, new: PersonaMemory) -> Verdict | None:
+    def judge(old: PersonaMemory, new: PersonaMemory) -> Contradiction | None:
         for _ in range(_ROUNDS_COUNT):
             compare(old, new, phrases.alike)
             asked = phrases.asked()
@@ -168,7 +168,7 @@ def _costs(stage: Stage) -> list[Figure]:
     """One facet with as many memories as the stage says, from the vocabulary of the labelled pairs."""
     stage.say(f"contradictions among {stage.count:,} memories of one facet")
     texts = [pair[side] for pair in labelled() for side in ("old", "new")]
-    claims, puts, checks, bare = Claims(), [], [], []
+    claims, puts, checks, bare = ClaimIndex(), [], [], []
     for number in range(stage.count + _CHECKS_COUNT):
         text = texts[number % len(texts)]
         value = f"{text['value']} beside {number // 7}" if number >= len(texts) else text["value"]

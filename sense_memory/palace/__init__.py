@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sense_memory.palace.catalog import Columns
     from sense_memory.palace.compression import Compressed, compress
-    from sense_memory.palace.contradiction import Claims, Verdict, compare
+    from sense_memory.palace.contradictions.detection import ClaimIndex, Contradiction, compare
+    from sense_memory.palace.contradictions.phrases import Phrases
     from sense_memory.palace.introspection import introspect
     from sense_memory.palace.lifecycle import current_relevance, current_state
-    from sense_memory.palace.meaning import Phrases
     from sense_memory.palace.tokens import estimated_tokens
 
 _HOMES = {
-    "Claims": "contradiction",
+    "ClaimIndex": "contradictions.detection",
     "Columns": "catalog",
     "Compressed": "compression",
-    "Phrases": "meaning",
-    "Verdict": "contradiction",
-    "compare": "contradiction",
+    "Phrases": "contradictions.phrases",
+    "Contradiction": "contradictions.detection",
+    "compare": "contradictions.detection",
     "compress": "compression",
     "current_relevance": "lifecycle",
     "current_state": "lifecycle",
@@ -34,11 +34,11 @@ _HOMES = {
 }
 
 __all__ = [
-    "Claims",
+    "ClaimIndex",
     "Columns",
     "Compressed",
+    "Contradiction",
     "Phrases",
-    "Verdict",
     "compare",
     "compress",
     "current_relevance",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.contradiction import Verdict
+    from sense_memory.palace.contradictions.detection import Contradiction
 
 
 # ── Survey ──────────────────────────────────────────────────────────────────────────────
@@ -138,8 +138,8 @@ def introspect(
     *,
     columns: Columns | None = None,
     previous: Standing | None = None,
-    verdicts: Iterable[Verdict] | None = None,
-    all_verdicts: bool = True,
+    suspected: Iterable[Contradiction] | None = None,
+    all_searched: bool = True,
     near: Iterable[tuple[str, str, float]] = (),
 ) -> IntrospectionReport:
     """Look over a palace (sense-memory v2, "Introspection"). Order of the memories does not matter.
@@ -149,8 +149,8 @@ def introspect(
         now: seconds since 1970.
         columns: of the same memories in the same order, where the caller has them already.
         previous: how the palace stood last time, from `palace.report.from_log`.
-        verdicts: what a search found (`palace.contradiction.pairs`); None where nobody searched.
-        all_verdicts: whether that search looked at everything.
+        suspected: what a search found (`palace.contradictions.detection.pairs`); None where nobody searched.
+        all_searched: whether that search looked at everything.
         near: pairs (path, path, similarity) near in meaning; see `palace.connections.suggest`.
     """
     palace = Survey.of(tuple(memories), now, columns)
@@ -163,7 +163,7 @@ def introspect(
         "orphaned": _orphaned(palace),
         "overloaded_facets": _overloaded(loads),
         "suggested_connections": _connections(palace, near, bounded),
-        "suggested_contradictions": _suspected(palace, verdicts, bounded, is_whole=all_verdicts),
+        "suggested_contradictions": _suspected(palace, suspected, bounded, is_whole=all_searched),
         "suggested_revisions": _revisions(palace),
         "suggested_compressions": _compressions(loads),
     }
@@ -333,15 +333,15 @@ def _connections(
 
 
 def _suspected(
-    palace: Survey, verdicts: Iterable[Verdict] | None, bounded: dict[str, str], *, is_whole: bool
+    palace: Survey, suspected: Iterable[Contradiction] | None, bounded: dict[str, str], *, is_whole: bool
 ) -> list[tuple[SuggestedContradiction, str]]:
     """Pairs that seem to contradict each other, are there, not dissolved, and not linked as such."""
-    if verdicts is None:
+    if suspected is None:
         bounded["suggested_contradictions"] = "nobody searched for contradictions"
         return []
     found: dict[frozenset[int], SuggestedContradiction] = {}
-    for verdict in verdicts:
-        old, new = palace.links.place(verdict.old), palace.links.place(verdict.new)
+    for contradiction in suspected:
+        old, new = palace.links.place(contradiction.old), palace.links.place(contradiction.new)
         if (
             old is None
             or new is None
@@ -356,12 +356,12 @@ def _suspected(
         if new in opposed.get(old, ()) or old in opposed.get(new, ()):
             continue
         known = found.get(frozenset((old, new)))
-        if known is None or known.confidence < verdict.confidence:
+        if known is None or known.confidence < contradiction.confidence:
             found[frozenset((old, new))] = SuggestedContradiction(
                 old=palace.memories[old],
                 new=palace.memories[new],
-                confidence=verdict.confidence,
-                reason=verdict.reason,
+                confidence=contradiction.confidence,
+                reason=contradiction.reason,
             )
     best = sorted(found.values(), key=lambda item: (-item.confidence, item.old.path, item.new.path))
     limits = [] if is_whole else ["not every memory was compared with every other"]

@@ -8,8 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory
-from sense_memory.palace import contradiction
-from sense_memory.palace.contradiction import ACT_BOUND, MAX_CANDIDATES_COUNT, Claims, compare, pairs
+from sense_memory.palace.contradictions import detection
+from sense_memory.palace.contradictions.detection import (
+    ACT_BOUND,
+    MAX_CANDIDATES_COUNT,
+    ClaimIndex,
+    compare,
+    pairs,
+)
 
 
 PAIRS = [
@@ -205,14 +211,14 @@ def test_other_facets_settled_contradictions_and_edit_conflicts_are_left_alone(c
 
 
 def test_a_memory_never_contradicts_its_own_earlier_version():
-    claims = Claims()
+    claims = ClaimIndex()
     claims.put(memory("Mara lives in Berlin", "mara-home"))
 
     assert claims.check(memory("Mara lives in Lisbon", "mara-home")) == []
 
 
 def test_checking_finds_among_many_and_shows_the_surest_first():
-    claims = Claims()
+    claims = ClaimIndex()
     for number in range(1_000):
         claims.put(memory(f"Person{number} lives in Berlin", f"person{number}-home"))
     claims.put(memory("Person7 is always late for calls with the team", "person7-late"))
@@ -224,7 +230,7 @@ def test_checking_finds_among_many_and_shows_the_surest_first():
 
 
 def test_common_words_alone_still_lead_to_the_same_slot():
-    claims = Claims()
+    claims = ClaimIndex()
     for number in range(800):
         claims.put(memory(f"Lisa likes dish{number}", f"lisa-dish-{number}"))
         claims.put(memory(f"Person{number} lives in City{number}", f"home-{number}"))
@@ -236,7 +242,7 @@ def test_common_words_alone_still_lead_to_the_same_slot():
 
 
 def test_neighbours_from_elsewhere_are_compared_too_and_unknown_ones_are_skipped():
-    claims = Claims()
+    claims = ClaimIndex()
     claims.put(memory("Mara lives in Berlin", "mara-home"))
 
     found = claims.check(
@@ -247,7 +253,7 @@ def test_neighbours_from_elsewhere_are_compared_too_and_unknown_ones_are_skipped
 
 
 def test_a_dropped_memory_contradicts_nothing():
-    claims = Claims()
+    claims = ClaimIndex()
     claims.put(memory("Mara lives in Berlin", "mara-home"))
     claims.drop("people/facts/mara-home")
     claims.drop("people/facts/never-there")
@@ -265,9 +271,9 @@ def test_a_look_over_a_palace_sets_the_newer_against_the_older_and_says_when_it_
 
     whole, cut = pairs(palace, 10), pairs(palace, 1)
 
-    assert {(item.old[-1], item.new[-1]) for item in whole.verdicts} == {("b", "a"), ("c", "d")}
+    assert {(item.old[-1], item.new[-1]) for item in whole.contradictions} == {("b", "a"), ("c", "d")}
     assert not whole.bounded
-    assert len(cut.verdicts) == 1
+    assert len(cut.contradictions) == 1
     assert cut.bounded
 
 
@@ -336,13 +342,13 @@ MEMORIES = st.builds(
     st.lists(MEMORIES, max_size=12), st.lists(st.sampled_from(["a", "b", "lisa-home"]), max_size=3), MEMORIES
 )
 def test_claims_kept_up_answer_as_claims_built_anew(written, dropped, asked):
-    kept = Claims()
+    kept = ClaimIndex()
     for item in written:
         kept.put(item)
     for key in dropped:
         kept.drop(f"people/facts/{key}")
     left = {item.path: item for item in written if item.key not in dropped}
-    rebuilt = Claims()
+    rebuilt = ClaimIndex()
     for item in sorted(left.values(), key=lambda item: item.value):
         rebuilt.put(item)
 
@@ -353,7 +359,7 @@ def test_claims_kept_up_answer_as_claims_built_anew(written, dropped, asked):
 @settings(max_examples=150, deadline=None)
 @given(st.lists(MEMORIES, max_size=MAX_CANDIDATES_COUNT), MEMORIES)
 def test_a_check_says_what_comparing_with_each_memory_says(written, asked):
-    claims = Claims()
+    claims = ClaimIndex()
     for item in written:
         claims.put(item)
     each = [compare(item, asked) for item in {item.path: item for item in written}.values()]
@@ -391,7 +397,7 @@ def test_any_text_gets_the_same_bounded_answer_twice(old, new):
     ],
 )
 def test_hostile_text_neither_fails_nor_acts(value):
-    claims = Claims()
+    claims = ClaimIndex()
     claims.put(memory("Lisa lives in Bremen", "lisa-home"))
     claims.put(memory(value, "hostile", themes=("", " ", "x" * 10_000)))
 
@@ -414,16 +420,16 @@ def test_a_look_over_a_large_palace_reads_the_newest_only_and_says_so(monkeypatc
         memory("Lisa lives in Berlin", "lisa-home", created_at=1.0),
         memory("Lisa lives in Lisbon", "lisa-city", created_at=2.0),
     ]
-    monkeypatch.setattr(contradiction, "MAX_READ_COUNT", 2)
-    assert [found.new for found in pairs(homes, 5).verdicts] == [homes[1].path]
+    monkeypatch.setattr(detection, "MAX_READ_COUNT", 2)
+    assert [found.new for found in pairs(homes, 5).contradictions] == [homes[1].path]
     assert not pairs(homes, 5).bounded
-    found = pairs([*homes, memory("Ruca is a dog", "ruca", created_at=3.0)], 5)
-    assert (found.verdicts, found.bounded) == ((), True)
+    scan = pairs([*homes, memory("Ruca is a dog", "ruca", created_at=3.0)], 5)
+    assert (scan.contradictions, scan.bounded) == ((), True)
 
 
 def test_a_pair_that_was_dismissed_is_left_alone():
     old = memory("Lisa lives in Berlin", "lisa-home", created_at=1.0)
     new = memory("Lisa lives in Lisbon", "lisa-city", created_at=2.0)
-    assert pairs([old, new], 5).verdicts
-    assert not pairs([old.changed(dismissed=(new.path,)), new], 5).verdicts
-    assert not pairs([old, new.changed(dismissed=(old.path,))], 5).verdicts
+    assert pairs([old, new], 5).contradictions
+    assert not pairs([old.changed(dismissed=(new.path,)), new], 5).contradictions
+    assert not pairs([old, new.changed(dismissed=(old.path,))], 5).contradictions

@@ -14,7 +14,7 @@ from sense_memory.limits import MAX_PLAINTEXT_BYTES, SUGGESTED_PAIRS_COUNT
 from sense_memory.models import IntrospectionReport, PersonaMemory, State
 from sense_memory.palace import report as logs
 from sense_memory.palace.catalog import Columns
-from sense_memory.palace.contradiction import Verdict
+from sense_memory.palace.contradictions.detection import Contradiction
 from sense_memory.palace.introspection import introspect
 from sense_memory.palace.lifecycle import current_relevance, current_state
 from sense_memory.palace.report import LISTS, Standing, from_log
@@ -183,7 +183,7 @@ def test_pairs_near_in_meaning_are_suggested_too():
 
 
 def verdict(old, new, confidence=0.7):
-    return Verdict(old, new, "negation", confidence, "no longer", acts=False)
+    return Contradiction(old, new, "negation", confidence, "no longer", acts=False)
 
 
 def test_suspected_contradictions_are_passed_on_unless_they_are_settled_dissolved_or_gone():
@@ -202,7 +202,7 @@ def test_suspected_contradictions_are_passed_on_unless_they_are_settled_dissolve
         verdict("a/facts/x", "a/facts/x"),
         verdict("a/facts/z", "a/facts/y", 0.8),
     ]
-    report = introspect(palace, NOW, verdicts=found)
+    report = introspect(palace, NOW, suspected=found)
     assert [(item.old.path, item.new.path, item.confidence) for item in report.suggested_contradictions] == [
         ("a/facts/y", "a/facts/x", 0.9),
         ("a/facts/z", "a/facts/y", 0.8),
@@ -215,7 +215,7 @@ def test_a_search_for_contradictions_that_was_cut_or_not_made_is_pointed_out():
     palace = [memory(f"a/facts/{number:03}") for number in range(SUGGESTED_PAIRS_COUNT + 2)]
     found = [verdict("a/facts/000", item.path) for item in palace[1:]]
     assert introspect(palace, NOW).bounded["suggested_contradictions"] == "nobody searched for contradictions"
-    report = introspect(palace, NOW, verdicts=found, all_verdicts=False)
+    report = introspect(palace, NOW, suspected=found, all_searched=False)
     assert len(report.suggested_contradictions) == SUGGESTED_PAIRS_COUNT
     assert report.bounded["suggested_contradictions"] == (
         "not every memory was compared with every other; only the best 50 of 51 are listed"
@@ -524,7 +524,7 @@ def test_a_log_holds_keys_and_counts_and_no_texts():
         memory("a/beliefs/x", value="secret", themes=["hidden", "veiled"], confidence=0.1, source="spy"),
         memory("a/facts/y", value="secret", themes=["hidden", "veiled"], contradicts=["a/beliefs/x"]),
     ]
-    report = introspect(palace, NOW, verdicts=[])
+    report = introspect(palace, NOW, suspected=[])
     log = orjson.loads(orjson.dumps(report.to_log()))
     assert log["total_memories"] == 2
     assert log["contradictions"] == {"count": 1, "listed": [["a/facts/y", "a/beliefs/x"]]}
@@ -555,7 +555,7 @@ def test_a_log_of_the_longest_names_fits_one_event():
         for facet, state in (("beliefs", State.ACTIVE), (wide * 64, State.FADING))
     ]
     first = introspect(palace, NOW)
-    later = introspect(palace[::2], NOW + 90 * DAY, previous=through_a_log(first), verdicts=[])
+    later = introspect(palace[::2], NOW + 90 * DAY, previous=through_a_log(first), suspected=[])
     assert len(orjson.dumps(first.to_log())) < MAX_PLAINTEXT_BYTES - 4_096
     assert len(orjson.dumps(later.to_log())) < MAX_PLAINTEXT_BYTES - 4_096
 

@@ -8,8 +8,8 @@ import pytest
 
 from sense_memory import open_embedder
 from sense_memory.models import PersonaMemory
-from sense_memory.palace.contradiction import ACT_BOUND, Claims, compare
-from sense_memory.palace.meaning import MAX_ASKED_COUNT, Phrases
+from sense_memory.palace.contradictions.detection import ACT_BOUND, ClaimIndex, compare
+from sense_memory.palace.contradictions.phrases import MAX_ASKED_COUNT, Phrases
 from sense_memory.palace.neighbours import PER_MEMORY_COUNT, near_pairs
 
 
@@ -216,7 +216,7 @@ def test_an_embedder_to_which_everything_is_the_same_never_makes_anything_act():
 
 
 def test_meaning_is_asked_about_those_only_that_are_near_as_a_whole():
-    claims, asked = Claims(), []
+    claims, asked = ClaimIndex(), []
     claims.put(memory("Ana loves jogging", "near"))
     claims.put(memory("Ana loves marathons", "far"))
 

@@ -1,4 +1,4 @@
-"""The seam to `palace.contradiction`: what a new memory contradicts, facet by facet, as facets are asked for.
+"""The seam to `palace.contradictions.detection`: what a new memory contradicts, facet by facet, as facets are asked for.
 
 Reading a memory for its claims costs far more than keeping it, so only facets that are written to are read,
 and only once: an access or a link changes no claim.
@@ -15,8 +15,8 @@ from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import EMBED_BATCH_COUNT, MAX_SUSPICIONS_COUNT
 from sense_memory.memories.search_items import item_of_persona, stamp_of
 from sense_memory.nostr import address
-from sense_memory.palace.contradiction import Claims
-from sense_memory.palace.meaning import Phrases
+from sense_memory.palace.contradictions.detection import ClaimIndex
+from sense_memory.palace.contradictions.phrases import Phrases
 from sense_memory.palace.neighbours import near_pairs
 from sense_memory.records.vector_cache import Read
 from sense_memory.search.context import pieces
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Opening: TypeAlias = Callable[[], Awaitable[Embedding | None]]
     from sense_memory.palace.catalog import Catalog
-    from sense_memory.palace.contradiction import Verdict
+    from sense_memory.palace.contradictions.detection import Contradiction
     # MERGED
 
 
@@ -72,7 +72,7 @@ class Nearness:
         self.phrases = Phrases()
 
     async def look(
-        self, memory: PersonaMemory, others: Callable[[], Iterable[PersonaMemory]], claims: Claims
+        self, memory: PersonaMemory, others: Callable[[], Iterable[PersonaMemory]], claims: ClaimIndex
     ) -> list[str]:
         """The memories of a facet that mean most nearly what a new one means, nearest first, as paths.
 
@@ -134,7 +134,7 @@ class Nearness:
     # ── One look ────────────────────────────────────────────────────────────────────────
 
     async def _look(
-        self, memory: PersonaMemory, others: Callable[[], Iterable[PersonaMemory]], claims: Claims
+        self, memory: PersonaMemory, others: Callable[[], Iterable[PersonaMemory]], claims: ClaimIndex
     ) -> list[str]:
         async with self._turn:  # two of one facet would have it read twice
             embedding = await self._opened()
@@ -169,7 +169,7 @@ class Nearness:
         return _row(own)
 
     async def _learn(
-        self, embedding: Embedding, memory: PersonaMemory, near: Sequence[str], claims: Claims
+        self, embedding: Embedding, memory: PersonaMemory, near: Sequence[str], claims: ClaimIndex
     ) -> None:
         """Have the embedder read the phrases that comparing a memory with those near it will ask about."""
         for _ in range(_ROUNDS_COUNT):
@@ -283,9 +283,9 @@ class Contradictions:
 
     def __init__(self, catalog: Catalog, nearness: Nearness | None = None) -> None:
         self._catalog, self._nearness = catalog, nearness
-        self._facets: dict[tuple[str, str], Claims] = {}
+        self._facets: dict[tuple[str, str], ClaimIndex] = {}
         self._read: dict[str, PersonaMemory] = {}  # by path, as read for their claims
-        self._suspicions: dict[tuple[str, str], Verdict] = {}
+        self._suspicions: dict[tuple[str, str], Contradiction] = {}
 
     def put(self, memory: PersonaMemory) -> None:
         """A memory is new, or changed."""
@@ -312,7 +312,7 @@ class Contradictions:
             return []  # nothing to compare it with
         return await self._nearness.look(memory, lambda: self._catalog.of(*facet), claims)
 
-    def check(self, memory: PersonaMemory, near: Sequence[str] = ()) -> list[Verdict]:
+    def check(self, memory: PersonaMemory, near: Sequence[str] = ()) -> list[Contradiction]:
         """What a memory contradicts among those of its facet, surest first.
 
         Args:
@@ -327,24 +327,27 @@ class Contradictions:
         if self._nearness is not None:
             await self._nearness.keep(path)
 
-    def _claims(self, memory: PersonaMemory) -> Claims:
+    def _claims(self, memory: PersonaMemory) -> ClaimIndex:
         facet = memory.domain, memory.facet
         if facet not in self._facets:
-            self._facets[facet] = Claims()
+            self._facets[facet] = ClaimIndex()
             for other in self._catalog.of(*facet):
                 self.put(other)
         return self._facets[facet]
 
-    def suspect(self, verdicts: Iterable[Verdict]) -> None:
+    def suspect(self, found: Iterable[Contradiction]) -> None:
         """Keep what is too doubtful to act on, for the next introspection."""
-        for verdict in verdicts:
-            self._suspicions[verdict.old, verdict.new] = verdict
+        for contradiction in found:
+            self._suspicions[contradiction.old, contradiction.new] = contradiction
         while len(self._suspicions) > MAX_SUSPICIONS_COUNT:
             del self._suspicions[next(iter(self._suspicions))]
 
-    def suspicions(self) -> list[Verdict]:
+    def suspicions(self) -> list[Contradiction]:
         """What was suspected since this store was opened, surest first."""
-        return sorted(self._suspicions.values(), key=lambda verdict: (-verdict.confidence, verdict.old))
+        return sorted(
+            self._suspicions.values(),
+            key=lambda contradiction: (-contradiction.confidence, contradiction.old),
+        )
 
 
 def _says_the_same(known: PersonaMemory | None, memory: PersonaMemory) -> bool:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.contradictions import Contradictions, Nearness, Opening
     from sense_memory.palace.catalog import Catalog
-    from sense_memory.palace.contradiction import Verdict
+    from sense_memory.palace.contradictions.detection import Contradiction
     from sense_memory.palace.plan import Plan
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
@@ -287,14 +287,14 @@ class Persona:
         before = (await self.palace.refresh()).get(path)
         return await self._watched().look(_unopposed(self._written(path, before, fields)))
 
-    async def _contradict(self, batch: Batch, path: str, near: Sequence[str]) -> list[Verdict]:
+    async def _contradict(self, batch: Batch, path: str, near: Sequence[str]) -> list[Contradiction]:
         """Mark what a new memory contradicts as superseded by it; returns what is too doubtful for that."""
         memory = await batch.get(path)
         if memory is None:
             return []
-        verdicts = self._watched().check(_unopposed(memory), near)
-        for verdict in verdicts:
-            old = await batch.get(verdict.old) if verdict.acts else None
+        found = self._watched().check(_unopposed(memory), near)
+        for contradiction in found:
+            old = await batch.get(contradiction.old) if contradiction.acts else None
             if old is None:
                 continue
             memory = memory.changed(
@@ -305,7 +305,7 @@ class Persona:
             above = memory.superseded_by
             if above is None or not leads_to(self.palace.catalog, above, old.path):
                 batch.put(superseded(old, path))
-        return [verdict for verdict in verdicts if not verdict.acts]
+        return [contradiction for contradiction in found if not contradiction.acts]
 
     def _watched(self) -> Contradictions:
         if self._contradictions is None:
@@ -339,7 +339,7 @@ class Persona:
                 return ids[path]
         return (await batch.only(path).write(drafts=drafts))[path]
 
-    def suspicions(self) -> list[Verdict]:
+    def suspicions(self) -> list[Contradiction]:
         """Contradictions that were suspected since this store was opened."""
         return [] if self._contradictions is None else self._contradictions.suspicions()
 

@@ -20,7 +20,7 @@ from sense_memory.memories.persona import names as given
 from sense_memory.memories.persona.batch import Batch, until_done
 from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
-from sense_memory.palace.contradiction import pairs
+from sense_memory.palace.contradictions.detection import pairs
 from sense_memory.palace.introspection import introspect
 from sense_memory.palace.pruning import Action, PruneReport, plan
 from sense_memory.palace.report import from_log
@@ -152,9 +152,9 @@ class Reviews:
         catalog = await self._persona.desk.catalog()
         memories, columns = tuple(catalog), catalog.columns()
         previous = await self._last_log()
-        found = await asyncio.to_thread(pairs, memories, SUGGESTED_PAIRS_COUNT)
-        verdicts = {(verdict.old, verdict.new): verdict for verdict in self._persona.suspicions()}
-        verdicts |= {(verdict.old, verdict.new): verdict for verdict in found.verdicts}
+        scan = await asyncio.to_thread(pairs, memories, SUGGESTED_PAIRS_COUNT)
+        suspected = {(item.old, item.new): item for item in self._persona.suspicions()}
+        suspected |= {(item.old, item.new): item for item in scan.contradictions}
         near = await self._persona.alike()
         now = self._clock()
         # In a thread, so that whatever else this process does goes on: memories do not change, nor do copies.
@@ -164,9 +164,9 @@ class Reviews:
             now,
             columns=columns,
             previous=previous,
-            verdicts=verdicts.values(),
+            suspected=suspected.values(),
             near=near,
-            all_verdicts=not found.bounded,
+            all_searched=not scan.bounded,
         )
         await self._writer.write([envelope.introspection(int(now), report.to_log())], drafts=False)
         return report

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.contradiction import Verdict
+    from sense_memory.palace.contradictions.detection import Contradiction
     from sense_memory.store import MemoryStore
 
-_Replaced: TypeAlias = "tuple[PersonaMemory, Verdict | None]"  # what was superseded, and why
+_Replaced: TypeAlias = "tuple[PersonaMemory, Contradiction | None]"  # what was superseded, and why
 
 _NAMES = {  # what the store calls what the options give
     "themes": "--theme",
@@ -149,7 +149,7 @@ async def _tell_missing(store: MemoryStore, targets: Sequence[str]) -> None:
 
 async def _superseded(store: MemoryStore, domain: str, facet: str, key: str, begun: float) -> list[_Replaced]:
     """The memories that a write which began at a time marked as superseded by what it wrote, and why."""
-    from sense_memory.palace.contradiction import compare
+    from sense_memory.palace.contradictions.detection import compare
 
     memories = await store.persona_recall(domain, facet, include_forgotten=True)
     new = find(memories, f"{domain}/{facet}/{key}")
@@ -166,7 +166,7 @@ async def _superseded(store: MemoryStore, domain: str, facet: str, key: str, beg
     return found
 
 
-def _verdict_data(memory: PersonaMemory, verdict: Verdict | None) -> dict[str, Any]:
+def _verdict_data(memory: PersonaMemory, verdict: Contradiction | None) -> dict[str, Any]:
     return {
         "path": memory.path,
         "reason": verdict.reason if verdict else None,
@@ -175,7 +175,7 @@ def _verdict_data(memory: PersonaMemory, verdict: Verdict | None) -> dict[str, A
     }
 
 
-def _tell_superseded(memory: PersonaMemory, verdict: Verdict | None) -> None:
+def _tell_superseded(memory: PersonaMemory, verdict: Contradiction | None) -> None:
     path = one_line(memory.path)
     why = f" ({one_line(verdict.reason)}; {verdict.confidence:.0%} sure)" if verdict else ""
     typer.echo(f"It contradicts {path}{why}, which is superseded now.")

@@ -10,19 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.meaning import MAX_PHRASE_WORDS, matched
-from sense_memory.palace.opposites import opposites, polarity, statuses_apart
-from sense_memory.palace.quantities import other_date, other_number
-from sense_memory.palace.slots import ALIASES, ATTRIBUTES, EXCLUSIVE, SUGGESTED, apart, differs, exclusive
-from sense_memory.palace.words import GENERIC, STOP, stems
+from sense_memory.palace.contradictions.antonyms import opposites, polarity, statuses_apart
+from sense_memory.palace.contradictions.phrases import MAX_PHRASE_WORDS, matched
+from sense_memory.palace.contradictions.quantities import other_date, other_number
+from sense_memory.palace.contradictions.slots import (
+    ALIASES,
+    ATTRIBUTES,
+    EXCLUSIVE,
+    SUGGESTED,
+    apart,
+    differs,
+    exclusive,
+)
+from sense_memory.palace.contradictions.words import GENERIC, STOP, stems
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sense_memory.palace.claims import Claim
-    from sense_memory.palace.meaning import Alike
-    from sense_memory.palace.slots import Slot
+    from sense_memory.palace.contradictions.claims import Claim
+    from sense_memory.palace.contradictions.phrases import Alike
+    from sense_memory.palace.contradictions.slots import Slot
 
 # How sure a difference of each kind is when nothing else differs. Set by hand: an order of trust, no frequencies.
 _SURE: Final = {
@@ -55,7 +63,7 @@ class Opposition:
     """What two claims oppose each other in.
 
     Attributes:
-        kind, confidence, reason: as a verdict has them.
+        kind, confidence, reason: as a `Contradiction` has them.
         by_meaning: whether it holds only if different words mean the same; which, the reason says.
     """
 

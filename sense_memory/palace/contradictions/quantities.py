@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.words import BE, IDENTIFYING, STOP, stem
+from sense_memory.palace.contradictions.words import BE, IDENTIFYING, STOP, stem
 
 
 if TYPE_CHECKING:
@@ -95,11 +95,11 @@ class Quantities:
 
 def split_quantities(tokens: Sequence[str]) -> Quantities:
     """Take numbers and dates out of lowercase tokens."""
-    reader = _Reader(tokens)
-    while reader.at < len(tokens):
-        reader.step()
-    dates = {part: tuple(sorted(values)) for part, values in reader.dates.items()}
-    return Quantities(tuple(reader.numbers), dates, " ".join(reader.said), reader.rest)
+    parser = _QuantityParser(tokens)
+    while parser.at < len(tokens):
+        parser.step()
+    dates = {part: tuple(sorted(values)) for part, values in parser.dates.items()}
+    return Quantities(tuple(parser.numbers), dates, " ".join(parser.said), parser.rest)
 
 
 def other_number(old: Sequence[Quantity], new: Sequence[Quantity]) -> str:
@@ -126,7 +126,7 @@ def _meet(one: set[int], other: set[int]) -> bool:
     return one <= other or other <= one
 
 
-class _Reader:
+class _QuantityParser:
     """Walks over the tokens once."""
 
     def __init__(self, tokens: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-from sense_memory.palace.words import stem
+from sense_memory.palace.contradictions.words import stem
 
 
 # One line, one opposition: any word left of the bar opposes any word right of it.

@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.opposites import STATUS, polarity
-from sense_memory.palace.quantities import Quantity, split_quantities
-from sense_memory.palace.slots import ATTRIBUTES, Slot, contents, needs_key, slot_of
-from sense_memory.palace.words import (
+from sense_memory.palace.contradictions.antonyms import STATUS, polarity
+from sense_memory.palace.contradictions.quantities import Quantity, split_quantities
+from sense_memory.palace.contradictions.slots import ATTRIBUTES, Slot, contents, needs_key, slot_of
+from sense_memory.palace.contradictions.words import (
     BE,
     CHANGES,
     FORMERLY,

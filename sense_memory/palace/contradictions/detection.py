@@ -1,6 +1,6 @@
 """Contradictions between memories of one domain and facet (sense-memory v2, "Contradiction Detection").
 
-A verdict names the kind of opposition, a reason to read, and a confidence. From `ACT_BOUND` on it acts: the old
+A contradiction names the kind of opposition, a reason to read, and a confidence. From `ACT_BOUND` on it acts: the old
 memory is superseded. Below, it is a suggestion for introspection. Acts are for being right, so most doubts end
 below the bound. Pure and deterministic: no model, no clock, and unknown languages say nothing.
 """
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from heapq import nlargest, nsmallest
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.claims import Reading, read
-from sense_memory.palace.meaning import unless_named
-from sense_memory.palace.opposing import opposition
+from sense_memory.palace.contradictions.claims import Reading, read
+from sense_memory.palace.contradictions.opposition import opposition
+from sense_memory.palace.contradictions.phrases import unless_named
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.meaning import Alike
-    from sense_memory.palace.opposing import Opposition
+    from sense_memory.palace.contradictions.opposition import Opposition
+    from sense_memory.palace.contradictions.phrases import Alike
 
 # Whatever leaves one word unexplained ends at 0.74 or below; of what the tuning half has there, 2 of 7 are right.
 ACT_BOUND: Final = 0.75
@@ -34,7 +34,7 @@ _MAX_SURE_CLAIMS: Final = 2  # a longer memory says other things too: supersedin
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Contradiction:
     """That one memory contradicts another.
 
     Attributes:
@@ -55,19 +55,19 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a look over a palace found.
+class ContradictionScan:
+    """The contradictions that a scan of a palace found.
 
     Attributes:
-        verdicts: surest first.
+        contradictions: surest first.
         bounded: whether a limit kept it from looking at, or from showing, everything.
     """
 
-    verdicts: tuple[Verdict, ...]
+    contradictions: tuple[Contradiction, ...]
     bounded: bool
 
 
-def compare(old: PersonaMemory, new: PersonaMemory, alike: Alike | None = None) -> Verdict | None:
+def compare(old: PersonaMemory, new: PersonaMemory, alike: Alike | None = None) -> Contradiction | None:
     """Whether a new memory contradicts an existing one.
 
     Memories of different domains or facets, linked as contradicting already, superseded, or two versions of
@@ -85,7 +85,7 @@ def compare(old: PersonaMemory, new: PersonaMemory, alike: Alike | None = None) 
     return _compare(old, read(old), new, read(new), alike) if _comparable(old, new) else None
 
 
-class Claims:
+class ClaimIndex:
     """The memories of a palace, ready to be asked what a new one contradicts."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Claims:
 
     def check(
         self, memory: PersonaMemory, also: Iterable[str] = (), alike: Alike | None = None
-    ) -> list[Verdict]:
+    ) -> list[Contradiction]:
         """What a memory would contradict among those of its domain and facet under other keys.
 
         At most `MAX_CANDIDATES_COUNT` memories are compared, those that share its rarest words.
@@ -138,23 +138,23 @@ class Claims:
         found = self._compared(memory, reading, near, alike) + self._compared(memory, reading, others, None)
         return sorted(found, key=_rank)
 
-    def compared(self, memory: PersonaMemory, also: Iterable[str], alike: Alike) -> list[Verdict]:
+    def compared(self, memory: PersonaMemory, also: Iterable[str], alike: Alike) -> list[Contradiction]:
         """As `check`, but of the paths given only: for learning what `alike` will be asked."""
         return sorted(self._compared(memory, read(memory), also, alike), key=_rank)
 
-    def pairs(self, limit: int) -> Found:
+    def pairs(self, limit: int) -> ContradictionScan:
         """Contradictions that stand in the palace: each memory against those written before it, newest first.
 
         At most `MAX_PAIRS_COUNT` comparisons are made, so that of a very large palace the oldest part may
         stay unseen; the answer says so.
 
         Args:
-            limit: verdicts to show.
+            limit: contradictions to show.
         """
         newest = sorted(self._memories, key=self._age, reverse=True)
         left = MAX_PAIRS_COUNT
         bounded = False
-        verdicts: list[Verdict] = []
+        found: list[Contradiction] = []
         for path in newest:
             if left < MAX_CANDIDATES_COUNT:
                 bounded = True
@@ -163,22 +163,24 @@ class Claims:
             candidates = self._candidates(memory, reading)
             left -= len(candidates)
             older = [other for other in candidates if self._age(other) < self._age(path)]
-            verdicts += [verdict for other in older if (verdict := self._against(other, memory, reading))]
-        verdicts.sort(key=_rank)
-        return Found(tuple(verdicts[:limit]), bounded or len(verdicts) > limit)
+            found += [
+                contradiction for other in older if (contradiction := self._against(other, memory, reading))
+            ]
+        found.sort(key=_rank)
+        return ContradictionScan(tuple(found[:limit]), bounded or len(found) > limit)
 
     def _age(self, path: str) -> tuple[float, str]:
         return self._memories[path][0].created_at, path
 
     def _compared(
         self, memory: PersonaMemory, reading: Reading, paths: Iterable[str], alike: Alike | None
-    ) -> list[Verdict]:
+    ) -> list[Contradiction]:
         known = (path for path in paths if path in self._memories)
         return list(filter(None, (self._against(path, memory, reading, alike) for path in known)))
 
     def _against(
         self, path: str, memory: PersonaMemory, reading: Reading, alike: Alike | None = None
-    ) -> Verdict | None:
+    ) -> Contradiction | None:
         old, old_reading = self._memories[path]
         return _compare(old, old_reading, memory, reading, alike) if _comparable(old, memory) else None
 
@@ -211,18 +213,18 @@ class Claims:
         return [path for _, path in ranked]
 
 
-def pairs(memories: Iterable[PersonaMemory], limit: int) -> Found:
-    """Contradictions that stand among memories given in any order; see `Claims.pairs`.
+def pairs(memories: Iterable[PersonaMemory], limit: int) -> ContradictionScan:
+    """Contradictions that stand among memories given in any order; see `ClaimIndex.pairs`.
 
     Only the newest `MAX_READ_COUNT` that still count are read for what they claim, and the answer says so.
     """
     standing = [memory for memory in memories if not memory.superseded_by]
     newest = nlargest(MAX_READ_COUNT, standing, key=lambda memory: (memory.created_at, memory.path))
-    claims = Claims()
+    claims = ClaimIndex()
     for memory in newest:
         claims.put(memory)
-    found = claims.pairs(limit)
-    return Found(found.verdicts, found.bounded or len(newest) < len(standing))
+    scan = claims.pairs(limit)
+    return ContradictionScan(scan.contradictions, scan.bounded or len(newest) < len(standing))
 
 
 def _comparable(old: PersonaMemory, new: PersonaMemory) -> bool:
@@ -245,7 +247,7 @@ def _compare(
     new: PersonaMemory,
     new_reading: Reading,
     alike: Alike | None = None,
-) -> Verdict | None:
+) -> Contradiction | None:
     if alike is not None:
         alike = unless_named(alike, old.value, new.value)
     best = None
@@ -262,7 +264,7 @@ def _compare(
         return None
     sure = old_reading.whole and len(old_reading.claims) <= _MAX_SURE_CLAIMS and not best.by_meaning
     confidence = round(best.confidence if sure else min(best.confidence, ACT_BOUND - 0.05), 2)
-    return Verdict(old.path, new.path, best.kind, confidence, best.reason, confidence >= ACT_BOUND)
+    return Contradiction(old.path, new.path, best.kind, confidence, best.reason, confidence >= ACT_BOUND)
 
 
 def _surer(one: Opposition, other: Opposition) -> bool:
@@ -276,5 +278,5 @@ def _terms(reading: Reading) -> frozenset[str]:
     return reading.context.union(filled, *(claim.words for claim in reading.claims))
 
 
-def _rank(verdict: Verdict) -> tuple[float, str, str]:
-    return (-verdict.confidence, verdict.old, verdict.new)
+def _rank(contradiction: Contradiction) -> tuple[float, str, str]:
+    return (-contradiction.confidence, contradiction.old, contradiction.new)

@@ -13,8 +13,8 @@ from itertools import combinations, product
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.opposites import opposites, polarity, rivals
-from sense_memory.palace.words import stem
+from sense_memory.palace.contradictions.antonyms import opposites, polarity, rivals
+from sense_memory.palace.contradictions.words import stem
 
 
 if TYPE_CHECKING:

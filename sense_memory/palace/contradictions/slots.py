@@ -9,8 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.opposites import WIDE_PLACES, is_quality, rivals
-from sense_memory.palace.words import BE, FIRST, GENERIC, PRONOUNS, QUALIFIERS, STOP, stem, stems
+from sense_memory.palace.contradictions.antonyms import WIDE_PLACES, is_quality, rivals
+from sense_memory.palace.contradictions.words import (
+    BE,
+    FIRST,
+    GENERIC,
+    PRONOUNS,
+    QUALIFIERS,
+    STOP,
+    stem,
+    stems,
+)
 
 
 if TYPE_CHECKING:
