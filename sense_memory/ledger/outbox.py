@@ -27,7 +27,7 @@ from sense_memory.limits import (
     RETRY_MAX_SECONDS,
 )
 from sense_memory.nostr.event import Event
-from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ class Outbox:
     def hasten(self, url: str, now: float) -> None:
         """What waits for its next try is due now: somebody asks for it himself. Rate limits and `BEHIND` stay."""
         with self._db.transaction():
-            self._db.execute(_HASTEN, now, url, Outcome.RATE_LIMITED.value, BEHIND)
+            self._db.execute(_HASTEN, now, url, RelayOutcome.RATE_LIMITED.value, BEHIND)
 
     def deleted(self, url: str, slots: Iterable[str]) -> bool:
         """Whether any of these slots is deleted, and the relay has accepted that.
@@ -387,9 +387,9 @@ class Outbox:
         )
         return [seq for (seq,) in self._db.rows(query, self._relay(url), size)]
 
-    def record(self, url: str, verdicts: Mapping[int, Verdict], now: float) -> None:
+    def record(self, url: str, verdicts: Mapping[int, RelayVerdict], now: float) -> None:
         """Record a relay's words on events, by seq."""
-        accepted = {seq: item for seq, item in verdicts.items() if item.outcome is Outcome.ACCEPTED}
+        accepted = {seq: item for seq, item in verdicts.items() if item.outcome is RelayOutcome.ACCEPTED}
         with self._db.transaction():
             self._db.execute_many(
                 _ACCEPTED, [(item.reason, now, now, seq, url) for seq, item in accepted.items()]
@@ -448,7 +448,7 @@ class Outbox:
             self._db.rows("SELECT url, state FROM outbox JOIN relays USING (relay) WHERE event = ?", seq)
         )
 
-    def _record(self, url: str, seq: int, verdict: Verdict, now: float) -> None:
+    def _record(self, url: str, seq: int, verdict: RelayVerdict, now: float) -> None:
         row = self._db.row(
             "SELECT o.relay, o.tries, o.first_try_at, e.role FROM outbox o JOIN relays r USING (relay) "
             "JOIN events e ON e.seq = o.event WHERE r.url = ? AND o.event = ? AND o.state = 'queued'",
@@ -472,40 +472,46 @@ class Outbox:
             seq,
         )
 
-    def _judged(self, url: str, relay: int, seq: int, role: Role, verdict: Verdict) -> Verdict:
+    def _judged(self, url: str, relay: int, seq: int, role: Role, verdict: RelayVerdict) -> RelayVerdict:
         """What a relay's word on an event means, given what else is known of both."""
         outcome = verdict.outcome
-        if outcome is Outcome.DELETED and role not in {Role.TOMBSTONE, Role.DELETION}:
+        if outcome is RelayOutcome.DELETED and role not in {Role.TOMBSTONE, Role.DELETION}:
             # The relay says the author deleted it: of a memory that is an alarm.
             why = OLD_DELETION if self._db.row(_FORGOTTEN_ONCE, seq) else NOT_OUR_DELETION
-            return Verdict(Outcome.REFUSED, why)
+            return RelayVerdict(RelayOutcome.REFUSED, why)
         if role is Role.TOMBSTONE and outcome in _NO and self._db.row(_SETTLED, relay, seq):
             # Relays without the word `deleted` have others for it. Where nothing says any more that it was
             # forgotten, that is no end: it is tried again.
             drops = self._drops_deletions(url)
-            return Verdict(Outcome.RETRY, NO_TOMBSTONE) if drops else Verdict(Outcome.ACCEPTED)
-        if outcome is Outcome.DELETED:
-            return Verdict(Outcome.ACCEPTED)
-        if outcome is Outcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
-            return Verdict(Outcome.RETRY, verdict.reason)  # a claim, while the relay has shown nothing newer
+            return (
+                RelayVerdict(RelayOutcome.RETRY, NO_TOMBSTONE)
+                if drops
+                else RelayVerdict(RelayOutcome.ACCEPTED)
+            )
+        if outcome is RelayOutcome.DELETED:
+            return RelayVerdict(RelayOutcome.ACCEPTED)
+        if outcome is RelayOutcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
+            return RelayVerdict(
+                RelayOutcome.RETRY, verdict.reason
+            )  # a claim, while the relay has shown nothing newer
         return verdict
 
-    def _next(self, outcome: Outcome, tries: int, first: float, now: float) -> tuple[str, float]:
+    def _next(self, outcome: RelayOutcome, tries: int, first: float, now: float) -> tuple[str, float]:
         """State and due time after a verdict. Nothing is ever dropped: a week of retries is parked."""
-        if outcome is Outcome.ACCEPTED:
+        if outcome is RelayOutcome.ACCEPTED:
             return "acked", now
-        if outcome is Outcome.SUPERSEDED:
+        if outcome is RelayOutcome.SUPERSEDED:
             return "superseded", now
-        if outcome in {Outcome.REFUSED, Outcome.NEEDS_AUTH}:
+        if outcome in {RelayOutcome.REFUSED, RelayOutcome.NEEDS_AUTH}:
             return "refused", now
         if now - first > PARK_SECONDS:
             return "parked", now
-        start = RATE_LIMIT_FIRST_SECONDS if outcome is Outcome.RATE_LIMITED else RETRY_FIRST_SECONDS
+        start = RATE_LIMIT_FIRST_SECONDS if outcome is RelayOutcome.RATE_LIMITED else RETRY_FIRST_SECONDS
         wait = min(start * 2 ** min(tries - 1, 20), RETRY_MAX_SECONDS)
         return "queued", now + wait * self._random.uniform(1 - JITTER, 1 + JITTER)
 
 
-_NO: Final = frozenset({Outcome.DELETED, Outcome.RETRY, Outcome.REFUSED})
+_NO: Final = frozenset({RelayOutcome.DELETED, RelayOutcome.RETRY, RelayOutcome.REFUSED})
 # What is dated ahead waits for its second, but for a second at most; see `handover`.
 _DUE = f"max(?, min(created_at, ? + {AHEAD_SECONDS}))"
 _MUST_GO = f"role IN ({int(Role.TOMBSTONE)}, {int(Role.DELETION)})"  # whether or not it is a head

@@ -24,7 +24,6 @@ from sense_memory.errors import MalformedFrame
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
-    # MERGED
 
 
 # ── Ranges ──────────────────────────────────────────────────────────────────────────────
@@ -78,7 +77,7 @@ def read(message: bytes) -> list[Range]:
     """
     if message[:1] != bytes([VERSION]):
         raise MalformedFrame("not a negentropy message of version 1")
-    reader, found, lower = _Reader(message), list[Range](), BEGIN
+    reader, found, lower = _NegentropyReader(message), list[Range](), BEGIN
     while reader.at < len(message):
         upper, mode = reader.bound(), reader.number()
         if upper < lower:
@@ -99,7 +98,7 @@ def encode_number(value: int) -> bytes:
     return bytes(reversed(digits))
 
 
-class _Reader:
+class _NegentropyReader:
     """Takes a message apart, from behind its version byte."""
 
     def __init__(self, message: bytes) -> None:
@@ -131,7 +130,7 @@ class _Reader:
         return (self._time, prefix) if self._time < INFINITY else END
 
 
-class Writer:
+class NegentropyWriter:
     """Puts a message together, and keeps room for the fingerprint of what does not fit.
 
     Args:
@@ -263,7 +262,7 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NegentropyStep:
     """What the initiator learned from one answer, and what it says next.
 
     Attributes:
@@ -277,7 +276,7 @@ class Step:
     need: tuple[bytes, ...]
 
 
-class _Side(ABC):
+class _Peer(ABC):
     """What both sides do with a message: answer it range by range, as far as the frame goes.
 
     Args:
@@ -294,7 +293,7 @@ class _Side(ABC):
         self._items, self._frame_bytes = items, frame_bytes
 
     def _answer(self, message: bytes) -> bytes:
-        items, out, start = self._items, Writer(self._frame_bytes), 0
+        items, out, start = self._items, NegentropyWriter(self._frame_bytes), 0
         for part in read(message):
             end, fits = items.index(part.upper, start), True
             if part.mode == IDS:
@@ -310,7 +309,7 @@ class _Side(ABC):
             start = end
         return out.message()
 
-    def _cut(self, upper: Bound, start: int, end: int, pieces: int, out: Writer) -> bool:
+    def _cut(self, upper: Bound, start: int, end: int, pieces: int, out: NegentropyWriter) -> bool:
         """Describe a range by the fingerprints of its pieces. Whether all of that found room."""
         begin, count = start, end - start
         for piece in range(1, pieces + 1):
@@ -322,15 +321,15 @@ class _Side(ABC):
         return True
 
     @abstractmethod
-    def _split(self, upper: Bound, start: int, end: int, out: Writer) -> bool:
+    def _split(self, upper: Bound, start: int, end: int, out: NegentropyWriter) -> bool:
         """Describe a range that differs more closely. Whether all of that found room."""
 
     @abstractmethod
-    def _compare(self, part: Range, start: int, end: int, out: Writer) -> bool:
+    def _compare(self, part: Range, start: int, end: int, out: NegentropyWriter) -> bool:
         """React to the other side's ids in a range. Whether the whole answer found room."""
 
 
-class Initiator(_Side):
+class Initiator(_Peer):
     """The side that asks, and learns the differences (a client, towards a relay).
 
     Send `first()`, hand each answer to `reconcile`, send the message of its step, until that is None.
@@ -361,14 +360,14 @@ class Initiator(_Side):
 
     def first(self) -> bytes:
         """The message that opens the conversation."""
-        out, count = Writer(self._frame_bytes), len(self._items)
+        out, count = NegentropyWriter(self._frame_bytes), len(self._items)
         if count < _FEW_COUNT:
             self._split(END, 0, count, out)
         else:
             self._cut(END, 0, count, _FIRST_COUNT, out)
         return out.message()
 
-    def reconcile(self, message: bytes) -> Step:
+    def reconcile(self, message: bytes) -> NegentropyStep:
         """Read one answer.
 
         Raises:
@@ -380,13 +379,13 @@ class Initiator(_Side):
         self._rounds_left -= 1
         had, needed = len(self._have), len(self._need)
         answer = self._answer(message)
-        return Step(
+        return NegentropyStep(
             message=answer if len(answer) > 1 else None,
             have=tuple(self._have)[had:],
             need=tuple(self._need)[needed:],
         )
 
-    def _split(self, upper: Bound, start: int, end: int, out: Writer) -> bool:
+    def _split(self, upper: Bound, start: int, end: int, out: NegentropyWriter) -> bool:
         count = end - start
         if not count:
             return out.put_ids(upper, [])
@@ -395,7 +394,7 @@ class Initiator(_Side):
         pieces = _BUCKETS_COUNT if count > _LAST_COUNT else count // _LEAF_COUNT
         return self._cut(upper, start, end, pieces, out)
 
-    def _compare(self, part: Range, start: int, end: int, out: Writer) -> bool:
+    def _compare(self, part: Range, start: int, end: int, out: NegentropyWriter) -> bool:
         ours, theirs = dict.fromkeys(self._items.ids(start, end)), dict.fromkeys(part.ids())
         self._have.update((ident, None) for ident in ours if ident not in theirs)
         self._need.update((ident, None) for ident in theirs if ident not in ours)
@@ -405,7 +404,7 @@ class Initiator(_Side):
         return True
 
 
-class Responder(_Side):
+class Responder(_Peer):
     """The side that answers, and learns nothing (a relay). It keeps no state between messages.
 
     Args:
@@ -426,12 +425,12 @@ class Responder(_Side):
             return bytes([VERSION])
         return self._answer(message)
 
-    def _split(self, upper: Bound, start: int, end: int, out: Writer) -> bool:
+    def _split(self, upper: Bound, start: int, end: int, out: NegentropyWriter) -> bool:
         if end - start < _FEW_COUNT:
             return out.put_ids(upper, self._items.ids(start, end))
         return self._cut(upper, start, end, _BUCKETS_COUNT, out)
 
-    def _compare(self, part: Range, start: int, end: int, out: Writer) -> bool:
+    def _compare(self, part: Range, start: int, end: int, out: NegentropyWriter) -> bool:
         stop = min(end, start + out.room_for_ids())
         if stop == end:
             return out.put_ids(part.upper, self._items.ids(start, end))

@@ -36,7 +36,7 @@ _COSTS: Final = range(MIN_SCRYPT_LOG_N, MAX_SCRYPT_LOG_N + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sealed:
+class _EncryptedKey:
     """What an ncryptsec says.
 
     Attributes:
@@ -120,7 +120,7 @@ def log_n_of(text: str) -> int:
     return _parse(text).log_n
 
 
-def _parse(text: str) -> _Sealed:
+def _parse(text: str) -> _EncryptedKey:
     bare = text.strip()
     raw = _decode(bare)
     if raw is None:
@@ -134,7 +134,7 @@ def _parse(text: str) -> _Sealed:
             f"this encrypted key asks for a cost (log_n) of {raw[1]}, allowed is {_COSTS[0]} to {_COSTS[-1]}; "
             "nothing was computed. Encrypt the key again where it was made."
         )
-    return _Sealed(raw[1], raw[2:18], raw[18:42], raw[42:43], raw[43:])
+    return _EncryptedKey(raw[1], raw[2:18], raw[18:42], raw[42:43], raw[43:])
 
 
 def _decode(text: str) -> bytes | None:

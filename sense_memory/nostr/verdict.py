@@ -14,7 +14,7 @@ from typing import Final
 from sense_memory.limits import MAX_NOTICE_CHARS, MAX_VERDICT_BYTES
 
 
-class Outcome(StrEnum):
+class RelayOutcome(StrEnum):
     """The seven things that can become of an event or a subscription at a relay."""
 
     ACCEPTED = "accepted"  # stored, or already there
@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RelayVerdict:
     """An outcome and why, in our words.
 
     Attributes:
@@ -35,34 +35,36 @@ class Verdict:
         reason: a word of the table, such as "blocked"; empty where accepted.
     """
 
-    outcome: Outcome
+    outcome: RelayOutcome
     reason: str = ""
 
 
-RESTRICTED: Final = Verdict(Outcome.REFUSED, "restricted")  # not for this client, or not before NIP-42
-NO_ANSWER: Final = Verdict(Outcome.RETRY, "no answer")  # nothing came back in time
-_ACCEPTED: Final = Verdict(Outcome.ACCEPTED)
-_SUPERSEDED: Final = Verdict(Outcome.SUPERSEDED, "says it has a newer version")
-_DELETED: Final = Verdict(Outcome.DELETED, "deleted")
+RESTRICTED: Final = RelayVerdict(
+    RelayOutcome.REFUSED, "restricted"
+)  # not for this client, or not before NIP-42
+NO_ANSWER: Final = RelayVerdict(RelayOutcome.RETRY, "no answer")  # nothing came back in time
+_ACCEPTED: Final = RelayVerdict(RelayOutcome.ACCEPTED)
+_SUPERSEDED: Final = RelayVerdict(RelayOutcome.SUPERSEDED, "says it has a newer version")
+_DELETED: Final = RelayVerdict(RelayOutcome.DELETED, "deleted")
 _BY_PREFIX: Final = {
     "duplicate": _ACCEPTED,
-    "rate-limited": Verdict(Outcome.RATE_LIMITED, "rate-limited"),
-    "auth-required": Verdict(Outcome.NEEDS_AUTH, "auth-required"),
-    "pow": Verdict(Outcome.REFUSED, "proof of work asked"),
-    "blocked": Verdict(Outcome.REFUSED, "blocked"),
+    "rate-limited": RelayVerdict(RelayOutcome.RATE_LIMITED, "rate-limited"),
+    "auth-required": RelayVerdict(RelayOutcome.NEEDS_AUTH, "auth-required"),
+    "pow": RelayVerdict(RelayOutcome.REFUSED, "proof of work asked"),
+    "blocked": RelayVerdict(RelayOutcome.REFUSED, "blocked"),
     "restricted": RESTRICTED,
-    "mute": Verdict(Outcome.REFUSED, "muted"),
-    "unsupported": Verdict(Outcome.REFUSED, "unsupported"),
+    "mute": RelayVerdict(RelayOutcome.REFUSED, "muted"),
+    "unsupported": RelayVerdict(RelayOutcome.REFUSED, "unsupported"),
     "replaced": _SUPERSEDED,
     "deleted": _DELETED,
-    "error": Verdict(Outcome.RETRY, "relay error"),
-    "invalid": Verdict(Outcome.REFUSED, "called invalid"),
+    "error": RelayVerdict(RelayOutcome.RETRY, "relay error"),
+    "invalid": RelayVerdict(RelayOutcome.REFUSED, "called invalid"),
 }
 # Prefixes under which some relays also say that the event is outdated or deleted: only there, and where no prefix
 # is given, the words count. A false OK with `duplicate:` may be about another version.
 _VAGUE: Final = frozenset({"", "duplicate", "blocked", "invalid"})
-_GARBAGE: Final = Verdict(Outcome.RETRY, "unreadable answer")
-_UNKNOWN: Final = Verdict(Outcome.RETRY, "unknown answer")
+_GARBAGE: Final = RelayVerdict(RelayOutcome.RETRY, "unreadable answer")
+_UNKNOWN: Final = RelayVerdict(RelayOutcome.RETRY, "unknown answer")
 
 _prefix = re.compile(r"([a-z-]{1,32}):").match
 _newer = re.compile(r"have (?:a )?newer (?:event|version)|newer (?:event|version) (?:already )?exists").search
@@ -74,7 +76,7 @@ _too_old = re.compile(r"too early|too old|past|older|ago\b").search
 _too_large = re.compile(r"too (?:large|big|long)|size|exceed").search
 
 
-def classify(accepted: bool, text: str) -> Verdict:
+def classify(accepted: bool, text: str) -> RelayVerdict:
     """The verdict on an OK frame: its boolean and its text.
 
     A true OK is accepted whatever the text says: relays greet, warn and advertise there.
@@ -82,7 +84,7 @@ def classify(accepted: bool, text: str) -> Verdict:
     return _ACCEPTED if accepted else classify_closed(text)
 
 
-def classify_closed(text: str) -> Verdict:
+def classify_closed(text: str) -> RelayVerdict:
     """The verdict on a CLOSED frame's text, or on the text of a false OK: its prefix decides before its words."""
     if len(text.encode(errors="replace")) > MAX_VERDICT_BYTES:
         return _GARBAGE
@@ -99,14 +101,14 @@ def classify_closed(text: str) -> Verdict:
     return _BY_PREFIX.get(prefix, _UNKNOWN if prefix else _GARBAGE)
 
 
-def _invalid(lower: str) -> Verdict:
+def _invalid(lower: str) -> RelayVerdict:
     """`invalid:` is final except where only our clock has to catch up."""
     if _created_at(lower):
         if _too_old(lower) and "future" not in lower:
-            return Verdict(Outcome.REFUSED, "too old for this relay")
-        return Verdict(Outcome.RETRY, "too far in the future for this relay")
+            return RelayVerdict(RelayOutcome.REFUSED, "too old for this relay")
+        return RelayVerdict(RelayOutcome.RETRY, "too far in the future for this relay")
     if _too_large(lower):
-        return Verdict(Outcome.REFUSED, "too large for this relay")
+        return RelayVerdict(RelayOutcome.REFUSED, "too large for this relay")
     return _BY_PREFIX["invalid"]
 
 

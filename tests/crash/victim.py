@@ -105,7 +105,7 @@ def wrap_sockets(step: Steps, *answers: str) -> None:
 
     The events of a page are no steps: they are not kept before the page is.
     """
-    dial, put, take = websocket.open_socket, RelaySocket.put, RelaySocket.take
+    dial, put, take = websocket.open_socket, RelaySocket.send_text, RelaySocket.receive
 
     async def open_socket(*args):
         found = await dial(*args)
@@ -124,7 +124,7 @@ def wrap_sockets(step: Steps, *answers: str) -> None:
             step(f"{kind} received")
         return data
 
-    websocket.open_socket, RelaySocket.put, RelaySocket.take = open_socket, send, receive
+    websocket.open_socket, RelaySocket.send_text, RelaySocket.receive = open_socket, send, receive
 
 
 def wrap_statements(step: Steps) -> None:

@@ -11,14 +11,14 @@ from sense_memory.ledger import Filed, Ledger
 from sense_memory.ledger.outbox import LOST
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.nostr.event import KIND_APP_DATA
-from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 
 
 OTHER = "wss://other.example/"
 NOW = 10_000.0
 HOUR = 3_600.0
-ACCEPTED = Verdict(Outcome.ACCEPTED)
-REFUSED = Verdict(Outcome.REFUSED, "blocked")
+ACCEPTED = RelayVerdict(RelayOutcome.ACCEPTED)
+REFUSED = RelayVerdict(RelayOutcome.REFUSED, "blocked")
 
 
 def pair(item):

@@ -19,12 +19,12 @@ from sense_memory.limits import (
     RETRY_FIRST_SECONDS,
     RETRY_MAX_SECONDS,
 )
-from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 from tests.time_unit import SECOND
 
 
 ONE, TWO = "wss://relay.example/", "wss://other.example/"
-ACCEPTED, RETRY = Verdict(Outcome.ACCEPTED), Verdict(Outcome.RETRY, "relay error")
+ACCEPTED, RETRY = RelayVerdict(RelayOutcome.ACCEPTED), RelayVerdict(RelayOutcome.RETRY, "relay error")
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_coalesce_keeps_tombstones(me, ledger, write):
 def test_what_a_relay_refused_of_a_replaced_version_is_no_longer_held_against_it(me, ledger, write):
     """Else a relay that refused a too large version once would count as incomplete for ever."""
     (first,) = write(me.memory(at=1, text="too large"))
-    ledger.outbox.record(ONE, {first: Verdict(Outcome.REFUSED, "too large for this relay")}, 100.0)
+    ledger.outbox.record(ONE, {first: RelayVerdict(RelayOutcome.REFUSED, "too large for this relay")}, 100.0)
     (second,) = write(me.memory(at=2, text="shorter"))
     ledger.outbox.record(ONE, {second: ACCEPTED}, 101.0)
 
@@ -211,14 +211,14 @@ def test_an_answer_to_a_version_that_was_replaced_meanwhile_changes_nothing(me, 
     [
         (ACCEPTED, ("acked", "")),
         (
-            Verdict(Outcome.SUPERSEDED, "says it has a newer version"),
+            RelayVerdict(RelayOutcome.SUPERSEDED, "says it has a newer version"),
             ("queued", "says it has a newer version"),
         ),
-        (Verdict(Outcome.REFUSED, "blocked"), ("refused", "blocked")),
-        (Verdict(Outcome.NEEDS_AUTH, "auth-required"), ("refused", "auth-required")),
-        (Verdict(Outcome.RETRY, "relay error"), ("queued", "relay error")),
-        (Verdict(Outcome.RATE_LIMITED, "rate-limited"), ("queued", "rate-limited")),
-        (Verdict(Outcome.DELETED, "deleted"), ("refused", NOT_OUR_DELETION)),
+        (RelayVerdict(RelayOutcome.REFUSED, "blocked"), ("refused", "blocked")),
+        (RelayVerdict(RelayOutcome.NEEDS_AUTH, "auth-required"), ("refused", "auth-required")),
+        (RelayVerdict(RelayOutcome.RETRY, "relay error"), ("queued", "relay error")),
+        (RelayVerdict(RelayOutcome.RATE_LIMITED, "rate-limited"), ("queued", "rate-limited")),
+        (RelayVerdict(RelayOutcome.DELETED, "deleted"), ("refused", NOT_OUR_DELETION)),
     ],
 )
 def test_each_verdict_on_a_memory_has_its_state(me, ledger, write, verdict, ends):
@@ -233,22 +233,22 @@ def test_each_verdict_on_a_memory_has_its_state(me, ledger, write, verdict, ends
 
 
 def test_every_outcome_has_a_state(me, ledger, write):
-    seqs = write(*(me.memory(outcome.value) for outcome in Outcome))
+    seqs = write(*(me.memory(outcome.value) for outcome in RelayOutcome))
 
-    ledger.outbox.record(ONE, dict(zip(seqs, map(Verdict, Outcome), strict=True)), 100.0)
+    ledger.outbox.record(ONE, dict(zip(seqs, map(RelayVerdict, RelayOutcome), strict=True)), 100.0)
 
     known = {"queued", "acked", "confirmed", "superseded", "refused", "parked"}
     assert set(ledger.outbox.counts(ONE)) <= known
 
 
-@pytest.mark.parametrize("word", [Outcome.RETRY, Outcome.REFUSED])
+@pytest.mark.parametrize("word", [RelayOutcome.RETRY, RelayOutcome.REFUSED])
 def test_what_a_relay_says_of_a_tombstone_does_not_matter_once_it_took_the_deletion(me, ledger, write, word):
     """nostr-sdk's relay answers an older tombstone than its deletion with `error: unknown`."""
     grave, request, other = write(me.tombstone("a", 60), me.deletion(60, ["a"]), me.tombstone("b", 60))
     ledger.outbox.record(ONE, {request: ACCEPTED}, 100.0)
 
-    ledger.outbox.record(ONE, {grave: Verdict(word, "x"), other: Verdict(word, "x")}, 100.0)
-    ledger.outbox.record(TWO, {grave: Verdict(word, "x")}, 100.0)
+    ledger.outbox.record(ONE, {grave: RelayVerdict(word, "x"), other: RelayVerdict(word, "x")}, 100.0)
+    ledger.outbox.record(TWO, {grave: RelayVerdict(word, "x")}, 100.0)
 
     assert ledger.outbox.holders(grave)[ONE] == "acked"
     assert ledger.outbox.holders(grave)[TWO] != "acked"  # that relay did not take it yet
@@ -261,7 +261,7 @@ def test_deleted_is_a_good_answer_to_a_tombstone_and_to_a_deletion(me, ledger, w
     item = me.tombstone(at=9) if kind == "tombstone" else me.deletion(9, ["a"])
     (seq,) = write(item)
 
-    ledger.outbox.record(ONE, {seq: Verdict(Outcome.DELETED, "deleted")}, 100.0)
+    ledger.outbox.record(ONE, {seq: RelayVerdict(RelayOutcome.DELETED, "deleted")}, 100.0)
 
     assert ledger.outbox.holders(seq)[ONE] == "acked"
 
@@ -271,7 +271,7 @@ def test_an_answer_nobody_waits_for_changes_nothing(me, ledger, write):
     (seq,) = write(me.memory())
     ledger.outbox.record(ONE, {seq: ACCEPTED}, 100.0)
 
-    ledger.outbox.record(ONE, {seq: Verdict(Outcome.REFUSED, "blocked"), 999: ACCEPTED}, 101.0)
+    ledger.outbox.record(ONE, {seq: RelayVerdict(RelayOutcome.REFUSED, "blocked"), 999: ACCEPTED}, 101.0)
     ledger.outbox.record("wss://unknown.example/", {seq: ACCEPTED}, 101.0)
 
     assert ledger.outbox.holders(seq) == {ONE: "acked", TWO: "queued"}
@@ -279,7 +279,7 @@ def test_an_answer_nobody_waits_for_changes_nothing(me, ledger, write):
 
 def test_what_a_relay_serves_back_is_confirmed(me, ledger, write):
     (seq,) = write(me.memory())
-    ledger.outbox.record(ONE, {seq: Verdict(Outcome.REFUSED, "blocked")}, 100.0)
+    ledger.outbox.record(ONE, {seq: RelayVerdict(RelayOutcome.REFUSED, "blocked")}, 100.0)
 
     assert ledger.apply([me.memory()], ONE, 200.0) == [Fate.KNOWN]
     assert ledger.outbox.holders(seq) == {ONE: "confirmed", TWO: "queued"}
@@ -302,7 +302,10 @@ def _waits(outbox, seq, verdict, times):
 
 @pytest.mark.parametrize(
     ("verdict", "first"),
-    [(RETRY, RETRY_FIRST_SECONDS), (Verdict(Outcome.RATE_LIMITED, "rate-limited"), RATE_LIMIT_FIRST_SECONDS)],
+    [
+        (RETRY, RETRY_FIRST_SECONDS),
+        (RelayVerdict(RelayOutcome.RATE_LIMITED, "rate-limited"), RATE_LIMIT_FIRST_SECONDS),
+    ],
 )
 def test_pauses_double_with_jitter_up_to_an_hour(me, ledger, write, verdict, first):
     (seq,) = write(me.memory())
@@ -467,7 +470,7 @@ def test_a_relay_in_step_is_not_healed(me, ledger, write):
 def test_a_refusal_is_not_healed_away(me, ledger, write):
     """P-06: a relay that will not have it is not asked every hour."""
     (seq,) = write(me.memory(at=50))
-    ledger.outbox.record(ONE, {seq: Verdict(Outcome.REFUSED, "blocked")}, 100.0)
+    ledger.outbox.record(ONE, {seq: RelayVerdict(RelayOutcome.REFUSED, "blocked")}, 100.0)
 
     ledger.apply([me.memory(at=10, text="old")], ONE, 10.0**6)
 
@@ -517,7 +520,7 @@ def test_older_versions_and_refusals_are_not_missing(me, ledger, write, swept):
     (old,) = write(me.memory(at=1))
     ledger.outbox.record(ONE, {old: ACCEPTED}, 100.0)
     new, refused = write(me.memory(at=2, text="two"), me.memory("b", at=2))
-    ledger.outbox.record(ONE, {new: ACCEPTED, refused: Verdict(Outcome.REFUSED, "blocked")}, 100.0)
+    ledger.outbox.record(ONE, {new: ACCEPTED, refused: RelayVerdict(RelayOutcome.REFUSED, "blocked")}, 100.0)
 
     assert swept(me.memory(at=2, text="two")) == 0
 

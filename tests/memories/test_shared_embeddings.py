@@ -21,7 +21,7 @@ from sense_memory import (
 from sense_memory.config.settings import Settings
 from sense_memory.memories import shared_embeddings as module
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
-from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 
 
 DAY = 86_400
@@ -713,7 +713,9 @@ async def test_a_relay_that_says_they_were_deleted_has_not_taken_them(open_store
         await store.remember("pet", "kitten one")
         await store.embed(share=True)
         head = store._ledger.head("sense-memory/embed/pet")
-        store._ledger.outbox.record(store.relays[0], {head.seq: Verdict(Outcome.DELETED, "deleted")}, 1e9)
+        store._ledger.outbox.record(
+            store.relays[0], {head.seq: RelayVerdict(RelayOutcome.DELETED, "deleted")}, 1e9
+        )
         assert store.holders(head.id.hex()) == {store.relays[0]: "refused"}
 
 

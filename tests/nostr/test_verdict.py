@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.limits import MAX_NOTICE_CHARS, MAX_VERDICT_BYTES
-from sense_memory.nostr.verdict import Outcome, Verdict, classify, classify_closed, printable
+from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict, classify, classify_closed, printable
 
 
 seeded = settings(max_examples=100, deadline=None, derandomize=True)
@@ -32,75 +32,75 @@ PREFIXES = [
 # Row by row as the reliability page has them (4.5); the texts are those of real relays where one is known.
 TABLE = [
     # duplicate
-    ("duplicate: already have this event", Outcome.ACCEPTED),
-    ("duplicate:", Outcome.ACCEPTED),
+    ("duplicate: already have this event", RelayOutcome.ACCEPTED),
+    ("duplicate:", RelayOutcome.ACCEPTED),
     # rate-limited, whatever else it mentions
-    ("rate-limited: slow down there chief", Outcome.RATE_LIMITED),
-    ("rate-limited: you have newer events pending", Outcome.RATE_LIMITED),
-    ("rate-limited: the queue has been deleted", Outcome.RATE_LIMITED),
+    ("rate-limited: slow down there chief", RelayOutcome.RATE_LIMITED),
+    ("rate-limited: you have newer events pending", RelayOutcome.RATE_LIMITED),
+    ("rate-limited: the queue has been deleted", RelayOutcome.RATE_LIMITED),
     # auth-required
-    ("auth-required: we only accept events from registered users", Outcome.NEEDS_AUTH),
-    ("auth-required: your session has been deleted", Outcome.NEEDS_AUTH),
+    ("auth-required: we only accept events from registered users", RelayOutcome.NEEDS_AUTH),
+    ("auth-required: your session has been deleted", RelayOutcome.NEEDS_AUTH),
     # pow
-    ("pow: difficulty 25>=24", Outcome.REFUSED),
-    ("pow: 28 bits needed", Outcome.REFUSED),
+    ("pow: difficulty 25>=24", RelayOutcome.REFUSED),
+    ("pow: 28 bits needed", RelayOutcome.REFUSED),
     # invalid with created_at wording: too late
-    ("invalid: created_at too late", Outcome.RETRY),
-    ("invalid: event creation date is too far off from the current time", Outcome.RETRY),
-    ("invalid: the event's timestamp is more than 900 seconds ahead", Outcome.RETRY),
-    ("invalid: event is in the future", Outcome.RETRY),
-    ("invalid: created_at too far in the past or in the future", Outcome.RETRY),
+    ("invalid: created_at too late", RelayOutcome.RETRY),
+    ("invalid: event creation date is too far off from the current time", RelayOutcome.RETRY),
+    ("invalid: the event's timestamp is more than 900 seconds ahead", RelayOutcome.RETRY),
+    ("invalid: event is in the future", RelayOutcome.RETRY),
+    ("invalid: created_at too far in the past or in the future", RelayOutcome.RETRY),
     # invalid with created_at wording: too early
-    ("invalid: created_at too early", Outcome.REFUSED),
-    ("invalid: event is too old", Outcome.REFUSED),
-    ("invalid: created_at is too far in the past", Outcome.REFUSED),
-    ("invalid: created_at lies more than three years ago", Outcome.REFUSED),
+    ("invalid: created_at too early", RelayOutcome.REFUSED),
+    ("invalid: event is too old", RelayOutcome.REFUSED),
+    ("invalid: created_at is too far in the past", RelayOutcome.REFUSED),
+    ("invalid: created_at lies more than three years ago", RelayOutcome.REFUSED),
     # invalid otherwise, blocked, restricted, mute, unsupported
-    ("invalid: bad signature", Outcome.REFUSED),
-    ("invalid: event too large", Outcome.REFUSED),
-    ("blocked: you are banned from posting here", Outcome.REFUSED),
-    ("blocked: please use a newer version of your client", Outcome.REFUSED),
-    ("restricted: not allowed to write", Outcome.REFUSED),
-    ("mute: no one was listening to you", Outcome.REFUSED),
-    ("unsupported: kind 30078", Outcome.REFUSED),
+    ("invalid: bad signature", RelayOutcome.REFUSED),
+    ("invalid: event too large", RelayOutcome.REFUSED),
+    ("blocked: you are banned from posting here", RelayOutcome.REFUSED),
+    ("blocked: please use a newer version of your client", RelayOutcome.REFUSED),
+    ("restricted: not allowed to write", RelayOutcome.REFUSED),
+    ("mute: no one was listening to you", RelayOutcome.REFUSED),
+    ("unsupported: kind 30078", RelayOutcome.REFUSED),
     # replaced, or "have newer"
-    ("replaced: have newer event", Outcome.SUPERSEDED),
-    ("replaced:", Outcome.SUPERSEDED),
-    ("have newer event", Outcome.SUPERSEDED),
-    ("blocked: a newer version already exists", Outcome.SUPERSEDED),
-    ("duplicate: we have a newer version of this event", Outcome.SUPERSEDED),
+    ("replaced: have newer event", RelayOutcome.SUPERSEDED),
+    ("replaced:", RelayOutcome.SUPERSEDED),
+    ("have newer event", RelayOutcome.SUPERSEDED),
+    ("blocked: a newer version already exists", RelayOutcome.SUPERSEDED),
+    ("duplicate: we have a newer version of this event", RelayOutcome.SUPERSEDED),
     # deleted, or "has been deleted"
-    ("deleted: user requested deletion", Outcome.DELETED),
-    ("deleted:", Outcome.DELETED),
-    ("blocked: this event has been deleted", Outcome.DELETED),
-    ("this event was deleted", Outcome.DELETED),
-    ("invalid: event already deleted", Outcome.DELETED),
+    ("deleted: user requested deletion", RelayOutcome.DELETED),
+    ("deleted:", RelayOutcome.DELETED),
+    ("blocked: this event has been deleted", RelayOutcome.DELETED),
+    ("this event was deleted", RelayOutcome.DELETED),
+    ("invalid: event already deleted", RelayOutcome.DELETED),
     # the prefix decides before the words: what was deleted or is newer there is not this event
-    ("blocked: your account was deleted", Outcome.REFUSED),
-    ("blocked: your event quota was deleted", Outcome.REFUSED),
-    ("blocked: we have newer terms of service", Outcome.REFUSED),
-    ("restricted: this event was deleted", Outcome.REFUSED),
-    ("restricted: your invitation has been deleted", Outcome.REFUSED),
-    ("unsupported: a newer version exists", Outcome.REFUSED),
-    ("mute: user requested deletion", Outcome.REFUSED),
-    ("error: table was deleted, try later", Outcome.RETRY),
-    ("error: this event was deleted", Outcome.RETRY),
-    ("error: we have a newer version of the database", Outcome.RETRY),
-    ("teapot: this event was deleted", Outcome.RETRY),
-    ("the index was deleted, please wait", Outcome.RETRY),
+    ("blocked: your account was deleted", RelayOutcome.REFUSED),
+    ("blocked: your event quota was deleted", RelayOutcome.REFUSED),
+    ("blocked: we have newer terms of service", RelayOutcome.REFUSED),
+    ("restricted: this event was deleted", RelayOutcome.REFUSED),
+    ("restricted: your invitation has been deleted", RelayOutcome.REFUSED),
+    ("unsupported: a newer version exists", RelayOutcome.REFUSED),
+    ("mute: user requested deletion", RelayOutcome.REFUSED),
+    ("error: table was deleted, try later", RelayOutcome.RETRY),
+    ("error: this event was deleted", RelayOutcome.RETRY),
+    ("error: we have a newer version of the database", RelayOutcome.RETRY),
+    ("teapot: this event was deleted", RelayOutcome.RETRY),
+    ("the index was deleted, please wait", RelayOutcome.RETRY),
     # error, none, garbage, longer than 1 KiB
-    ("error: could not connect to the database", Outcome.RETRY),
-    ("error:", Outcome.RETRY),
-    ("", Outcome.RETRY),
-    ("no idea", Outcome.RETRY),
-    (":", Outcome.RETRY),
-    ("blocked", Outcome.RETRY),
-    ("blocked " + "x" * 100 + ":", Outcome.RETRY),
-    ("teapot: short and stout", Outcome.RETRY),
-    ("\x1b[31mblocked: red", Outcome.RETRY),
-    ("blocked: " + "x" * MAX_VERDICT_BYTES, Outcome.RETRY),
-    ("deleted: " + "🌱" * 300, Outcome.RETRY),  # over 1 KiB in bytes, not in characters
-    ("\ud800", Outcome.RETRY),
+    ("error: could not connect to the database", RelayOutcome.RETRY),
+    ("error:", RelayOutcome.RETRY),
+    ("", RelayOutcome.RETRY),
+    ("no idea", RelayOutcome.RETRY),
+    (":", RelayOutcome.RETRY),
+    ("blocked", RelayOutcome.RETRY),
+    ("blocked " + "x" * 100 + ":", RelayOutcome.RETRY),
+    ("teapot: short and stout", RelayOutcome.RETRY),
+    ("\x1b[31mblocked: red", RelayOutcome.RETRY),
+    ("blocked: " + "x" * MAX_VERDICT_BYTES, RelayOutcome.RETRY),
+    ("deleted: " + "🌱" * 300, RelayOutcome.RETRY),  # over 1 KiB in bytes, not in characters
+    ("\ud800", RelayOutcome.RETRY),
 ]
 
 
@@ -108,14 +108,14 @@ TABLE = [
 def test_the_verdict_table(text, outcome):
     assert outcome is classify_closed(text).outcome
     assert classify_closed(text) == classify(False, text)
-    assert Outcome.ACCEPTED is classify(True, text).outcome
+    assert RelayOutcome.ACCEPTED is classify(True, text).outcome
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_prefixes_are_read_in_any_case_and_behind_blanks(prefix):
     plain = classify_closed(f"{prefix}: x")
     assert plain == classify_closed(f"  {prefix.upper()}: x\n")
-    assert plain.outcome is not Outcome.RETRY or prefix == "error"
+    assert plain.outcome is not RelayOutcome.RETRY or prefix == "error"
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,12 @@ def test_the_reason_is_a_word_of_ours(text, reason):
 
 def test_a_text_of_exactly_one_kibibyte_is_still_read():
     text = "blocked: ".ljust(MAX_VERDICT_BYTES, "x")
-    assert classify_closed(text).outcome is Outcome.REFUSED
-    assert classify_closed(text + "x").outcome is Outcome.RETRY
+    assert classify_closed(text).outcome is RelayOutcome.REFUSED
+    assert classify_closed(text + "x").outcome is RelayOutcome.RETRY
 
 
 def test_every_outcome_can_be_reached():
-    assert set(Outcome) == {outcome for _, outcome in TABLE}
+    assert set(RelayOutcome) == {outcome for _, outcome in TABLE}
 
 
 anything = st.text(max_size=1_500) | st.builds(
@@ -158,8 +158,8 @@ anything = st.text(max_size=1_500) | st.builds(
 @given(st.booleans(), anything)
 def test_a_verdict_is_total_and_never_repeats_the_relay(accepted, text):
     verdict = classify(accepted, text)
-    assert isinstance(verdict, Verdict)
-    assert (verdict.outcome is Outcome.ACCEPTED) is (verdict.reason == "")
+    assert isinstance(verdict, RelayVerdict)
+    assert (verdict.outcome is RelayOutcome.ACCEPTED) is (verdict.reason == "")
     assert verdict.reason.isascii()
     if not accepted:
         assert verdict in {classify_closed(known) for known, _ in TABLE}
@@ -170,7 +170,7 @@ def test_a_verdict_is_total_and_never_repeats_the_relay(accepted, text):
 def test_an_unknown_answer_is_never_final(text):
     """Unknown prefixes and plain words mean "later": only a known word may end the attempts."""
     if not any(word in text.lower() for word in (*PREFIXES, "newer", "delet")):
-        assert classify_closed(text).outcome is Outcome.RETRY
+        assert classify_closed(text).outcome is RelayOutcome.RETRY
 
 
 # ── Printable ───────────────────────────────────────────────────────────────────────────

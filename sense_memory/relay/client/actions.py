@@ -10,23 +10,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sense_memory.nostr.event import Event
-    from sense_memory.nostr.verdict import Verdict
+    from sense_memory.nostr.verdict import RelayVerdict
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class SessionAction:
     """One thing to do. Those that end a question are defined beside what they bring: `PageDone` and its like."""
 
 
 @dataclass(frozen=True, slots=True)
-class Send(Action):
+class Send(SessionAction):
     """Write this text message."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class LookUp(Action):
+class LookUpIds(SessionAction):
     """Find out which of these events, by what claims to be their ids, are stored here; then call `looked_up`."""
 
     subscription: str
@@ -34,7 +34,7 @@ class LookUp(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard(Action):
+class LiveEvents(SessionAction):
     """A live subscription brought these events; with none, the relay says that from now on it tells."""
 
     subscription: str
@@ -42,22 +42,22 @@ class Heard(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Action):
+class EventJudged(SessionAction):
     """An event that was being published has its verdict."""
 
     event_id: str
-    verdict: Verdict
+    verdict: RelayVerdict
 
 
 @dataclass(frozen=True, slots=True)
-class SignAuth(Action):
+class SignAuth(SessionAction):
     """Sign `auth_event` for this challenge, then call `authenticated` or `signing_failed`."""
 
     challenge: str
 
 
 @dataclass(frozen=True, slots=True)
-class Hangup(Action):
+class Hangup(SessionAction):
     """Close the connection: the relay misbehaves. The reason is in our words."""
 
     reason: str

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory import limits
 from sense_memory.nostr.event import KIND_AUTH, Unsigned
-from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ class Phase(Enum):
     REFUSED = auto()
 
 
-_NOT_ABLE = Verdict(Outcome.REFUSED, "auth-required")
-_REFUSED = Verdict(Outcome.REFUSED, "authentication refused")
-_TOO_OFTEN = Verdict(Outcome.RETRY, "asks for authentication too often")
+_NOT_ABLE = RelayVerdict(RelayOutcome.REFUSED, "auth-required")
+_REFUSED = RelayVerdict(RelayOutcome.REFUSED, "authentication refused")
+_TOO_OFTEN = RelayVerdict(RelayOutcome.RETRY, "asks for authentication too often")
 _OVERDUE = {
     Phase.UNCHALLENGED: _NOT_ABLE,
-    Phase.SIGNING: Verdict(Outcome.RETRY, "the signer did not answer"),
-    Phase.SENT: Verdict(Outcome.RETRY, "authentication not answered"),
+    Phase.SIGNING: RelayVerdict(RelayOutcome.RETRY, "the signer did not answer"),
+    Phase.SENT: RelayVerdict(RelayOutcome.RETRY, "authentication not answered"),
 }
 
 
@@ -95,7 +95,7 @@ class Authentication:
         self._challenge = challenge
         return self._sign(now) if self.phase is Phase.UNCHALLENGED else None
 
-    def demand(self, now: float) -> str | Verdict | None:
+    def demand(self, now: float) -> str | RelayVerdict | None:
         """Something needs us authenticated.
 
         Returns:
@@ -123,7 +123,7 @@ class Authentication:
         """Whether an OK for that id is the one we wait for."""
         return self.phase is Phase.SENT and event_id == self._event_id
 
-    def answered(self, *, accepted: bool, now: float) -> str | Verdict | None:
+    def answered(self, *, accepted: bool, now: float) -> str | RelayVerdict | None:
         """The relay's OK came.
 
         Returns:
@@ -134,11 +134,11 @@ class Authentication:
         self._accepted_at = now if accepted else self._accepted_at
         return None if accepted else self.demand(now)
 
-    def overdue(self, now: float) -> Verdict | None:
+    def overdue(self, now: float) -> RelayVerdict | None:
         """The verdict for all that waited, if patience is over."""
         return self.give_up() if self.due is not None and self.due <= now else None
 
-    def give_up(self) -> Verdict:
+    def give_up(self) -> RelayVerdict:
         """The signer or the relay does not answer: the verdict for all that waited."""
         self._failure = _OVERDUE.get(self.phase, _REFUSED)
         self.phase = Phase.IDLE if self.phase is Phase.UNCHALLENGED else Phase.REFUSED

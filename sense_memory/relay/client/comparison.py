@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sense_memory.nostr import wire
-from sense_memory.nostr.verdict import Outcome
-from sense_memory.relay.client.actions import Action
+from sense_memory.nostr.verdict import RelayOutcome
+from sense_memory.relay.client.actions import SessionAction
 from sense_memory.relay.client.requests import Inquiry
 
 
@@ -37,11 +37,11 @@ class Comparison:
     need: tuple[bytes, ...] = ()
     complete: bool = True
     reason: str = ""
-    outcome: Outcome = Outcome.ACCEPTED
+    outcome: RelayOutcome = RelayOutcome.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
-class CompareDone(Action):
+class CompareDone(SessionAction):
     """A comparison has ended; this is what it found."""
 
     subscription: str
@@ -65,7 +65,7 @@ class OpenComparison(Inquiry):
     have: list[bytes] = field(default_factory=list)
     need: list[bytes] = field(default_factory=list)
 
-    def take(self, message: bytes, now: float) -> bytes | None:
+    def read_answer(self, message: bytes, now: float) -> bytes | None:
         """Read one answer; returns what to say next, or None at the end.
 
         Raises:
@@ -79,7 +79,7 @@ class OpenComparison(Inquiry):
         return step.message
 
     def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
-        ends = super(OpenComparison, self)._ends(patience)  # a class with slots is made twice
+        ends = super(OpenComparison, self)._ends(patience)  # a class with slots is created twice
         if self.doubtful and self.unanswered and not self.waiting:
             ends.append((self.heard_at + patience.notice_settle, "went silent"))
         return ends
@@ -97,7 +97,9 @@ class OpenComparison(Inquiry):
         """The NEG-CLOSE frame."""
         return wire.neg_close(subscription)
 
-    def done(self, subscription: str, reason: str = "", outcome: Outcome = Outcome.ACCEPTED) -> CompareDone:
+    def done(
+        self, subscription: str, reason: str = "", outcome: RelayOutcome = RelayOutcome.ACCEPTED
+    ) -> CompareDone:
         """What was found so far."""
         found = Comparison(tuple(self.have), tuple(self.need), not reason, reason, outcome)
         return CompareDone(subscription, found)

@@ -44,7 +44,7 @@ class Timeouts:
 
 
 @dataclass(slots=True)
-class Counts:
+class UselessCounts:
     """What a relay sent on one connection that was of no use.
 
     Attributes:
@@ -70,7 +70,7 @@ class Counts:
     challenges: int = 0
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The connection is gone.
 
     Attributes:

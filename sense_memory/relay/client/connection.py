@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from sense_memory import limits
 from sense_memory.errors import RelayError
 from sense_memory.nostr.negentropy import FRAME_BYTES, Initiator
-from sense_memory.relay.client.actions import Hangup, Heard, Judged, LookUp, Send, SignAuth
+from sense_memory.relay.client.actions import EventJudged, Hangup, LiveEvents, LookUpIds, Send, SignAuth
 from sense_memory.relay.client.authentication import auth_event
 from sense_memory.relay.client.comparison import CompareDone
-from sense_memory.relay.client.conduct import Lost, Timeouts
+from sense_memory.relay.client.conduct import ConnectionLost, Timeouts
 from sense_memory.relay.client.page import PageDone
-from sense_memory.relay.client.publication import Batch, each
+from sense_memory.relay.client.publication import PublishBatch, each
 from sense_memory.relay.client.requests import CountDone
 from sense_memory.relay.client.session import Session
 from sense_memory.relay.log import log_fault
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from sense_memory.nostr.event import Event, Unsigned
     from sense_memory.nostr.filters import Filter
     from sense_memory.nostr.negentropy import Items
-    from sense_memory.nostr.verdict import Verdict
-    from sense_memory.relay.client.actions import Action
+    from sense_memory.nostr.verdict import RelayVerdict
+    from sense_memory.relay.client.actions import SessionAction
     from sense_memory.relay.client.comparison import Comparison
-    from sense_memory.relay.client.conduct import Counts
+    from sense_memory.relay.client.conduct import UselessCounts
     from sense_memory.relay.client.nip11 import RelayInformation
-    from sense_memory.relay.client.page import OpenLive, Page
+    from sense_memory.relay.client.page import EventPage, OpenLive
     from sense_memory.relay.client.publication import Events
     from sense_memory.relay.client.requests import Counted
     from sense_memory.relay.client.websocket import RelaySocket
@@ -105,7 +105,7 @@ class RelayConnection:
 
     Attributes:
         information: what the relay says about itself (NIP-11), as far as whoever dialled found out: hints.
-        heard_at: when the relay last sent anything, in seconds of `clock`.
+        last_message_at: when the relay last sent anything, in seconds of `clock`.
     """
 
     def __init__(
@@ -125,12 +125,12 @@ class RelayConnection:
         self._session = Session(public_key, can_sign=sign is not None, timeouts=self._timeouts)
         self._socket: RelaySocket | None = None
         self._problem: str | None = "not connected"
-        self.heard_at = float("-inf")
+        self.last_message_at = float("-inf")
         self._replies: asyncio.Queue[str] = asyncio.Queue()  # what the session itself wants sent
-        self._answers: dict[str, asyncio.Future[Any]] = {}  # a Page, a Comparison or a Counted each
+        self._answers: dict[str, asyncio.Future[Any]] = {}  # an EventPage, a Comparison or a Counted each
         self._listeners: dict[str, _Listener] = {}
-        self._batches: dict[str, Batch] = {}  # by the id of an event in flight
-        self._publishing: set[Batch] = set()
+        self._batches: dict[str, PublishBatch] = {}  # by the id of an event in flight
+        self._publishing: set[PublishBatch] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._goodbye: asyncio.Task[None] | None = None
         self._alarm = Alarm(self._session.deadline, self._ring, self._timeouts.shortest, clock)
@@ -189,7 +189,7 @@ class RelayConnection:
         return self._broken or self._session.misbehaving
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> UselessCounts:
         """What the relay sent that was of no use."""
         return self._session.counts
 
@@ -200,7 +200,7 @@ class RelayConnection:
 
     # ── What one does with it ───────────────────────────────────────────────────────────
 
-    async def fetch(self, filters: Sequence[Filter], *, patient: bool = False) -> Page:
+    async def fetch(self, filters: Sequence[Filter], *, patient: bool = False) -> EventPage:
         """Ask for stored events, in one REQ.
 
         Args:
@@ -215,7 +215,7 @@ class RelayConnection:
             RelayError: the connection was not open any more.
         """
         self._check_open()
-        page: Page = await self._answer(*self._session.request(filters, self._clock(), patient=patient))
+        page: EventPage = await self._answer(*self._session.request(filters, self._clock(), patient=patient))
         return page
 
     async def compare(
@@ -255,7 +255,7 @@ class RelayConnection:
         live: OpenLive,
         heard: Callable[[Sequence[Event]], None],
         held: Callable[[Sequence[str]], Collection[str]],
-    ) -> Page:
+    ) -> EventPage:
         """Subscribe for good; raises RelayError as `fetch`, and what `held` raises.
 
         Args:
@@ -270,7 +270,7 @@ class RelayConnection:
         subscription, actions = self._session.listen(live)
         self._listeners[subscription] = heard, held
         try:
-            ended: Page = await self._answer(subscription, actions)
+            ended: EventPage = await self._answer(subscription, actions)
         finally:
             del self._listeners[subscription]
         return ended
@@ -289,7 +289,7 @@ class RelayConnection:
         else:
             self._act(self._session.looked_up(subscription, known))
 
-    async def _answer(self, subscription: str, actions: Iterable[Action]) -> Any:
+    async def _answer(self, subscription: str, actions: Iterable[SessionAction]) -> Any:
         """What comes of a question that the session has opened."""
         answer = self._answers[subscription] = asyncio.get_running_loop().create_future()
         self._alarm.set()
@@ -302,7 +302,7 @@ class RelayConnection:
 
     async def publish(
         self, items: Events, *, window: int = limits.PUBLISH_WINDOW_COUNT
-    ) -> AsyncGenerator[tuple[str, Verdict], None]:
+    ) -> AsyncGenerator[tuple[str, RelayVerdict], None]:
         """Send events and yield the relay's verdict on each, in the order of its answers.
 
         Nothing more is sent after a RATE_LIMITED verdict, to a relay that leaves everything unanswered, or when
@@ -317,10 +317,10 @@ class RelayConnection:
             RelayError: the connection was not open any more.
         """
         self._check_open()
-        batch = Batch(window)
+        batch = PublishBatch(window)
         self._publishing.add(batch)
         feeder = asyncio.create_task(self._feed(items, batch))
-        feeder.add_done_callback(lambda _: batch.news.set())
+        feeder.add_done_callback(lambda _: batch.changed.set())
         try:
             while True:
                 while batch.verdicts:
@@ -328,8 +328,8 @@ class RelayConnection:
                     yield batch.verdicts.popleft()
                 if not batch.waiting and (feeder.done() or batch.stopped):
                     break
-                batch.news.clear()
-                await batch.news.wait()
+                batch.changed.clear()
+                await batch.changed.wait()
             if feeder.done():
                 feeder.result()  # raises what reading the items raised
         finally:
@@ -339,7 +339,7 @@ class RelayConnection:
             for event_id in batch.waiting:
                 self._batches.pop(event_id, None)
 
-    async def _feed(self, items: Events, batch: Batch) -> None:
+    async def _feed(self, items: Events, batch: PublishBatch) -> None:
         async for event_id, body in each(items):
             await batch.has_room()
             if batch.stopped:
@@ -347,7 +347,7 @@ class RelayConnection:
             if event_id in self._batches:
                 continue
             self._batches[event_id] = batch
-            batch.send(event_id, len(body))
+            batch.mark_sent(event_id, len(body))
             actions = self._session.publish(event_id, body, self._clock())
             self._alarm.set()
             await self._write(actions)
@@ -358,10 +358,10 @@ class RelayConnection:
         """Feed the session until the connection ends."""
         try:
             while self._problem is None:
-                data = await socket.take()
-                self.heard_at = self._clock()
-                self._act(self._session.received(data, self.heard_at))
-        except Lost as lost:
+                data = await socket.receive()
+                self.last_message_at = self._clock()
+                self._act(self._session.received(data, self.last_message_at))
+        except ConnectionLost as lost:
             self._broken = lost.misbehaving
             self._end(lost.problem)
 
@@ -370,16 +370,16 @@ class RelayConnection:
         while True:
             await self._write([Send(await self._replies.get())])
 
-    async def _write(self, actions: Iterable[Action]) -> None:
+    async def _write(self, actions: Iterable[SessionAction]) -> None:
         """Write what is to be sent, waiting as long as a relay may take to read it."""
         for action in actions:
             if isinstance(action, Send) and self._socket is not None and self._problem is None:
                 try:
-                    await self._socket.put(action.text, self._timeouts.send)
-                except Lost as lost:
+                    await self._socket.send_text(action.text, self._timeouts.send)
+                except ConnectionLost as lost:
                     self._end(lost.problem)
 
-    def _act(self, actions: Iterable[Action]) -> None:
+    def _act(self, actions: Iterable[SessionAction]) -> None:
         """Carry out what the session decided."""
         for action in actions:
             match action:
@@ -389,14 +389,14 @@ class RelayConnection:
                     answer = self._answers.pop(ident, None)
                     if answer is not None and not answer.done():
                         answer.set_result(found)
-                case Heard(ident, events) if ident in self._listeners:
+                case LiveEvents(ident, events) if ident in self._listeners:
                     self._listeners[ident][0](events)
-                case LookUp(ident, ids):
+                case LookUpIds(ident, ids):
                     self._spawn(self._look_up(ident, ids))
-                case Judged(event_id, verdict):
+                case EventJudged(event_id, verdict):
                     batch = self._batches.pop(event_id, None)
                     if batch is not None:
-                        batch.judge(event_id, verdict)
+                        batch.record_verdict(event_id, verdict)
                 case SignAuth(challenge) if self._sign is not None:
                     self._spawn(self._authenticate(self._sign, challenge))
                 case Hangup(reason):

@@ -25,7 +25,6 @@ from sense_memory.nostr.wire import publish
 
 if TYPE_CHECKING:
     import socket
-    # MERGED
 
 
 _MAX_HEAD_BYTES: Final = 16_384  # status line and headers, and the framing of chunks

@@ -1,4 +1,4 @@
-"""One REQ and what came back: the intake of events in its fixed order, and the finished `Page`.
+"""One REQ and what came back: the intake of events in its fixed order, and the finished `EventPage`.
 
 An event passes size, shape, filter, author, id and signature before it is kept, in that order. One that
 fails changes a counter and nothing else: no cursor, no timer, no memory. What is kept is bounded by the
@@ -16,8 +16,8 @@ from sense_memory import limits
 from sense_memory.errors import InvalidEvent
 from sense_memory.nostr import wire
 from sense_memory.nostr.event import Event, RawEvent, event_id, verify
-from sense_memory.nostr.verdict import Outcome
-from sense_memory.relay.client.actions import Action, Heard, LookUp
+from sense_memory.nostr.verdict import RelayOutcome
+from sense_memory.relay.client.actions import LiveEvents, LookUpIds, SessionAction
 from sense_memory.relay.client.requests import Inquiry
 
 
@@ -32,7 +32,7 @@ LATE: Final = "sent events after saying that there were no more"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EventPage:
     """What a relay answered to one REQ.
 
     Attributes:
@@ -52,18 +52,18 @@ class Page:
     received: int = 0
     invalid: int = 0
     over_delivered: int = 0
-    outcome: Outcome = Outcome.ACCEPTED
+    outcome: RelayOutcome = RelayOutcome.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
-class PageDone(Action):
+class PageDone(SessionAction):
     """A subscription has ended; this is its page."""
 
     subscription: str
-    page: Page
+    page: EventPage
 
 
-class Fate(Enum):
+class Admission(Enum):
     """What became of one event that a relay sent."""
 
     KEPT = auto()
@@ -103,7 +103,7 @@ class OpenPage(Inquiry):
     def __post_init__(self) -> None:
         self._budget = _budget(self.filters)
 
-    def take(self, value: object, size: int, now: float) -> Fate:
+    def add_event(self, value: object, size: int, now: float) -> Admission:
         """Judge one event of an EVENT frame, and keep it if it is good.
 
         Args:
@@ -114,15 +114,15 @@ class OpenPage(Inquiry):
         self.received += 1
         self.bytes += size
         if self.received > self._budget or self.bytes > limits.MAX_PULL_BYTES:
-            return Fate.OVER_BUDGET
+            return Admission.OVER_BUDGET
         fate = self._judge(value)
         match fate:
-            case Fate.KEPT | Fate.DUPLICATE:
+            case Admission.KEPT | Admission.DUPLICATE:
                 self.heard_at, self.noticed_at = now, None
                 self.late += self.ended_at is not None
-            case Fate.OVER_DELIVERED:
+            case Admission.OVER_DELIVERED:
                 self.over_delivered += 1
-            case Fate.INVALID:
+            case Admission.INVALID:
                 self.invalid += 1
         return fate
 
@@ -132,7 +132,7 @@ class OpenPage(Inquiry):
             self.ended_at = now
         return not self.patient
 
-    def news(self, subscription: str) -> list[Action]:  # noqa: ARG002 - for those that never end
+    def pending_actions(self, subscription: str) -> list[SessionAction]:  # noqa: ARG002 - for those that never end
         """What is to be handed on before the end."""
         return []
 
@@ -158,9 +158,11 @@ class OpenPage(Inquiry):
         """The CLOSE frame."""
         return wire.close(subscription)
 
-    def done(self, subscription: str, reason: str = "", outcome: Outcome = Outcome.ACCEPTED) -> PageDone:
+    def done(
+        self, subscription: str, reason: str = "", outcome: RelayOutcome = RelayOutcome.ACCEPTED
+    ) -> PageDone:
         """The page as it stands."""
-        page = Page(
+        page = EventPage(
             events=tuple(self.events),
             complete=not reason,
             reason=reason,
@@ -174,27 +176,27 @@ class OpenPage(Inquiry):
     def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
         """As of any question; after an EOSE that is not believed, when it was quiet for long enough."""
         if self.ended_at is None:
-            return super(OpenPage, self)._ends(patience)  # a class with slots is made twice
+            return super(OpenPage, self)._ends(patience)  # a class with slots is created twice
         quiet = max(self.ended_at, self.heard_at) + patience.notice_settle
         return [(self.opened_at + patience.total, "took too long"), (quiet, LATE if self.late else "")]
 
-    def _judge(self, value: object) -> Fate:
+    def _judge(self, value: object) -> Admission:
         try:
             raw = RawEvent.parse(value)
             if raw.pubkey != self.author or not any(item.matches(raw) for item in self.filters):
-                return Fate.OVER_DELIVERED
+                return Admission.OVER_DELIVERED
             if raw.id in self._ids:
-                return Fate.DUPLICATE if _has_its_id(raw) else Fate.INVALID
+                return Admission.DUPLICATE if _has_its_id(raw) else Admission.INVALID
             event = self.known.get(raw.id)
             if event is None:
                 event = verify(raw)
             elif not _has_its_id(raw):
-                return Fate.INVALID
+                return Admission.INVALID
         except InvalidEvent:
-            return Fate.INVALID
+            return Admission.INVALID
         self._ids.add(event.id)
         self.events.append(event)
-        return Fate.KEPT
+        return Admission.KEPT
 
 
 def _budget(filters: tuple[Filter, ...]) -> float:
@@ -216,7 +218,7 @@ def _has_its_id(raw: RawEvent) -> bool:
 # A live subscription: one REQ that is never finished, so that a relay tells what comes in while it comes. No I/O.
 #
 # What was stored before is the next pull's business, and what is known already is of no use, such as our own events,
-# which come back this way too: both are dropped unread, which costs less than looking at them. A `LookUp` asks which
+# which come back this way too: both are dropped unread, which costs less than looking at them. A `LookUpIds` asks which
 # events are known: at first about one event, then about all that came before the answer. The others pass the same checks
 # as those of a page. A subscription that brings too much of no use ends.
 
@@ -232,12 +234,12 @@ class OpenLive(OpenPage):
     begun: bool = False
     _begins: bool = False
     _useless: int = 0
-    _asked: list[object] = field(default_factory=list)  # what a `LookUp` is about
+    _asked: list[object] = field(default_factory=list)  # what a `LookUpIds` is about
     _aside: list[object] = field(default_factory=list)  # what came since
     _aside_bytes: int = 0
 
-    def take(self, value: object, size: int, now: float) -> Fate:  # noqa: ARG002 - as for a page
-        """Put an event aside until its `LookUp` is answered.
+    def add_event(self, value: object, size: int, now: float) -> Admission:  # noqa: ARG002 - as for a page
+        """Put an event aside until its `LookUpIds` is answered.
 
         Over budget: too many known events in a row, too many new ones, or too many that wait.
         """
@@ -245,21 +247,21 @@ class OpenLive(OpenPage):
         is_flood = len(self._ids) >= limits.MAX_LIVE_COUNT or self._useless >= limits.MAX_NOISE_COUNT
         if not self.begun:
             self._useless += 1
-            return Fate.OVER_BUDGET if is_flood else Fate.KEPT
+            return Admission.OVER_BUDGET if is_flood else Admission.KEPT
         self._aside.append(value)
         self._aside_bytes += size
         is_late = len(self._aside) > limits.MAX_LIVE_WAITING_COUNT
         is_late |= self._aside_bytes > limits.MAX_LIVE_WAITING_BYTES
-        return Fate.OVER_BUDGET if is_flood or is_late else Fate.KEPT
+        return Admission.OVER_BUDGET if is_flood or is_late else Admission.KEPT
 
-    def admit(self, known: Collection[str]) -> Iterator[Fate]:
-        """Judge the events that a `LookUp` was about, but for those that are known."""
+    def admit_unknown(self, known: Collection[str]) -> Iterator[Admission]:
+        """Judge the events that a `LookUpIds` was about, but for those that are known."""
         asked, self._asked = self._asked, []
         for value in asked:
             self._useless += 1
             if _claimed_id(value) not in known:
                 before = len(self.events)
-                yield super(OpenLive, self)._judge(value)  # a class with slots is made twice
+                yield super(OpenLive, self)._judge(value)  # a class with slots is created twice
                 if len(self.events) > before:
                     self._useless = 0
 
@@ -268,15 +270,15 @@ class OpenLive(OpenPage):
         self._begins, self.begun, self.heard_at = True, True, now
         return False
 
-    def news(self, subscription: str) -> list[Action]:
+    def pending_actions(self, subscription: str) -> list[SessionAction]:
         """What came, to be handed on, and what is to be looked up."""
-        actions: list[Action] = []
+        actions: list[SessionAction] = []
         if self.events or self._begins:
-            actions.append(Heard(subscription, tuple(self.events)))
+            actions.append(LiveEvents(subscription, tuple(self.events)))
             self.events, self._begins = [], False
         if self._aside and not self._asked:
             self._asked, self._aside, self._aside_bytes = self._aside, [], 0
-            actions.append(LookUp(subscription, tuple(filter(None, map(_claimed_id, self._asked)))))
+            actions.append(LookUpIds(subscription, tuple(filter(None, map(_claimed_id, self._asked)))))
         return actions
 
     @property

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from sense_memory.limits import PUBLISH_WINDOW_BYTES
-from sense_memory.nostr.verdict import NO_ANSWER, Outcome
+from sense_memory.nostr.verdict import NO_ANSWER, RelayOutcome
 
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from sense_memory.nostr.verdict import Verdict
+    from sense_memory.nostr.verdict import RelayVerdict
 
 Item = TypeVar("Item")
 Events: TypeAlias = (
@@ -22,7 +22,7 @@ Events: TypeAlias = (
 )
 
 
-class Batch:
+class PublishBatch:
     """The events of one `publish` call.
 
     Args:
@@ -33,42 +33,42 @@ class Batch:
         waiting: ids in flight: how many bytes each has, and how many answers there were when it was sent.
         verdicts: what came back and was not handed over yet.
         stopped: whether nothing more is sent: the relay asked for a pause, is gone, or answers nothing at all.
-        news: set when a verdict came, or when nothing more will be sent.
+        changed: set when a verdict came, or when nothing more will be sent.
         room: set when there may be room for more.
     """
 
     def __init__(self, window: int, room_bytes: int = PUBLISH_WINDOW_BYTES) -> None:
         self.waiting: dict[str, tuple[int, int]] = {}
-        self.verdicts: deque[tuple[str, Verdict]] = deque()
+        self.verdicts: deque[tuple[str, RelayVerdict]] = deque()
         self.stopped = False
-        self.news = asyncio.Event()
+        self.changed = asyncio.Event()
         self.room = asyncio.Event()
         self._window, self._room_bytes = window, room_bytes
         self._bytes, self._answers = 0, 0
 
-    def send(self, event_id: str, size: int) -> None:
+    def mark_sent(self, event_id: str, size: int) -> None:
         """Note that an event of so many bytes is in flight."""
         self.waiting[event_id] = size, self._answers
         self._bytes += size
 
-    def judge(self, event_id: str, verdict: Verdict) -> None:
+    def record_verdict(self, event_id: str, verdict: RelayVerdict) -> None:
         """Note the verdict on an event that was in flight."""
         size, answers = self.waiting.pop(event_id, (0, 0))
         self._bytes -= size
         self.verdicts.append((event_id, verdict))
-        if verdict.outcome is not Outcome.RETRY or verdict != NO_ANSWER:
+        if verdict.outcome is not RelayOutcome.RETRY or verdict != NO_ANSWER:
             self._answers += 1
         elif answers == self._answers:
             self.stopped = True
-        if verdict.outcome is Outcome.RATE_LIMITED:
+        if verdict.outcome is RelayOutcome.RATE_LIMITED:
             self.stopped = True
-        self.news.set()
+        self.changed.set()
         self.room.set()
 
     def stop(self) -> None:
         """Send nothing more; what is in flight will still be judged."""
         self.stopped = True
-        self.news.set()
+        self.changed.set()
         self.room.set()
 
     async def has_room(self) -> None:

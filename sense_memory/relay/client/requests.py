@@ -14,8 +14,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.nostr import wire
-from sense_memory.nostr.verdict import Outcome, Verdict
-from sense_memory.relay.client.actions import Action, Send
+from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
+from sense_memory.relay.client.actions import Send, SessionAction
 
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Inquiry(ABC):
     others_at: float = -inf
     noticed_at: float | None = None
     waiting: bool = False
-    refusal: Verdict | None = None
+    refusal: RelayVerdict | None = None
     resent: bool = False
 
     @property
@@ -69,7 +69,9 @@ class Inquiry(ABC):
         """The frame that tells the relay that no more is wanted."""
 
     @abstractmethod
-    def done(self, subscription: str, reason: str = "", outcome: Outcome = Outcome.ACCEPTED) -> Action:
+    def done(
+        self, subscription: str, reason: str = "", outcome: RelayOutcome = RelayOutcome.ACCEPTED
+    ) -> SessionAction:
         """What came of it; complete if and only if there is no reason why not."""
 
     def due(self, patience: Timeouts) -> float:
@@ -94,9 +96,9 @@ class Inquiry(ABC):
         return ends
 
 
-def unauthenticated(refusal: Verdict | None, verdict: Verdict) -> Verdict:
+def unauthenticated(refusal: RelayVerdict | None, verdict: RelayVerdict) -> RelayVerdict:
     """What becomes of something that was refused until we have authenticated, where that came to another verdict."""
-    if refusal is not None and refusal.outcome is verdict.outcome is Outcome.REFUSED:
+    if refusal is not None and refusal.outcome is verdict.outcome is RelayOutcome.REFUSED:
         return refusal
     return verdict
 
@@ -114,7 +116,7 @@ class Inquiries:
         self._open: dict[str, Inquiry] = {}
         self._finished: deque[str] = deque(maxlen=_REMEMBERED_COUNT)
 
-    def ask(self, inquiry: Inquiry) -> tuple[str, list[Action]]:
+    def ask(self, inquiry: Inquiry) -> tuple[str, list[SessionAction]]:
         """Open a question: its id, and the frame to send."""
         subscription = self._new_id()
         self._open[subscription], inquiry.heard_at = inquiry, inquiry.opened_at
@@ -129,58 +131,58 @@ class Inquiries:
         """Whether a question was answered completely, not long ago."""
         return subscription in self._finished
 
-    def heard(self, now: float) -> None:
+    def note_activity(self, now: float) -> None:
         """The relay sent something good: it is not silent, whatever it was about."""
         for inquiry in self._open.values():
             inquiry.others_at = now
 
-    def noticed(self, now: float) -> None:
+    def note_notice(self, now: float) -> None:
         """A NOTICE came: it may be all the answer that an old relay has."""
         for inquiry in self._open.values():
             if inquiry.unanswered and inquiry.noticed_at is None:
                 inquiry.noticed_at = now
 
-    def complete(self, subscription: str) -> list[Action]:
+    def complete(self, subscription: str) -> list[SessionAction]:
         """The relay has said everything."""
         inquiry = self._open.pop(subscription)
         self._finished.append(subscription)
         return [Send(inquiry.closing(subscription)), inquiry.done(subscription)]
 
-    def end(self, subscription: str, verdict: Verdict) -> Action:
+    def end(self, subscription: str, verdict: RelayVerdict) -> SessionAction:
         """An incomplete answer to a question that the relay no longer holds."""
         return self._open.pop(subscription).done(subscription, verdict.reason, verdict.outcome)
 
-    def cut(self, subscription: str, reason: str) -> list[Action]:
+    def cut(self, subscription: str, reason: str) -> list[SessionAction]:
         """An incomplete answer to a question that the relay has to be told about."""
         closing = Send(self._open[subscription].closing(subscription))
-        return [closing, self.end(subscription, Verdict(Outcome.RETRY, reason))]
+        return [closing, self.end(subscription, RelayVerdict(RelayOutcome.RETRY, reason))]
 
-    def drop(self, subscription: str) -> list[Action]:
+    def drop(self, subscription: str) -> list[SessionAction]:
         """Nobody wants that answer any more."""
         inquiry = self._open.pop(subscription, None)
         return [] if inquiry is None else [Send(inquiry.closing(subscription))]
 
-    def ask_again(self, now: float) -> list[Action]:
+    def ask_again(self, now: float) -> list[SessionAction]:
         """We are authenticated: ask what was refused before."""
-        actions: list[Action] = []
+        actions: list[SessionAction] = []
         for subscription, inquiry in self._open.items():
             if inquiry.waiting:
                 inquiry.waiting, inquiry.resent, inquiry.heard_at = False, True, now
                 actions.append(Send(inquiry.opening(subscription)))
         return actions
 
-    def give_up_waiting(self, verdict: Verdict) -> list[Action]:
+    def give_up_waiting(self, verdict: RelayVerdict) -> list[SessionAction]:
         """We will not be authenticated: end what waited for it."""
         waiting = {one: inquiry.refusal for one, inquiry in self._open.items() if inquiry.waiting}
         return [self.end(one, unauthenticated(refusal, verdict)) for one, refusal in waiting.items()]
 
-    def give_up(self, verdict: Verdict) -> list[Action]:
+    def give_up(self, verdict: RelayVerdict) -> list[SessionAction]:
         """End everything."""
         return [self.end(subscription, verdict) for subscription in tuple(self._open)]
 
-    def cut_overdue(self, now: float) -> list[Action]:
+    def cut_overdue(self, now: float) -> list[SessionAction]:
         """End what was waited for long enough."""
-        actions: list[Action] = []
+        actions: list[SessionAction] = []
         for subscription, inquiry in list(self._open.items()):
             if reason := inquiry.overdue(self._patience, now):
                 actions += self.cut(subscription, reason)
@@ -213,11 +215,11 @@ class Counted:
 
     count: int | None
     reason: str = ""
-    outcome: Outcome = Outcome.ACCEPTED
+    outcome: RelayOutcome = RelayOutcome.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
-class CountDone(Action):
+class CountDone(SessionAction):
     """A question for a count has ended; this is the answer."""
 
     subscription: str
@@ -251,12 +253,14 @@ class OpenCount(Inquiry):
         """The CLOSE frame."""
         return wire.close(subscription)
 
-    def done(self, subscription: str, reason: str = "", outcome: Outcome = Outcome.ACCEPTED) -> CountDone:
+    def done(
+        self, subscription: str, reason: str = "", outcome: RelayOutcome = RelayOutcome.ACCEPTED
+    ) -> CountDone:
         """The answer; none where there is a reason why not."""
         return CountDone(subscription, Counted(None if reason else self.count, reason, outcome))
 
     def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
-        ends = super(OpenCount, self)._ends(patience)  # a class with slots is made twice
+        ends = super(OpenCount, self)._ends(patience)  # a class with slots is created twice
         if self.doubtful and not self.waiting:
             ends.append((self.heard_at + patience.notice_settle, "went silent"))
         return ends

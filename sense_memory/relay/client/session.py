@@ -17,17 +17,17 @@ from sense_memory.nostr import wire
 from sense_memory.nostr.verdict import (
     NO_ANSWER,
     RESTRICTED,
-    Outcome,
-    Verdict,
+    RelayOutcome,
+    RelayVerdict,
     classify,
     classify_closed,
     printable,
 )
-from sense_memory.relay.client.actions import Action, Hangup, Judged, Send, SignAuth
+from sense_memory.relay.client.actions import EventJudged, Hangup, Send, SessionAction, SignAuth
 from sense_memory.relay.client.authentication import Authentication, Phase
 from sense_memory.relay.client.comparison import CompareDone, Comparison, OpenComparison
-from sense_memory.relay.client.conduct import Counts, Timeouts
-from sense_memory.relay.client.page import Fate, OpenLive, OpenPage, Page, PageDone
+from sense_memory.relay.client.conduct import Timeouts, UselessCounts
+from sense_memory.relay.client.page import Admission, EventPage, OpenLive, OpenPage, PageDone
 from sense_memory.relay.client.requests import Inquiries, OpenCount, random_id, unauthenticated
 
 
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Flight:
+class InFlightEvent:
     """An event on its way: its frame, when it was sent, whether for the second time, and why it was held back."""
 
     text: str
     sent_at: float
     resent: bool = False
-    refusal: Verdict | None = None
+    refusal: RelayVerdict | None = None
 
 
-class Flights:
+class InFlightEvents:
     """What one connection has in flight, by event id.
 
     Args:
@@ -62,27 +62,27 @@ class Flights:
 
     def __init__(self, patience: Timeouts) -> None:
         self._patience = patience
-        self._sent: dict[str, Flight] = {}  # in the order in which they were sent
-        self._held: dict[str, Flight] = {}
+        self._sent: dict[str, InFlightEvent] = {}  # in the order in which they were sent
+        self._held: dict[str, InFlightEvent] = {}
         self._answered_at = float("-inf")  # when the last OK judged something
 
     def __contains__(self, event_id: str) -> bool:
         return event_id in self._sent or event_id in self._held
 
     def send(self, event_id: str, text: str, now: float) -> Send:
-        """An event takes off."""
-        self._sent[event_id] = Flight(text, now)
+        """Send an event."""
+        self._sent[event_id] = InFlightEvent(text, now)
         return Send(text)
 
-    def land(self, event_id: str, now: float) -> Flight | None:
-        """An OK came in; the flight that it judges, or None."""
+    def acknowledge(self, event_id: str, now: float) -> InFlightEvent | None:
+        """An OK arrived; the event in flight that it judges, or None."""
         flight = self._sent.pop(event_id, None)
         if flight is not None:
             self._answered_at = now
         return flight
 
-    def hold(self, event_id: str, flight: Flight, refusal: Verdict) -> None:
-        """Keep a flight that landed until one has authenticated."""
+    def hold_back(self, event_id: str, flight: InFlightEvent, refusal: RelayVerdict) -> None:
+        """Keep an event that was answered until one has authenticated."""
         flight.refusal = refusal
         self._held[event_id] = flight
 
@@ -90,10 +90,10 @@ class Flights:
         """Send again what was held back."""
         held, self._held = self._held, {}
         for event_id, flight in held.items():
-            self._sent[event_id] = Flight(flight.text, now, resent=True)
+            self._sent[event_id] = InFlightEvent(flight.text, now, resent=True)
         return [Send(flight.text) for flight in held.values()]
 
-    def give_up_held(self) -> dict[str, Verdict | None]:
+    def give_up_held(self) -> dict[str, RelayVerdict | None]:
         """Forget what was held back; returns the ids, and why each was."""
         held, self._held = self._held, {}
         return {event_id: flight.refusal for event_id, flight in held.items()}
@@ -119,21 +119,33 @@ class Flights:
         """When the first of them is overdue, or None."""
         return self._due(next(iter(self._sent.values()))) if self._sent else None
 
-    def _due(self, flight: Flight) -> float:
-        """Judged by the relay's progress: a slow relay that keeps answering is not a silent one."""
+    def _due(self, flight: InFlightEvent) -> float:
+        """EventJudged by the relay's progress: a slow relay that keeps answering is not a silent one."""
         silence = max(flight.sent_at, self._answered_at) + self._patience.ok
         return min(silence, flight.sent_at + self._patience.total)
 
 
 __all__ = [
-    "Action", "CompareDone", "Comparison", "Counts", "Hangup", "Judged", "Page", "PageDone", "Send", "Session",
-    "SignAuth", "Timeouts",
+    "CompareDone",
+    "Comparison",
+    "EventJudged",
+    "EventPage",
+    "Hangup",
+    "PageDone",
+    "Send",
+    "Session",
+    "SessionAction",
+    "SignAuth",
+    "Timeouts",
+    "UselessCounts",
 ]  # fmt: skip
 
-_Asked: TypeAlias = "tuple[str, list[Action]]"  # a subscription's id, and what is to be done
+_Asked: TypeAlias = "tuple[str, list[SessionAction]]"  # a subscription's id, and what is to be done
 
-_AUTH_AGAIN = Verdict(Outcome.REFUSED, "auth-required")
-_ENDED = frozenset({Outcome.RETRY, Outcome.RATE_LIMITED, Outcome.REFUSED})  # what CLOSED can sensibly mean
+_AUTH_AGAIN = RelayVerdict(RelayOutcome.REFUSED, "auth-required")
+_ENDED = frozenset(
+    {RelayOutcome.RETRY, RelayOutcome.RATE_LIMITED, RelayOutcome.REFUSED}
+)  # what CLOSED can sensibly mean
 
 
 class Session:
@@ -162,12 +174,12 @@ class Session:
         noise_budget: int = limits.MAX_NOISE_COUNT,
         new_id: Callable[[], str] = random_id,
     ) -> None:
-        self.counts = Counts()
+        self.counts = UselessCounts()
         self.misbehaving = False
         self._author, patience = author, timeouts or Timeouts()
         self._invalid_budget, self._noise_budget, self._noise = invalid_budget, noise_budget, 0
         self._auth = Authentication(able=can_sign, sign_seconds=patience.sign, ok_seconds=patience.ok)
-        self._inquiries, self._flights = Inquiries(patience, new_id), Flights(patience)
+        self._inquiries, self._in_flight = Inquiries(patience, new_id), InFlightEvents(patience)
         self._seen: Mapping[str, Event] = {}  # the oldest second of the last page, verified
         self._ended = False
         self._notices: deque[str] = deque(maxlen=limits.MAX_NOTICES_COUNT)
@@ -213,38 +225,40 @@ class Session:
         """Open a live subscription. Its id, and the actions; a `PageDone` with that id will end it."""
         return self._inquiries.ask(live)
 
-    def looked_up(self, subscription: str, known: Collection[str]) -> list[Action]:
-        """The answer to a `LookUp`: those of its ids that are stored here."""
+    def looked_up(self, subscription: str, known: Collection[str]) -> list[SessionAction]:
+        """The answer to a `LookUpIds`: those of its ids that are stored here."""
         live = self._inquiries.find(subscription)
         if not isinstance(live, OpenLive):
             return []
-        for fate in live.admit(known):
+        for fate in live.admit_unknown(known):
             if ended := self._tally(subscription, fate):
                 return ended
-        return live.news(subscription)
+        return live.pending_actions(subscription)
 
-    def abandon(self, subscription: str) -> list[Action]:
+    def abandon(self, subscription: str) -> list[SessionAction]:
         """Nobody wants that answer any more: close it; nothing follows."""
         return self._inquiries.drop(subscription)
 
-    def publish(self, event_id: str, body: bytes, now: float) -> list[Action]:
-        """Send an event: its id (64 hex digits) and its canonical JSON. One `Judged` with the id will follow.
+    def publish(self, event_id: str, body: bytes, now: float) -> list[SessionAction]:
+        """Send an event: its id (64 hex digits) and its canonical JSON. One `EventJudged` with the id will follow.
 
         An id that is in flight is not sent twice.
         """
-        return [] if event_id in self._flights else [self._flights.send(event_id, wire.publish(body), now)]
+        return (
+            [] if event_id in self._in_flight else [self._in_flight.send(event_id, wire.publish(body), now)]
+        )
 
-    def authenticated(self, event: Event, now: float) -> list[Action]:
+    def authenticated(self, event: Event, now: float) -> list[SessionAction]:
         """The signer signed what `SignAuth` asked for."""
         return [Send(wire.frame("AUTH", event.as_json()))] if self._auth.signed(event, now) else []
 
-    def signing_failed(self) -> list[Action]:
+    def signing_failed(self) -> list[SessionAction]:
         """The signer did not sign what `SignAuth` asked for."""
         return self._fail_waiting(self._auth.give_up()) if self._auth.phase is Phase.SIGNING else []
 
     # ── What happens ────────────────────────────────────────────────────────────────────
 
-    def received(self, data: str | bytes, now: float) -> list[Action]:
+    def received(self, data: str | bytes, now: float) -> list[SessionAction]:
         """One message of the relay: text as str, a binary message as bytes (which is no Nostr frame)."""
         if self._ended:
             return []
@@ -279,65 +293,67 @@ class Session:
         """When `tick` has something to do, unless something arrives before; None for never."""
         if self._ended:
             return None
-        ends = (self._inquiries.due, self._auth.due, self._flights.due)
+        ends = (self._inquiries.due, self._auth.due, self._in_flight.due)
         return min((end for end in ends if end is not None), default=None)
 
-    def tick(self, now: float) -> list[Action]:
+    def tick(self, now: float) -> list[SessionAction]:
         """Time has passed: end what is overdue."""
         verdict = self._auth.overdue(now)
         actions = [] if verdict is None else self._fail_waiting(verdict)
         actions += self._inquiries.cut_overdue(now)
-        return actions + [Judged(event_id, NO_ANSWER) for event_id in self._flights.give_up_overdue(now)]
+        return actions + [
+            EventJudged(event_id, NO_ANSWER) for event_id in self._in_flight.give_up_overdue(now)
+        ]
 
-    def disconnected(self, reason: str = "connection lost") -> list[Action]:
+    def disconnected(self, reason: str = "connection lost") -> list[SessionAction]:
         """The connection is gone: every answer ends incomplete, every event goes back."""
         self._ended = True
-        verdict = Verdict(Outcome.RETRY, reason)
+        verdict = RelayVerdict(RelayOutcome.RETRY, reason)
         actions = self._inquiries.give_up(verdict)
-        return actions + [Judged(event_id, verdict) for event_id in self._flights.give_up()]
+        return actions + [EventJudged(event_id, verdict) for event_id in self._in_flight.give_up()]
 
     # ── Frames ──────────────────────────────────────────────────────────────────────────
 
-    def _event(self, subscription: str, value: object, size: int, now: float) -> list[Action]:
+    def _event(self, subscription: str, value: object, size: int, now: float) -> list[SessionAction]:
         page = self._inquiries.find(subscription)
         if not isinstance(page, OpenPage):
             return self._late_event(subscription)
-        fate = page.take(value, size, now)
-        if fate is Fate.KEPT:
-            self._inquiries.heard(now)
-        return self._tally(subscription, fate) or page.news(subscription)
+        fate = page.add_event(value, size, now)
+        if fate is Admission.KEPT:
+            self._inquiries.note_activity(now)
+        return self._tally(subscription, fate) or page.pending_actions(subscription)
 
-    def _tally(self, subscription: str, fate: Fate) -> list[Action]:
+    def _tally(self, subscription: str, fate: Admission) -> list[SessionAction]:
         """Count an event that is of no use; the end of its subscription, or of everything, where it is one too many."""
         match fate:
-            case Fate.DUPLICATE:
+            case Admission.DUPLICATE:
                 self.counts.duplicates += 1
-            case Fate.OVER_DELIVERED:
+            case Admission.OVER_DELIVERED:
                 self.counts.over_delivered += 1
-            case Fate.OVER_BUDGET:
+            case Admission.OVER_BUDGET:
                 return self._inquiries.cut(subscription, "more than was asked for")
-            case Fate.INVALID:
+            case Admission.INVALID:
                 self.counts.invalid += 1
                 if self.counts.invalid >= self._invalid_budget:
                     return self._hang_up("hung up: it sends invalid events")
         return []
 
-    def _eose(self, subscription: str, now: float) -> list[Action]:
+    def _eose(self, subscription: str, now: float) -> list[SessionAction]:
         page = self._inquiries.find(subscription)
         if not isinstance(page, OpenPage):
             return self._late_end(subscription)
-        self._inquiries.heard(now)
+        self._inquiries.note_activity(now)
         if not page.end(now):
-            return page.news(subscription)
+            return page.pending_actions(subscription)
         self._seen = page.oldest() or self._seen
         return self._complete(subscription)
 
-    def _compared(self, subscription: str, message: bytes, now: float) -> list[Action]:
+    def _compared(self, subscription: str, message: bytes, now: float) -> list[SessionAction]:
         comparison = self._inquiries.find(subscription)
         if not isinstance(comparison, OpenComparison):
             return self._late_end(subscription)
         try:
-            answer = comparison.take(message, now)
+            answer = comparison.read_answer(message, now)
         except MalformedFrame:
             self.counts.malformed += 1
             return self._inquiries.cut(subscription, "broke the negentropy protocol")
@@ -345,23 +361,23 @@ class Session:
             self._complete(subscription) if answer is None else [Send(wire.neg_message(subscription, answer))]
         )
 
-    def _not_compared(self, subscription: str, text: str, now: float) -> list[Action]:
+    def _not_compared(self, subscription: str, text: str, now: float) -> list[SessionAction]:
         is_ours = isinstance(self._inquiries.find(subscription), OpenComparison)
         return self._closed(subscription, text, now) if is_ours else self._late_end(subscription)
 
-    def _counted(self, subscription: str, count: int) -> list[Action]:
+    def _counted(self, subscription: str, count: int) -> list[SessionAction]:
         question = self._inquiries.find(subscription)
         if not isinstance(question, OpenCount):
             return self._late_end(subscription)
         question.count = count
         return self._complete(subscription)
 
-    def _complete(self, subscription: str) -> list[Action]:
+    def _complete(self, subscription: str) -> list[SessionAction]:
         """The relay has said everything that was asked for."""
         self._noise = 0
         return self._inquiries.complete(subscription)
 
-    def _closed(self, subscription: str, text: str, now: float) -> list[Action]:
+    def _closed(self, subscription: str, text: str, now: float) -> list[SessionAction]:
         inquiry = self._inquiries.find(subscription)
         if inquiry is None:
             return self._late_end(subscription)
@@ -369,33 +385,33 @@ class Session:
         if not inquiry.resent and self._needs_auth(verdict, inquiry.opened_at):
             inquiry.waiting, inquiry.refusal = True, verdict
             return self._authenticate(now)
-        if verdict.outcome is Outcome.NEEDS_AUTH:
+        if verdict.outcome is RelayOutcome.NEEDS_AUTH:
             verdict = _AUTH_AGAIN
         if verdict.outcome not in _ENDED:
-            verdict = Verdict(Outcome.RETRY, "closed by the relay")
+            verdict = RelayVerdict(RelayOutcome.RETRY, "closed by the relay")
         return [self._inquiries.end(subscription, verdict)]
 
-    def _ok(self, event_id: str, accepted: bool, text: str, now: float) -> list[Action]:
+    def _ok(self, event_id: str, accepted: bool, text: str, now: float) -> list[SessionAction]:
         if self._auth.is_answer(event_id):
             return self._carry_on(self._auth.answered(accepted=accepted, now=now), now)
-        flight = self._flights.land(event_id, now)
+        flight = self._in_flight.acknowledge(event_id, now)
         if flight is None:
             self.counts.stray_oks += 1
             return self._noisy()
         self._noise = 0
         verdict = classify(accepted, text)
         if not flight.resent and self._needs_auth(verdict, flight.sent_at):
-            self._flights.hold(event_id, flight, verdict)
+            self._in_flight.hold_back(event_id, flight, verdict)
             return self._authenticate(now)
-        return [Judged(event_id, _AUTH_AGAIN if verdict.outcome is Outcome.NEEDS_AUTH else verdict)]
+        return [EventJudged(event_id, _AUTH_AGAIN if verdict.outcome is RelayOutcome.NEEDS_AUTH else verdict)]
 
-    def _notice(self, text: str, now: float) -> list[Action]:
+    def _notice(self, text: str, now: float) -> list[SessionAction]:
         self.counts.notices += 1
         self._notices.append(printable(text))
-        self._inquiries.noticed(now)
+        self._inquiries.note_notice(now)
         return self._noisy()
 
-    def _challenge(self, challenge: str, now: float) -> list[Action]:
+    def _challenge(self, challenge: str, now: float) -> list[SessionAction]:
         if len(challenge) > limits.MAX_CHALLENGE_CHARS:
             self.counts.malformed += 1
             return self._noisy()
@@ -403,7 +419,7 @@ class Session:
         wanted = self._auth.challenged(challenge, now)
         return [SignAuth(wanted)] if wanted is not None else self._noisy()
 
-    def _late_event(self, subscription: str) -> list[Action]:
+    def _late_event(self, subscription: str) -> list[SessionAction]:
         """An event for a subscription that is not open: dropped before anything is spent on it."""
         if self._inquiries.was_finished(subscription):
             self.counts.after_eose += 1
@@ -411,7 +427,7 @@ class Session:
             self.counts.unasked += 1
         return self._noisy()
 
-    def _late_end(self, subscription: str) -> list[Action]:
+    def _late_end(self, subscription: str) -> list[SessionAction]:
         """The end of a subscription that is not open; some relays confirm our CLOSE with a CLOSED."""
         if self._inquiries.was_finished(subscription):
             return []
@@ -420,46 +436,48 @@ class Session:
 
     # ── Authentication ──────────────────────────────────────────────────────────────────
 
-    def _needs_auth(self, verdict: Verdict, asked_at: float) -> bool:
+    def _needs_auth(self, verdict: RelayVerdict, asked_at: float) -> bool:
         """Whether a verdict may be another for an authenticated client."""
-        if verdict.outcome is Outcome.NEEDS_AUTH:
+        if verdict.outcome is RelayOutcome.NEEDS_AUTH:
             return True
         return verdict == RESTRICTED and self._auth.may_help(asked_at)
 
-    def _authenticate(self, now: float) -> list[Action]:
+    def _authenticate(self, now: float) -> list[SessionAction]:
         """Something was put aside until we are authenticated."""
         if self._auth.settled:
             return self._resend_waiting(now)
         wanted = self._auth.demand(now)
         return [] if wanted is None else self._carry_on(wanted, now)
 
-    def _carry_on(self, step: str | Verdict | None, now: float) -> list[Action]:
+    def _carry_on(self, step: str | RelayVerdict | None, now: float) -> list[SessionAction]:
         """The next step of the authentication: a challenge to sign, a refusal, or None for success."""
         match step:
             case str(challenge):
                 return [SignAuth(challenge)]
-            case Verdict() as verdict:
+            case RelayVerdict() as verdict:
                 return self._fail_waiting(verdict)
             case None:
                 return self._resend_waiting(now)
 
-    def _resend_waiting(self, now: float) -> list[Action]:
-        return [*self._inquiries.ask_again(now), *self._flights.resend(now)]
+    def _resend_waiting(self, now: float) -> list[SessionAction]:
+        return [*self._inquiries.ask_again(now), *self._in_flight.resend(now)]
 
-    def _fail_waiting(self, verdict: Verdict) -> list[Action]:
+    def _fail_waiting(self, verdict: RelayVerdict) -> list[SessionAction]:
         actions = self._inquiries.give_up_waiting(verdict)
-        held = self._flights.give_up_held()
-        return actions + [Judged(one, unauthenticated(refusal, verdict)) for one, refusal in held.items()]
+        held = self._in_flight.give_up_held()
+        return actions + [
+            EventJudged(one, unauthenticated(refusal, verdict)) for one, refusal in held.items()
+        ]
 
     # ── Floods ──────────────────────────────────────────────────────────────────────────
 
-    def _noisy(self) -> list[Action]:
+    def _noisy(self) -> list[SessionAction]:
         """A frame answered nothing. A flood of them would keep this process busy for no good."""
         self._noise += 1
         if self._noise <= self._noise_budget:
             return []
         return self._hang_up("hung up: it sends what nobody asked for")
 
-    def _hang_up(self, reason: str) -> list[Action]:
+    def _hang_up(self, reason: str) -> list[SessionAction]:
         self.misbehaving = True
         return [*self.disconnected(reason), Hangup(reason)]

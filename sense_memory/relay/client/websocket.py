@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from sense_memory import limits
 from sense_memory.errors import RelayError
-from sense_memory.relay.client.conduct import CONNECTION_LOST, Lost
+from sense_memory.relay.client.conduct import CONNECTION_LOST, ConnectionLost
 
 
 _QUEUE_COUNT: Final = 64  # frames read ahead of the session
@@ -62,13 +62,13 @@ class RelaySocket(ClientConnection):
         else:
             self.transport.close()
 
-    async def put(self, text: str, seconds: float) -> None:
+    async def send_text(self, text: str, seconds: float) -> None:
         """Write a text message, and wait while the relay is slow to read.
 
-        A closed connection is not reported here: `take` does it, once all that came before is read.
+        A closed connection is not reported here: `receive` does, once all that came before is read.
 
         Raises:
-            Lost: the relay did not read for that long.
+            ConnectionLost: the relay did not read for that long.
         """
         if self.transport.is_closing():
             return
@@ -78,15 +78,15 @@ class RelaySocket(ClientConnection):
                 async with asyncio.timeout(seconds):
                     await self.drain()
             except TimeoutError:
-                raise Lost("does not read what it is sent") from None
+                raise ConnectionLost("does not read what it is sent") from None
             except OSError:
                 return
 
-    async def take(self) -> str | bytes:
+    async def receive(self) -> str | bytes:
         """The next message.
 
         Raises:
-            Lost: the connection has ended.
+            ConnectionLost: the connection has ended.
         """
         try:
             return await self.recv()
@@ -155,13 +155,15 @@ def _why_not(error: Exception, seconds: float) -> str:
     return "is not a URL that can be dialled"
 
 
-def _lost(error: ConnectionClosed) -> Lost:
+def _lost(error: ConnectionClosed) -> ConnectionLost:
     """Who ended a connection and why; the relay's own close reason stays out of it."""
     sent = error.sent.code if error.sent is not None and not error.rcvd_then_sent else None
     if sent == _TOO_BIG:
-        return Lost(f"sent a message of more than {limits.MAX_NEGENTROPY_BYTES:,} bytes", misbehaving=True)
+        return ConnectionLost(
+            f"sent a message of more than {limits.MAX_NEGENTROPY_BYTES:,} bytes", misbehaving=True
+        )
     if sent in _BROKEN:
-        return Lost("broke the WebSocket protocol", misbehaving=True)
+        return ConnectionLost("broke the WebSocket protocol", misbehaving=True)
     if error.rcvd is not None and error.rcvd.code not in _QUIET_CODES:
-        return Lost(f"{CONNECTION_LOST} (code {error.rcvd.code})")
-    return Lost(CONNECTION_LOST)
+        return ConnectionLost(f"{CONNECTION_LOST} (code {error.rcvd.code})")
+    return ConnectionLost(CONNECTION_LOST)

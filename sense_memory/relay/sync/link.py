@@ -150,9 +150,9 @@ class Link:
         return self._ledger.outbox.state(self.url).completed_at is not None
 
     @property
-    def heard_at(self) -> float:
+    def last_message_at(self) -> float:
         """When it last sent anything, in seconds of the loop; never where it is not connected."""
-        return self._connection.heard_at if self._connection is not None else float("-inf")
+        return self._connection.last_message_at if self._connection is not None else float("-inf")
 
     @property
     def information(self) -> RelayInformation | None:

@@ -22,7 +22,7 @@ from sense_memory.limits import (
 )
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
-from sense_memory.nostr.verdict import Outcome
+from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.client.page import OpenLive
 from sense_memory.relay.log import log_fault
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
-    from sense_memory.relay.client.page import Page
+    from sense_memory.relay.client.page import EventPage
     from sense_memory.relay.sync.push import Intake
 
 _TOO_FAST = "sends more than can be filed"
@@ -173,20 +173,22 @@ class Listener:
         try:
             problem, outcome = await self._hear(connection, agreed)
         except SenseMemoryError as error:  # the ledger's: the next pull says so as well
-            problem, outcome = str(error), Outcome.RETRY
+            problem, outcome = str(error), RelayOutcome.RETRY
         except Exception as error:  # a fault of ours: the next pull brings what was not filed
-            problem, outcome = log_fault(self._url, error), Outcome.RETRY
+            problem, outcome = log_fault(self._url, error), RelayOutcome.RETRY
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
-        if outcome is Outcome.REFUSED and connection.is_open:
+        if outcome is RelayOutcome.REFUSED and connection.is_open:
             self._refuses = connection
         self.is_due = loop.time() - begun > BACKGROUND_SECONDS or not connection.is_open
         self._tell(f"{problem}; asked every {BACKGROUND_SECONDS:.0f} s" if connection.is_open else problem)
         if self.is_due:
             self._wake()
 
-    async def _hear(self, connection: RelayConnection, agreed: asyncio.Future[None]) -> tuple[str, Outcome]:
+    async def _hear(
+        self, connection: RelayConnection, agreed: asyncio.Future[None]
+    ) -> tuple[str, RelayOutcome]:
         """Subscribe and file what comes; returns why that ended."""
         inbox = _Inbox()
 
@@ -202,7 +204,7 @@ class Listener:
             author=self._author,
             opened_at=asyncio.get_running_loop().time(),
         )
-        hearing: asyncio.Task[Page] = asyncio.create_task(
+        hearing: asyncio.Task[EventPage] = asyncio.create_task(
             connection.listen(live, heard, self._ledger.arrivals.held)
         )
         hearing.add_done_callback(lambda _: inbox.close())
@@ -210,11 +212,11 @@ class Listener:
             while events := await inbox.take():
                 await self._intake(events, self._url)
             if inbox.overflowed:
-                return _TOO_FAST, Outcome.RETRY
+                return _TOO_FAST, RelayOutcome.RETRY
             page = await hearing
             return connection.problem or page.reason, page.outcome
         except RelayError as error:
-            return error.problem, Outcome.RETRY
+            return error.problem, RelayOutcome.RETRY
         finally:
             hearing.cancel()
             await asyncio.gather(hearing, return_exceptions=True)

@@ -183,8 +183,8 @@ class Pool:
     def _patience(self) -> float:
         """Seconds for which a read waits at most for relays that never showed everything and are being asked."""
         new = [link for link in self._links if not link.first_round.is_set() and not link.has_answered]
-        heard_at = max((link.heard_at for link in new), default=-inf)
-        silent = max(self._began, heard_at) + FIRST_SILENCE_SECONDS
+        last_message_at = max((link.last_message_at for link in new), default=-inf)
+        silent = max(self._began, last_message_at) + FIRST_SILENCE_SECONDS
         end = min(silent, self._began + FIRST_ANSWER_SECONDS)
         return end - asyncio.get_running_loop().time() if new else 0.0
 

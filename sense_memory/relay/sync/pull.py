@@ -23,9 +23,9 @@ from sense_memory.limits import (
 )
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
-from sense_memory.nostr.verdict import Outcome
+from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.client.nip11 import page_size
-from sense_memory.relay.client.page import LATE, Page
+from sense_memory.relay.client.page import LATE, EventPage
 from sense_memory.relay.sync.reconcile import Reconciler
 from sense_memory.relay.sync.walk import CROWDED, GAP, Position, Pulled, pull
 
@@ -363,10 +363,10 @@ class Puller:
 def fetching(connection: RelayConnection, *, patient: bool = False) -> Fetch:
     """`fetch` on a connection that may be gone: what is not answered is an incomplete page like others."""
 
-    async def fetch(filters: Sequence[Filter]) -> Page:
+    async def fetch(filters: Sequence[Filter]) -> EventPage:
         try:
             return await connection.fetch(filters, patient=patient)
         except RelayError as error:
-            return Page((), complete=False, reason=error.problem, outcome=Outcome.RETRY)
+            return EventPage((), complete=False, reason=error.problem, outcome=RelayOutcome.RETRY)
 
     return fetch

@@ -18,7 +18,7 @@ from sense_memory.ledger.notes import Remark
 from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION
 from sense_memory.nostr.filters import Filter
-from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 from sense_memory.relay.client.conduct import CONNECTION_LOST, TOO_LARGE_LOST
 from sense_memory.relay.client.nip11 import is_too_large
 from sense_memory.relay.client.publication import each
@@ -117,8 +117,8 @@ class Isolation:
         self.suspects, self._in_vain = (), 0
 
 
-_TOO_LARGE = Verdict(Outcome.REFUSED, "too large for this relay")
-_HANGS_UP = Verdict(Outcome.REFUSED, "the relay hangs up when it is sent this")
+_TOO_LARGE = RelayVerdict(RelayOutcome.REFUSED, "too large for this relay")
+_HANGS_UP = RelayVerdict(RelayOutcome.REFUSED, "the relay hangs up when it is sent this")
 
 
 class Intake(Protocol):
@@ -162,7 +162,7 @@ class _Sending:
     sent: Counter[str]
     served: Counter[str]
     waiting: dict[str, tuple[int, str]] = field(default_factory=dict)
-    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    verdicts: dict[int, RelayVerdict] = field(default_factory=dict)
 
 
 class RelaySync:
@@ -233,8 +233,8 @@ class RelaySync:
         problem = connection.problem or ""
         self.was_cut_off = problem.startswith(CONNECTION_LOST) and not connection.misbehaving
         self.came_further |= self._isolation.moved or not sent.keys() <= {
-            Outcome.RETRY.value,
-            Outcome.RATE_LIMITED.value,
+            RelayOutcome.RETRY.value,
+            RelayOutcome.RATE_LIMITED.value,
         }
         return replace(
             self.standing(),
@@ -325,15 +325,15 @@ class RelaySync:
     ) -> list[int]:
         """Send events and record the relay's word on each; returns the seqs of those that it cut off."""
         outbox, verdicts = self._ledger.outbox, sending.verdicts
-        newer: dict[int, tuple[str, Verdict]] = {}  # what the relay claims to have a newer version of
+        newer: dict[int, tuple[str, RelayVerdict]] = {}  # what the relay claims to have a newer version of
         lost: list[int] = []
         async for ident, verdict in connection.publish((parcel.id, parcel.body) async for parcel in parcels):
             seq, slot = sending.waiting.pop(ident)
-            if verdict.outcome is Outcome.RETRY and verdict.reason == (connection.problem or ""):
+            if verdict.outcome is RelayOutcome.RETRY and verdict.reason == (connection.problem or ""):
                 lost.append(seq)  # no word of the relay's, so it stays due
                 continue
             sending.sent[verdict.outcome.value] += 1
-            if verdict.outcome is Outcome.SUPERSEDED:
+            if verdict.outcome is RelayOutcome.SUPERSEDED:
                 newer[seq] = slot, verdict
                 continue
             verdicts[seq] = verdict

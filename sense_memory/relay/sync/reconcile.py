@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.inventory import Pair, Version
     from sense_memory.relay.client.connection import RelayConnection
-    from sense_memory.relay.client.page import Page
+    from sense_memory.relay.client.page import EventPage
     from sense_memory.relay.sync.walk import Fetch, Take
 
 
@@ -195,7 +195,7 @@ class _Fetched:
         return True
 
 
-def _totals(page: Page, horizon: float) -> Pulled:
+def _totals(page: EventPage, horizon: float) -> Pulled:
     newest = newest_of(page.events, horizon)
     return Pulled(
         received=len(page.events), newest=newest, invalid=page.invalid, over_delivered=page.over_delivered

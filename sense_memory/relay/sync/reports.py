@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sense_memory.nostr.verdict import Outcome
+from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.log import log
 from sense_memory.relay.sync.walk import Pulled
 
@@ -30,7 +30,7 @@ class RelayReport:
         waiting: events that are still queued for it.
         refused: events that it will not take, in this run or before.
         serves_deleted: whether it still serves what was forgotten, although it accepted the deletion.
-        useless: what it sent that was of no use, with counts: see `relay.client.conduct.Counts`.
+        useless: what it sent that was of no use, with counts: see `relay.client.conduct.UselessCounts`.
         misbehaving: whether it broke the protocol or our limits and was hung up on.
         asked: whether this relay was pulled in this run.
         held_back: whether sending waits for a first complete pull.
@@ -149,7 +149,7 @@ class RelayLog:
 
     def ended(self, report: RelayReport, rest: float) -> None:
         """A run of the background ended; the next begins after so many seconds, if it has to wait at all."""
-        if count := report.sent.get(Outcome.REFUSED.value, 0):
+        if count := report.sent.get(RelayOutcome.REFUSED.value, 0):
             log.warning("%s: events refused: %d (%s)", self._url, count, ", ".join(report.reasons))
         self._change(*_state(report))
         if rest:

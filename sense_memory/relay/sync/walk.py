@@ -19,8 +19,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sense_memory.limits import ADDRESS_BATCH_COUNT, PAGE_COUNT
-from sense_memory.nostr.verdict import Outcome
-from sense_memory.relay.client.page import Page
+from sense_memory.nostr.verdict import RelayOutcome
+from sense_memory.relay.client.page import EventPage
 
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
 
-    Fetch: TypeAlias = Callable[[Sequence[Filter]], Awaitable[Page]]
+    Fetch: TypeAlias = Callable[[Sequence[Filter]], Awaitable[EventPage]]
     Take: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
 
 # A page that is cut off before its EOSE says nothing of the second in which it was cut. So a relay that hangs up after
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # would bring more events, but never a complete pull, and without one nothing is sent there.
 CROWDED: Final = "more events in one second than a page holds"
 GAP: Final = "its pages leave events out"
-_NOTHING: Final = Page((), complete=True)
+_NOTHING: Final = EventPage((), complete=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ async def pull(
             at.move(pages.until(max(crowd - 1, wanted.since or 0)), ())
     if await walk.take(page) and pages.joined and not stuck and _newest_first(page):
         at.move(walk.second, walk.edge)
-    return replace(walk.done(*pages.reasons, page.reason), refused=page.outcome is Outcome.REFUSED)
+    return replace(walk.done(*pages.reasons, page.reason), refused=page.outcome is RelayOutcome.REFUSED)
 
 
 class _Pages:
@@ -166,20 +166,20 @@ class _Pages:
         self.joined = True
         self.reasons: list[str] = []
 
-    async def first(self, at: Position) -> Page:
+    async def first(self, at: Position) -> EventPage:
         """The newest events; of a walk that was cut off, what follows."""
         if at.second is not None and at.edge:
             return await self.onward(at.second, {at.edge})
         return await self._ask(self._wanted.until if at.second is None else at.second)
 
-    async def onward(self, second: int, edge: Collection[str]) -> Page:
+    async def onward(self, second: int, edge: Collection[str]) -> EventPage:
         """What follows a page that ended in a second: the rest of that, and what is below.
 
         Args:
             second: the oldest of the page before.
             edge: ids of the events that it had of that second.
         """
-        tried: dict[int, Page] = {}
+        tried: dict[int, EventPage] = {}
         usual = self._beyond or 0
         for beyond in (usual, 1 - usual):
             page = tried[beyond] = await self._ask(second + beyond, ceiling=second)
@@ -195,7 +195,7 @@ class _Pages:
         self.reasons.append(there.reason or GAP)
         return tried[1] if there.complete else _NOTHING
 
-    async def below(self, second: int) -> Page:
+    async def below(self, second: int) -> EventPage:
         """What is older than a second."""
         return await self._ask(self.until(second - 1), ceiling=second - 1)
 
@@ -203,7 +203,7 @@ class _Pages:
         """The `until` that this relay takes for "up to this second and with it", as far as is known."""
         return second + (self._beyond or 0)
 
-    async def _ask(self, until: int | None, *, ceiling: int | None = None) -> Page:
+    async def _ask(self, until: int | None, *, ceiling: int | None = None) -> EventPage:
         page = await self._fetch([replace(self._wanted, until=until, limit=self._size)])
         kept = tuple(event for event in page.events if ceiling is None or event.created_at <= ceiling)
         if self._beyond and len(kept) < len(page.events):
@@ -215,7 +215,7 @@ class _Pages:
             self.reasons.append(GAP)  # it changed what it takes `until` for: either may have skipped some
         self._beyond = beyond
 
-    async def _first_of(self, ids: Collection[str]) -> Page:
+    async def _first_of(self, ids: Collection[str]) -> EventPage:
         """The first answer with any of some events, or the last without."""
         page = _NOTHING
         for batch in _batches(tuple(ids)):
@@ -227,7 +227,7 @@ class _Pages:
         return page
 
 
-def _newest_first(page: Page) -> bool:
+def _newest_first(page: EventPage) -> bool:
     """Whether a page came in the order of NIP-01: only then nothing is left out above where it was cut off."""
     return all(one.created_at >= other.created_at for one, other in pairwise(page.events))
 
@@ -275,7 +275,7 @@ class _Walk:
         self.totals = Pulled()
         self.reasons: list[str] = []
 
-    async def take(self, page: Page) -> bool:
+    async def take(self, page: EventPage) -> bool:
         """Hand over what is new in a page; whether there was any."""
         fresh = [event for event in page.events if event.id not in self.edge]
         if fresh:

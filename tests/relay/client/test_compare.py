@@ -10,7 +10,7 @@ import pytest
 
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.negentropy import Initiator, Items, Responder
-from sense_memory.nostr.verdict import Outcome
+from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.client.authentication import auth_event
 from sense_memory.relay.client.session import CompareDone, Hangup, PageDone, Send, Session, SignAuth, Timeouts
 
@@ -99,7 +99,7 @@ def test_a_relay_in_step_costs_one_round(talk):
     comparison = found(actions)
     assert rounds == 1
     assert (comparison.have, comparison.need) == ((), ())
-    assert (comparison.complete, comparison.reason, comparison.outcome) == (True, "", Outcome.ACCEPTED)
+    assert (comparison.complete, comparison.reason, comparison.outcome) == (True, "", RelayOutcome.ACCEPTED)
     assert talk.session.deadline() is None
 
 
@@ -150,13 +150,13 @@ def test_nobody_wants_the_comparison_any_more(talk):
 @pytest.mark.parametrize(
     ("text", "reason", "outcome"),
     [
-        ("blocked: too many query results", "blocked", Outcome.REFUSED),
-        ("error: quokka", "relay error", Outcome.RETRY),
-        ("closed: quokka", "unknown answer", Outcome.RETRY),
-        ("PROTOCOL-ERROR", "unreadable answer", Outcome.RETRY),
-        ("rate-limited: quokka", "rate-limited", Outcome.RATE_LIMITED),
-        ("duplicate: quokka", "closed by the relay", Outcome.RETRY),
-        ("x" * 5_000, "unreadable answer", Outcome.RETRY),
+        ("blocked: too many query results", "blocked", RelayOutcome.REFUSED),
+        ("error: quokka", "relay error", RelayOutcome.RETRY),
+        ("closed: quokka", "unknown answer", RelayOutcome.RETRY),
+        ("PROTOCOL-ERROR", "unreadable answer", RelayOutcome.RETRY),
+        ("rate-limited: quokka", "rate-limited", RelayOutcome.RATE_LIMITED),
+        ("duplicate: quokka", "closed by the relay", RelayOutcome.RETRY),
+        ("x" * 5_000, "unreadable answer", RelayOutcome.RETRY),
     ],
 )
 @pytest.mark.parametrize("verb", ["NEG-ERR", "CLOSED"])
@@ -238,7 +238,7 @@ def test_rounds_are_counted(talk):
 def test_a_lost_connection_ends_the_comparison(talk):
     talk.compare(make_pairs(1, 100))
     comparison = found(talk.session.disconnected())
-    assert (comparison.reason, comparison.outcome) == ("connection lost", Outcome.RETRY)
+    assert (comparison.reason, comparison.outcome) == ("connection lost", RelayOutcome.RETRY)
 
 
 # ── Relays that lie ─────────────────────────────────────────────────────────────────────
@@ -345,7 +345,7 @@ def test_auth_required_again_after_auth_is_a_refusal(talk):
     talk.hear("NEG-ERR", sub, "auth-required: x")
     talk.sign_in("challenge")
     comparison = found(talk.hear("NEG-ERR", sub, "auth-required: x"))
-    assert (comparison.reason, comparison.outcome) == ("auth-required", Outcome.REFUSED)
+    assert (comparison.reason, comparison.outcome) == ("auth-required", RelayOutcome.REFUSED)
 
 
 def test_without_a_challenge_auth_required_is_a_refusal(talk):

@@ -24,14 +24,14 @@ from websockets.exceptions import ConnectionClosed
 from sense_memory import limits
 from sense_memory.errors import RelayError
 from sense_memory.nostr.filters import Filter
-from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 from sense_memory.relay.client.connection import RelayConnection
 from sense_memory.relay.client.session import Timeouts
 from sense_memory.relay.server.server import EmbeddedRelay
 from tests.time_unit import SECOND
 
 
-ACCEPTED = Verdict(Outcome.ACCEPTED)
+ACCEPTED = RelayVerdict(RelayOutcome.ACCEPTED)
 EVERYTHING = [Filter(limit=500)]
 
 
@@ -538,7 +538,7 @@ async def test_p05_no_ok_ever(dial, make_event):
         asyncio.timeout(5 * SECOND),
     ):
         verdicts = [item async for item in relay.publish(bodies([event]))]
-    assert verdicts == [(event.id, Verdict(Outcome.RETRY, "no answer"))]
+    assert verdicts == [(event.id, RelayVerdict(RelayOutcome.RETRY, "no answer"))]
 
 
 async def test_r12_a_forger_is_hung_up_on(dial, make_event):
@@ -585,7 +585,7 @@ async def test_r15_slow_reader_backpressure(dial, make_event):
             verdicts = [verdict async for _, verdict in relay.publish(endless(), window=10_000)]
             assert not relay.is_open
         stopped.set()
-    assert set(verdicts) == {Verdict(Outcome.RETRY, "does not read what it is sent")}
+    assert set(verdicts) == {RelayVerdict(RelayOutcome.RETRY, "does not read what it is sent")}
     assert len(verdicts) in {pulled, pulled - 1}
     assert pulled < 1_000  # what the kernel's buffers hold, and not the source
 
@@ -611,7 +611,7 @@ async def test_a_lost_connection_returns_what_was_in_flight_and_sends_no_more(di
             await relay.fetch(EVERYTHING)
         with pytest.raises(RelayError, match="connection lost"):
             await anext(relay.publish([]))
-    lost = Verdict(Outcome.RETRY, "connection lost")
+    lost = RelayVerdict(RelayOutcome.RETRY, "connection lost")
     assert verdicts == {events[0].id: ACCEPTED, events[1].id: lost, events[2].id: lost}
     assert len(pulled) <= 4
 
@@ -676,7 +676,7 @@ async def test_a_relay_that_takes_its_leave_and_keeps_the_line_open_is_gone(dial
                 ((_, verdict),) = [item async for item in relay.publish(bodies([event]))]
         finally:
             over.set()
-    assert verdict == Verdict(Outcome.RETRY, "connection lost (code 1009)")
+    assert verdict == RelayVerdict(RelayOutcome.RETRY, "connection lost (code 1009)")
 
 
 async def test_p10_a_rate_limit_stops_the_sending(dial, make_event):
@@ -692,7 +692,7 @@ async def test_p10_a_rate_limit_stops_the_sending(dial, make_event):
         verdicts = [item async for item in relay.publish(bodies(events), window=2)]
         assert (await relay.fetch(EVERYTHING)).complete
     assert verdicts == [
-        (events[0].id, Verdict(Outcome.RATE_LIMITED, "rate-limited")),
+        (events[0].id, RelayVerdict(RelayOutcome.RATE_LIMITED, "rate-limited")),
         (events[1].id, ACCEPTED),
     ]
 
@@ -710,7 +710,7 @@ async def test_p10_a_rate_limit_does_not_wait_for_a_source_that_waits(dial, make
 
     async with relay_that(conversation) as url, dial(url) as relay, asyncio.timeout(5 * SECOND):
         verdicts = [verdict.outcome async for _, verdict in relay.publish(source())]
-    assert verdicts == [Outcome.RATE_LIMITED]
+    assert verdicts == [RelayOutcome.RATE_LIMITED]
 
 
 # ── NIP-42 ──────────────────────────────────────────────────────────────────────────────
@@ -780,14 +780,14 @@ async def test_a_signer_that_fails_or_hangs_ends_nothing_else(dial, make_event, 
     ):
         verdicts = [item async for item in relay.publish(bodies([event]))]
         assert (await relay.fetch(EVERYTHING)).complete
-    assert verdicts == [(event.id, Verdict(Outcome.RETRY, "the signer did not answer"))]
+    assert verdicts == [(event.id, RelayVerdict(RelayOutcome.RETRY, "the signer did not answer"))]
 
 
 async def test_without_a_signer_nothing_is_signed(dial, make_event):
     event = make_event()
     async with relay_that(demand_auth) as url, dial(url, sign=None) as relay, asyncio.timeout(5 * SECOND):
         verdicts = [item async for item in relay.publish(bodies([event]))]
-    assert verdicts == [(event.id, Verdict(Outcome.REFUSED, "auth-required"))]
+    assert verdicts == [(event.id, RelayVerdict(RelayOutcome.REFUSED, "auth-required"))]
 
 
 # ── Closing and cleanliness ─────────────────────────────────────────────────────────────
@@ -856,7 +856,7 @@ async def test_nothing_runs_on_after_closing(dial, make_event):
             await asyncio.sleep(0)
             page = asyncio.create_task(relay.fetch(EVERYTHING))
             await heard.wait()
-        assert (await verdict)[1] == Verdict(Outcome.RETRY, "closed by us")
+        assert (await verdict)[1] == RelayVerdict(RelayOutcome.RETRY, "closed by us")
         assert not (await page).complete
         await publishing.aclose()
         assert [task for task in asyncio.all_tasks() if "relay/connection.py" in repr(task)] == []

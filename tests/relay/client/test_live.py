@@ -9,8 +9,8 @@ import pytest
 from sense_memory import limits
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.filters import Filter
-from sense_memory.nostr.verdict import Outcome
-from sense_memory.relay.client.actions import Hangup, Heard, LookUp, Send, SignAuth
+from sense_memory.nostr.verdict import RelayOutcome
+from sense_memory.relay.client.actions import Hangup, LiveEvents, LookUpIds, Send, SignAuth
 from sense_memory.relay.client.authentication import auth_event
 from sense_memory.relay.client.page import OpenLive, PageDone
 from sense_memory.relay.client.session import Session, Timeouts
@@ -43,9 +43,9 @@ class Talk:
         done = []
         for action in actions:
             match action:
-                case Heard("sub", events):
+                case LiveEvents("sub", events):
                     self.heard.append([event.id for event in events])
-                case LookUp("sub", ids):
+                case LookUpIds("sub", ids):
                     done += self._done(self.session.looked_up("sub", self.known.intersection(ids)))
                 case _:
                     done.append(action)
@@ -102,13 +102,13 @@ def test_a_relay_that_does_not_agree_is_not_waited_for(talk):
     actions = talk.wait(patience.idle)
 
     assert frames(actions) == [["CLOSE", "sub"]]
-    assert the_end(actions) == ("went silent", Outcome.RETRY)
+    assert the_end(actions) == ("went silent", RelayOutcome.RETRY)
 
 
 def test_an_old_relay_answers_with_a_notice_only(talk):
     talk.hear("NOTICE", "too many subscriptions")
 
-    assert the_end(talk.wait(Timeouts().notice_settle)) == ("answered with a notice only", Outcome.RETRY)
+    assert the_end(talk.wait(Timeouts().notice_settle)) == ("answered with a notice only", RelayOutcome.RETRY)
 
 
 @pytest.mark.parametrize("when", ["at once", "later"])
@@ -116,7 +116,7 @@ def test_the_relay_may_end_it(talk, when):
     if when == "later":
         talk.hear("EOSE", "sub")
 
-    assert the_end(talk.hear("CLOSED", "sub", "blocked: \x1b[31mno")) == ("blocked", Outcome.REFUSED)
+    assert the_end(talk.hear("CLOSED", "sub", "blocked: \x1b[31mno")) == ("blocked", RelayOutcome.REFUSED)
     assert talk.session.deadline() is None
 
 
@@ -151,11 +151,11 @@ def test_one_question_at_a_time_is_asked_about_all_that_came_since_the_last(begu
     def hear(value):
         return begun.session.received(json.dumps(["EVENT", "sub", value]), begun.now)
 
-    assert hear(first.as_json()) == [LookUp("sub", (first.id,))]
+    assert hear(first.as_json()) == [LookUpIds("sub", (first.id,))]
     assert [hear(value) for value in (second.as_json(), third.as_json(), {"id": 7}, "junk")] == [[]] * 4
     heard, asked = begun.session.looked_up("sub", set())
-    assert (heard, asked) == (Heard("sub", (first,)), LookUp("sub", (second.id, third.id)))
-    assert begun.session.looked_up("sub", {second.id}) == [Heard("sub", (third,))]
+    assert (heard, asked) == (LiveEvents("sub", (first,)), LookUpIds("sub", (second.id, third.id)))
+    assert begun.session.looked_up("sub", {second.id}) == [LiveEvents("sub", (third,))]
     assert begun.session.counts.invalid == 2
     assert begun.session.looked_up("sub", {second.id}) == []
 
@@ -169,7 +169,7 @@ def test_more_than_may_wait_for_an_answer_ends_it(begun, make_event, monkeypatch
 
     assert [len(hear(number)) for number in range(4)] == [1, 0, 0, 0]
 
-    assert the_end(hear(4)) == ("more than was asked for", Outcome.RETRY)
+    assert the_end(hear(4)) == ("more than was asked for", RelayOutcome.RETRY)
     assert begun.session.looked_up("sub", set()) == []
 
 
@@ -184,7 +184,7 @@ def test_a_flood_of_nothing_new_ends_it_without_a_hangup(signer, make_event, mon
     actions = talk.hear("EVENT", "sub", make_event(1).as_json())
 
     assert frames(actions) == [["CLOSE", "sub"]]
-    assert the_end(actions) == ("more than was asked for", Outcome.RETRY)
+    assert the_end(actions) == ("more than was asked for", RelayOutcome.RETRY)
     assert not talk.session.misbehaving
 
 
@@ -195,7 +195,7 @@ def test_repeated_and_foreign_events_are_part_of_the_flood(begun, stranger, make
         begun.hear("EVENT", "sub", make_event(1).as_json())
         begun.hear("EVENT", "sub", make_event(2, by=stranger).as_json())
 
-    assert the_end(begun.hear("EVENT", "sub", make_event(1).as_json()))[1] is Outcome.RETRY
+    assert the_end(begun.hear("EVENT", "sub", make_event(1).as_json()))[1] is RelayOutcome.RETRY
     assert begun.heard == [[make_event(1).id]]
     assert (begun.session.counts.duplicates, begun.session.counts.over_delivered) == (5, 5)
 
@@ -206,7 +206,7 @@ def test_something_new_now_and_then_keeps_it_up_to_a_number(begun, make_event, m
     for number in (0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4):
         assert begun.hear("EVENT", "sub", make_event(number).as_json()) == []
 
-    assert the_end(begun.hear("EVENT", "sub", make_event(9).as_json()))[1] is Outcome.RETRY
+    assert the_end(begun.hear("EVENT", "sub", make_event(9).as_json()))[1] is RelayOutcome.RETRY
     assert [ids for (ids,) in begun.heard] == [make_event(number).id for number in range(5)]
 
 
@@ -218,7 +218,7 @@ def test_forged_events_are_counted_and_the_relay_is_hung_up_on(begun, make_event
     actions = begun.hear("EVENT", "sub", {**event, "sig": "f" * 128})
 
     assert Hangup("hung up: it sends invalid events") in actions
-    assert the_end(actions) == ("hung up: it sends invalid events", Outcome.RETRY)
+    assert the_end(actions) == ("hung up: it sends invalid events", RelayOutcome.RETRY)
     assert begun.heard == []
 
 

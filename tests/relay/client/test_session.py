@@ -11,13 +11,13 @@ import pytest
 from sense_memory import limits
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_AUTH, verify
 from sense_memory.nostr.filters import Filter
-from sense_memory.nostr.verdict import Outcome, Verdict
+from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 from sense_memory.relay.client import page as page_module
 from sense_memory.relay.client.authentication import auth_event
-from sense_memory.relay.client.session import Hangup, Judged, PageDone, Send, Session, SignAuth, Timeouts
+from sense_memory.relay.client.session import EventJudged, Hangup, PageDone, Send, Session, SignAuth, Timeouts
 
 
-ACCEPTED = Verdict(Outcome.ACCEPTED)
+ACCEPTED = RelayVerdict(RelayOutcome.ACCEPTED)
 URL = "wss://relay.example"
 
 
@@ -94,7 +94,7 @@ def the_page(actions):
 
 
 def judged(actions):
-    return {action.event_id: action.verdict for action in actions if isinstance(action, Judged)}
+    return {action.event_id: action.verdict for action in actions if isinstance(action, EventJudged)}
 
 
 def forged(event, number=0):
@@ -112,7 +112,7 @@ def test_a_page_ended_by_the_relay_is_complete(talk, make_event):
         assert talk.hear_event(sub, event) == []
     actions = talk.hear("EOSE", sub)
     page = the_page(actions)
-    assert (page.complete, page.reason, page.outcome) == (True, "", Outcome.ACCEPTED)
+    assert (page.complete, page.reason, page.outcome) == (True, "", RelayOutcome.ACCEPTED)
     assert page.events == tuple(events)
     assert page.received == 3
     assert sent(actions) == [["CLOSE", sub]]
@@ -328,7 +328,7 @@ def test_r13_more_than_limit(talk, make_event):
     for number in range(40):
         actions += talk.hear_event(sub, make_event(number))
     page = the_page(actions)
-    assert (page.complete, page.outcome) == (False, Outcome.RETRY)
+    assert (page.complete, page.outcome) == (False, RelayOutcome.RETRY)
     assert len(page.events) == 22  # the limit and a tenth
     assert sent(actions) == [["CLOSE", sub]]
 
@@ -441,21 +441,21 @@ def test_a_relay_may_confirm_our_close(talk):
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
-        ("rate-limited: slow down", Outcome.RATE_LIMITED),
-        ("blocked: no", Outcome.REFUSED),
-        ("restricted: members only", Outcome.REFUSED),
-        ("pow: 28 bits", Outcome.REFUSED),
-        ("mute: x", Outcome.REFUSED),
-        ("unsupported: filter", Outcome.REFUSED),
-        ("invalid: filter", Outcome.REFUSED),
-        ("error: database", Outcome.RETRY),
-        ("duplicate: sub", Outcome.RETRY),
-        ("replaced: have newer event", Outcome.RETRY),
-        ("deleted: user requested deletion", Outcome.RETRY),
-        ("shutting-down: bye", Outcome.RETRY),
-        ("", Outcome.RETRY),
-        ("\x1b[31mgarbage", Outcome.RETRY),
-        ("x" * 5_000, Outcome.RETRY),
+        ("rate-limited: slow down", RelayOutcome.RATE_LIMITED),
+        ("blocked: no", RelayOutcome.REFUSED),
+        ("restricted: members only", RelayOutcome.REFUSED),
+        ("pow: 28 bits", RelayOutcome.REFUSED),
+        ("mute: x", RelayOutcome.REFUSED),
+        ("unsupported: filter", RelayOutcome.REFUSED),
+        ("invalid: filter", RelayOutcome.REFUSED),
+        ("error: database", RelayOutcome.RETRY),
+        ("duplicate: sub", RelayOutcome.RETRY),
+        ("replaced: have newer event", RelayOutcome.RETRY),
+        ("deleted: user requested deletion", RelayOutcome.RETRY),
+        ("shutting-down: bye", RelayOutcome.RETRY),
+        ("", RelayOutcome.RETRY),
+        ("\x1b[31mgarbage", RelayOutcome.RETRY),
+        ("x" * 5_000, RelayOutcome.RETRY),
     ],
 )
 def test_r07_closed_each_prefix(talk, make_event, text, outcome):
@@ -487,7 +487,7 @@ def test_disconnect_ends_everything_as_incomplete(talk, make_event):
     actions = talk.session.disconnected()
     page = the_page(actions)
     assert (page.complete, page.reason, page.events) == (False, "connection lost", (kept,))
-    assert judged(actions) == {flying.id: Verdict(Outcome.RETRY, "connection lost")}
+    assert judged(actions) == {flying.id: RelayVerdict(RelayOutcome.RETRY, "connection lost")}
     assert talk.session.disconnected() == talk.hear("EOSE", sub) == []
 
 
@@ -498,7 +498,7 @@ def test_disconnect_ends_what_waits_for_auth(talk, make_event):
     talk.hear("OK", event.id, False, "auth-required: x")
     talk.hear("CLOSED", sub, "auth-required: x")
     actions = talk.session.disconnected()
-    assert judged(actions) == {event.id: Verdict(Outcome.RETRY, "connection lost")}
+    assert judged(actions) == {event.id: RelayVerdict(RelayOutcome.RETRY, "connection lost")}
     assert the_page(actions).reason == "connection lost"
     assert talk.session.deadline() is None
 
@@ -606,7 +606,7 @@ def test_p05_no_ok_ever(talk, make_event):
     event = make_event()
     talk.publish(event)
     assert talk.wait(9.9) == []
-    assert judged(talk.wait(0.1)) == {event.id: Verdict(Outcome.RETRY, "no answer")}
+    assert judged(talk.wait(0.1)) == {event.id: RelayVerdict(RelayOutcome.RETRY, "no answer")}
     assert talk.hear("OK", event.id, True, "") == []
 
 
@@ -617,7 +617,7 @@ def test_a_slow_relay_that_keeps_answering_is_not_silent(talk, make_event):
     for event in events[:5]:
         assert talk.wait(9) == []
         assert judged(talk.hear("OK", event.id, True, "")) == {event.id: ACCEPTED}
-    assert set(judged(talk.wait(10)).values()) == {Verdict(Outcome.RETRY, "no answer")}
+    assert set(judged(talk.wait(10)).values()) == {RelayVerdict(RelayOutcome.RETRY, "no answer")}
 
 
 def test_an_event_is_given_up_in_the_end_though_others_are_answered(talk, make_event):
@@ -633,12 +633,12 @@ def test_an_event_is_given_up_in_the_end_though_others_are_answered(talk, make_e
 
 def test_ok_texts_become_verdicts(talk, make_event):
     texts = {
-        "duplicate: have it": Outcome.ACCEPTED,
-        "rate-limited: slow": Outcome.RATE_LIMITED,
-        "replaced: have newer event": Outcome.SUPERSEDED,
-        "deleted: user requested deletion": Outcome.DELETED,
-        "blocked: x": Outcome.REFUSED,
-        "": Outcome.RETRY,
+        "duplicate: have it": RelayOutcome.ACCEPTED,
+        "rate-limited: slow": RelayOutcome.RATE_LIMITED,
+        "replaced: have newer event": RelayOutcome.SUPERSEDED,
+        "deleted: user requested deletion": RelayOutcome.DELETED,
+        "blocked: x": RelayOutcome.REFUSED,
+        "": RelayOutcome.RETRY,
     }
     for number, (text, outcome) in enumerate(texts.items()):
         event = make_event(number)
@@ -701,9 +701,9 @@ def test_r21_restricted_while_a_challenge_is_unused_is_asked_again_after_auth_an
     assert [frame[0] for frame in again] == ["REQ", "EVENT"]
 
     page = the_page(talk.hear("CLOSED", sub, "restricted: not you"))
-    assert (page.reason, page.outcome) == ("restricted", Outcome.REFUSED)
+    assert (page.reason, page.outcome) == ("restricted", RelayOutcome.REFUSED)
     verdicts = judged(talk.hear("OK", event.id, False, "restricted: not you"))
-    assert verdicts == {event.id: Verdict(Outcome.REFUSED, "restricted")}
+    assert verdicts == {event.id: RelayVerdict(RelayOutcome.REFUSED, "restricted")}
 
 
 def test_r21_restricted_stays_the_reason_where_authentication_is_refused(talk, make_event):
@@ -715,7 +715,7 @@ def test_r21_restricted_stays_the_reason_where_authentication_is_refused(talk, m
     auth, _ = talk.signed("one")
     actions = talk.hear("OK", auth.id, False, "invalid: not you")
     assert the_page(actions).reason == "restricted"
-    assert judged(actions) == {event.id: Verdict(Outcome.REFUSED, "restricted")}
+    assert judged(actions) == {event.id: RelayVerdict(RelayOutcome.REFUSED, "restricted")}
 
 
 def test_r21_restricted_is_believed_at_once_where_authenticating_can_not_help(talk, start, make_event):
@@ -727,7 +727,7 @@ def test_r21_restricted_is_believed_at_once_where_authenticating_can_not_help(ta
     challenged.hear("AUTH", "one")
     for talking, words in ((talk, "restricted: x"), (nobody, "restricted: x"), (challenged, "blocked: x")):
         talking.publish(event)
-        assert judged(talking.hear("OK", event.id, False, words))[event.id].outcome is Outcome.REFUSED
+        assert judged(talking.hear("OK", event.id, False, words))[event.id].outcome is RelayOutcome.REFUSED
 
     first, second, third = make_event(1), make_event(2), make_event(3)
     challenged.publish(first)
@@ -797,8 +797,8 @@ def test_without_a_challenge_auth_required_is_a_refusal(talk, make_event):
     talk.hear("OK", event.id, False, "auth-required: x")
     talk.hear("CLOSED", sub, "auth-required: x")
     actions = talk.wait(10)
-    assert judged(actions) == {event.id: Verdict(Outcome.REFUSED, "auth-required")}
-    assert (the_page(actions).reason, the_page(actions).outcome) == ("auth-required", Outcome.REFUSED)
+    assert judged(actions) == {event.id: RelayVerdict(RelayOutcome.REFUSED, "auth-required")}
+    assert (the_page(actions).reason, the_page(actions).outcome) == ("auth-required", RelayOutcome.REFUSED)
 
 
 def test_without_a_signer_auth_required_is_a_refusal_at_once(start, make_event):
@@ -806,7 +806,7 @@ def test_without_a_signer_auth_required_is_a_refusal_at_once(start, make_event):
     talk.hear("AUTH", "one")
     talk.publish(event)
     verdict = judged(talk.hear("OK", event.id, False, "auth-required: x"))[event.id]
-    assert verdict == Verdict(Outcome.REFUSED, "auth-required")
+    assert verdict == RelayVerdict(RelayOutcome.REFUSED, "auth-required")
 
 
 def test_auth_required_again_after_auth_is_a_refusal(talk, make_event):
@@ -820,8 +820,8 @@ def test_auth_required_again_after_auth_is_a_refusal(talk, make_event):
     actions = talk.hear("OK", event.id, False, "auth-required: x") + talk.hear(
         "CLOSED", sub, "auth-required: x"
     )
-    assert judged(actions) == {event.id: Verdict(Outcome.REFUSED, "auth-required")}
-    assert the_page(actions).outcome is Outcome.REFUSED
+    assert judged(actions) == {event.id: RelayVerdict(RelayOutcome.REFUSED, "auth-required")}
+    assert the_page(actions).outcome is RelayOutcome.REFUSED
     assert sent(actions) == []
 
 
@@ -846,7 +846,7 @@ def test_refused_authentication_refuses_all_that_waited(talk, make_event):
     talk.hear("CLOSED", sub, "auth-required: x")
     auth, _ = talk.signed("one")
     actions = talk.hear("OK", auth.id, False, "restricted: not a member")
-    refused = Verdict(Outcome.REFUSED, "authentication refused")
+    refused = RelayVerdict(RelayOutcome.REFUSED, "authentication refused")
     assert judged(actions) == {event.id: refused}
     assert the_page(actions).reason == "authentication refused"
     talk.publish(later)
@@ -890,7 +890,7 @@ def test_r08_a_relay_that_never_has_enough_gets_three_signatures(talk, make_even
         actions = talk.hear("OK", auth.id, False, "invalid: too slow")
         verdicts = judged(actions)
     assert signatures == limits.MAX_SIGNATURES_COUNT == 3
-    assert verdicts[event.id].outcome is Outcome.RETRY  # another connection may fare better
+    assert verdicts[event.id].outcome is RelayOutcome.RETRY  # another connection may fare better
 
 
 def test_an_endless_challenge_is_ignored(talk, make_event):
@@ -914,7 +914,7 @@ def test_a_signer_that_does_not_answer_leaves_the_event_for_later(talk, make_eve
     talk.publish(event)
     talk.hear("OK", event.id, False, "auth-required: x")
     assert talk.wait(59) == []
-    verdict = Verdict(Outcome.RETRY, "the signer did not answer")
+    verdict = RelayVerdict(RelayOutcome.RETRY, "the signer did not answer")
     assert judged(talk.wait(1)) == {event.id: verdict}
     _, actions = talk.signed("one")  # too late
     assert actions == []
@@ -927,7 +927,7 @@ def test_a_signer_that_fails_leaves_the_event_for_later(talk, make_event):
     talk.hear("AUTH", "one")
     talk.publish(event)
     talk.hear("OK", event.id, False, "auth-required: x")
-    assert judged(talk.session.signing_failed())[event.id].outcome is Outcome.RETRY
+    assert judged(talk.session.signing_failed())[event.id].outcome is RelayOutcome.RETRY
     assert talk.session.signing_failed() == []
 
 
@@ -947,7 +947,9 @@ def test_a_relay_that_never_answers_the_auth_leaves_the_event_for_later(talk, ma
     talk.publish(event)
     talk.hear("OK", event.id, False, "auth-required: x")
     auth, _ = talk.signed("one")
-    assert judged(talk.wait(10)) == {event.id: Verdict(Outcome.RETRY, "authentication not answered")}
+    assert judged(talk.wait(10)) == {
+        event.id: RelayVerdict(RelayOutcome.RETRY, "authentication not answered")
+    }
     assert talk.hear("OK", auth.id, True, "") == []
 
 

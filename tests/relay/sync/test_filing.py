@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from sense_memory.nostr.filters import Filter
-from sense_memory.relay.client.page import Page
+from sense_memory.relay.client.page import EventPage
 from sense_memory.relay.sync.pull import filed
 from tests.time_unit import SECOND
 
@@ -24,7 +24,9 @@ class Relay:
         next(self._requests).set()
         (wanted,) = filters
         found = [event for event in self.events if wanted.matches(event)]
-        return Page(tuple(sorted(found, key=lambda event: -event.created_at)[: wanted.limit]), complete=True)
+        return EventPage(
+            tuple(sorted(found, key=lambda event: -event.created_at)[: wanted.limit]), complete=True
+        )
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sense_memory.limits import ADDRESS_BATCH_COUNT, PAGE_COUNT
 from sense_memory.nostr.event import RawEvent
 from sense_memory.nostr.filters import Filter
-from sense_memory.relay.client.page import Page
+from sense_memory.relay.client.page import EventPage
 from sense_memory.relay.sync.walk import GAP, Position, Pulled, by_address, pull
 
 
@@ -74,8 +74,8 @@ class DumbRelay:
             found |= {event.id: event for event in matching[: min(self.most(), wanted.limit)]}
         if len(self.asked) == self._fails_at:
             some = tuple(found.values())[:1]
-            return Page(some, complete=False, reason="went silent", invalid=2, over_delivered=1)
-        return Page(tuple(found.values()), complete=True)
+            return EventPage(some, complete=False, reason="went silent", invalid=2, over_delivered=1)
+        return EventPage(tuple(found.values()), complete=True)
 
 
 class MoodyRelay(DumbRelay):
