@@ -18,8 +18,8 @@ from websockets.asyncio.client import connect
 from relays.faults import Fault, FaultyRelay, ForgetAfterAck, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr.event import Unsigned
-from sense_memory.relay.server import client_handler as responding
-from sense_memory.relay.server import limits as terms
+from sense_memory.relay.server import client_handler
+from sense_memory.relay.server import limits as relay_limits
 from sense_memory.relay.sync.push import Plan
 from sense_memory.relay.sync.reconcile import Stock
 from tests.time_unit import SECOND
@@ -549,8 +549,10 @@ async def test_a_relay_that_does_not_compare_is_walked_and_not_asked_again(ours,
 
 
 async def test_a_relay_that_says_what_it_can_is_taken_at_its_word(ours, monkeypatch):
-    monkeypatch.setattr(terms, "SUPPORTED_NIPS", (1, 9, 11))
-    monkeypatch.setattr(responding.Comparisons, "open", lambda *_: pytest.fail("it was asked to compare"))
+    monkeypatch.setattr(relay_limits, "SUPPORTED_NIPS", (1, 9, 11))
+    monkeypatch.setattr(
+        client_handler.ServerComparisons, "open", lambda *_: pytest.fail("it was asked to compare")
+    )
     async with ours.relay() as url, ours.device(url) as store:
         await store.remember("mine", "value")
         for _ in range(2):
