@@ -129,6 +129,7 @@ CURSOR_OVERLAP_SECONDS = 7_200  # late arrivals and events dated back by a burst
 INCOMPLETE_COUNT = 3  # hours with incomplete pulls only, after which no conflict copy waits for a relay
 LOST_COUNT = 3  # times that accepted events were gone before a relay is called forgetful; rel. P-07
 HEAL_SECONDS = 3_600  # a relay that is behind gets our newer version at most this often
+AFTER_DELETION_SECONDS = 60  # that a version waits for an older deletion request, at most
 SWEEP_SECONDS = 86_400  # a pull without cursor, to find what another device sent days late, or went missing
 BACKGROUND_SECONDS = 30.0  # between two background passes when nothing was written
 # Until the overlap is fetched again, for each known event in it; doubled while it brings nothing new, so often at most.

@@ -16,6 +16,7 @@ from sense_memory.ledger.notes import Remark
 from sense_memory.ledger.role import Role
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.limits import (
+    AFTER_DELETION_SECONDS,
     AHEAD_SECONDS,
     CURSOR_OVERLAP_SECONDS,
     HEAL_SECONDS,
@@ -41,6 +42,7 @@ OLD_DELETION: Final = "an older deletion counts there for what was written anew;
 NO_TOMBSTONE: Final = "keeps neither the deletion request nor the tombstone"
 LOST: Final = "accepted before, and not there any more"
 BEHIND: Final = "accepted before, and an older version is served instead"
+AFTER_DELETION: Final = "waits until the relay has an older deletion request that may remove it"
 # Before a time that is asked for, whether or not it is known to be lost by now.
 WAS_ACCEPTED: Final = (
     "(state IN ('acked', 'confirmed') AND due_at <= ? "
@@ -271,22 +273,28 @@ class Outbox:
 
     def outlived(self, url: str, now: float) -> list[str]:
         """The addresses with newer living versions that requests name which a relay is given now."""
-        bodies = [
-            body
-            for *_, body in self._db.rows(f"{_QUEUED_DELETIONS} AND o.due_at <= ?", self._relay(url), now)
-        ]
+        due = f"{_QUEUED_DELETIONS} AND o.due_at <= ?"
+        bodies = [body for *_, body in self._db.rows(due, self._relay(url), now)]
         found = (deletion_targets(Event.restored(body)) for body in bodies if self._is_outdated(body))
         return [slot for targets in found for slot, until in targets if self._db.row(_LIVES, slot, until)]
 
-    def send_again(self, url: str, slots: Iterable[str], now: float) -> int:
-        """Queue the heads of slots again for a relay that may have deleted them; returns how many."""
+    def hold_back(self, url: str, slots: Iterable[str], now: float) -> None:
+        """Queue the heads of slots for later: the relay is about to be sent a deletion request that may remove them.
+
+        Call it before the request leaves, so that a process that ends right after that leaves no head behind that
+        counts as accepted and is gone; and `release` afterwards.
+        """
         with self._db.transaction():
-            heads = [
-                row[0]
-                for slot in slots
-                if (row := self._db.row("SELECT head FROM slots WHERE slot = ?", slot))
-            ]
-            return sum(self._requeue(url, head, now, 0) for head in heads)
+            for slot in slots:
+                self._db.execute(_HOLD_BACK, now + AFTER_DELETION_SECONDS, now, slot, url)
+
+    def release(self, url: str, now: float) -> bool:
+        """Make due what `hold_back` made wait, here or in a process that ended; whether there was any."""
+        relay = self._relay(url)
+        if self._db.row(_HELD_BACK, relay, now, AFTER_DELETION) is None:
+            return False
+        with self._db.transaction():
+            return self._db.execute(_RELEASE, relay, now, AFTER_DELETION).rowcount > 0
 
     def _is_left_out(self, body: bytes, is_lost: bool, drops: bool) -> bool:
         targets = [slot for slot, _ in deletion_targets(Event.restored(body)) if not slot.startswith("#")]
@@ -558,10 +566,20 @@ _QUEUED_DELETIONS = (
     f"SELECT e.seq, o.reason, e.body FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.role = 2 "
     "WHERE o.relay = ? AND o.state = 'queued'"
 )
+_HELD_BACK = f"SELECT 1 FROM {_WAITING} WHERE o.relay = ? AND o.state = 'queued' AND o.due_at > ? AND o.reason = ? LIMIT 1"
 _QUEUED_GRAVES = (
     f"SELECT e.seq FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.role = 1 WHERE o.relay = ? "
     "AND o.state = 'queued' AND NOT EXISTS (SELECT 1 FROM slots WHERE head = e.seq)"
 )
+_HOLD_BACK = (
+    "INSERT INTO outbox (relay, event, state, reason, due_at) "
+    f"SELECT r.relay, s.head, 'queued', '{AFTER_DELETION}', ?1 FROM slots s, relays r "
+    "WHERE s.slot = ?3 AND s.head IS NOT NULL AND r.url = ?4 "
+    "ON CONFLICT DO UPDATE SET state = 'queued', reason = excluded.reason, due_at = excluded.due_at, "
+    "tries = iif(state = 'queued', tries, 0), first_try_at = iif(state = 'queued', first_try_at, NULL) "
+    "WHERE state IN ('acked', 'confirmed', 'superseded') OR state = 'queued' AND due_at <= ?2"
+)
+_RELEASE = "UPDATE outbox SET due_at = ?2, reason = '' WHERE relay = ?1 AND state = 'queued' AND due_at > ?2 AND reason = ?3"
 _LEAVE_OUT = "UPDATE outbox SET state = 'superseded', reason = '' WHERE relay = ? AND event = ?"
 _KEPT_DELETION = (
     "SELECT 1 FROM events e CROSS JOIN outbox o ON o.event = e.seq JOIN relays r USING (relay) "

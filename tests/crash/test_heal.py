@@ -1,4 +1,4 @@
-"""F-04 and P-01 together: SIGKILL at every step of the sync that finds a relay emptied and fills it again."""
+"""F-04, D-12 and P-01 together: SIGKILL at every step of a sync that gives a relay again what it lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from relays.faults import FaultyRelay
+from relays.faults import DeletesWhateverTheDate, FaultyRelay, Refuse
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 
 
@@ -52,3 +52,36 @@ async def test_f04_an_emptied_relay_is_healed_wherever_the_healing_was_killed(
                     assert [entry.content for entry in await fresh.recent()] == ["dear"], death
             if not death.at:
                 return
+
+
+async def test_d12_what_a_late_deletion_removes_is_sent_again_wherever_that_was_killed(killer, folder, clock):
+    """The relay deletes whatever the date: it is not taken to hold what was written anew before it got the request."""
+    busy = Refuse("error: busy", lambda event: event["kind"] == 5)
+    async with (
+        EmbeddedRelay(clock=clock) as honest,
+        FaultyRelay(honest.url, busy, DeletesWhateverTheDate(keeps=True)) as liar,
+        killer() as kill,
+    ):
+        options = {"background": False, "clock": clock}
+
+        async def written_anew(step):
+            """Each run is another agent's, so that none meets what an earlier one left."""
+            busy.on, key, ledger = True, f"{step:064x}", folder / f"{step}.db"
+            async with MemoryStore(LocalSigner.from_hex(key), [liar.url], ledger=ledger, **options) as store:
+                for value in ("old", "anew"):
+                    await store.remember("k", value)
+                    await store.sync()
+                    clock.advance(60)
+                    if value == "old":
+                        await store.forget("k")
+            clock.advance(3_601)
+            busy.on = False
+            return {"key": key, "relays": [liar.url], "ledger": str(ledger), "now": clock()}
+
+        async for death in kill.at_every_step("heal", written_anew):
+            signer, ledger = LocalSigner.from_hex(f"{death.step:064x}"), folder / f"{death.step}.db"
+            async with MemoryStore(signer, [liar.url], ledger=ledger, **options) as store:
+                assert (await store.sync()).in_step, death
+            async with MemoryStore(signer, [liar.url], ledger=":memory:", **options) as fresh:
+                assert (await fresh.sync()).in_step
+                assert [memory.value for memory in await fresh.recall_all()] == ["anew"], death

@@ -301,8 +301,11 @@ class RelaySync:
         outbox = self._ledger.outbox
         await self._ledger.write_if_due(outbox.backfill, self._url, self._clock())
         await self._ledger.write_if_due(outbox.leave_out, self._url)
-        outlived = outbox.outlived(self._url, self._now())
+        await self._ledger.write_if_due(outbox.release, self._url, self._clock())
         isolation = self._isolation
+        # Some relays delete newer versions too: these are sent after the request.
+        if outlived := outbox.outlived(self._url, self._now()):
+            await self._ledger.write(outbox.hold_back, self._url, outlived, self._now())
         if isolation.aside is None and isolation.suspects:
             await self._isolate(connection, sent, served)
         if connection.is_open:
@@ -310,14 +313,12 @@ class RelaySync:
             lost = await self._offer(connection, self._due(connection, sending), sending)
             too_large = connection.problem == TOO_LARGE_LOST
             isolation.ended(lost, answered=sent.total() > judged, is_too_large=too_large)
-        follows = False
-        if outlived:  # some relays delete newer versions too: these follow, if need be in the next run
-            follows = await self._ledger.write(outbox.send_again, self._url, outlived, self._clock()) > 0
         if connection.is_open and isolation.aside is not None:
             await self._isolate(connection, sent, served)
+        released = await self._ledger.write_if_due(outbox.release, self._url, self._clock())
         if not connection.is_open:
             return
-        if await self._keeps_no_deletions(connection) or follows:
+        if await self._keeps_no_deletions(connection) or (released and isolation.aside is None):
             await self._push(connection, sent, served)
 
     async def _offer(
