@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -62,6 +63,13 @@ def draft_number(given: object) -> int:
     """The number that a draft may have."""
     if type(given) is not int or not 0 < given < 2**63:
         raise InvalidInput(f"there is no draft {printable(repr(given))}; nothing was changed")
+    return given
+
+
+def moment(given: object) -> float:
+    """A time in seconds since 1970."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given):
+        raise InvalidInput("a time must be a number of seconds since 1970")
     return given
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import math
 import os
 import threading
 import time
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from sense_memory import arguments
 from sense_memory.errors import (
-    InvalidAddress,
     InvalidEvent,
     InvalidInput,
     LedgerCorrupt,
@@ -30,19 +28,19 @@ from sense_memory.errors import (
     WrongThreadError,
     warn_of_limit,
 )
-from sense_memory.ledger import Ledger, Role
+from sense_memory.ledger import Ledger
 from sense_memory.ledger.notes import Remark
 from sense_memory.limits import (
     APPLY_BATCH_COUNT,
-    ENTRY_AHEAD_SECONDS,
     HOUR_SECONDS,
     LINGER_SECONDS,
-    MAX_RECENT_COUNT,
     SMALL_EVENT_BYTES,
 )
 from sense_memory.memories import removal
-from sense_memory.memories.flat import Bulk
-from sense_memory.memories.history import RESTORED, before, version
+from sense_memory.memories.flat import FlatMemories
+from sense_memory.memories.history import history
+from sense_memory.memories.journal import Journal
+from sense_memory.memories.lookup import parts_of, paths_of
 from sense_memory.memories.removal import Named
 from sense_memory.memories.status import RelayStatus, Status
 from sense_memory.memories.turns import Turns
@@ -54,7 +52,6 @@ from sense_memory.nostr.signer import as_signer
 from sense_memory.nostr.verdict import printable
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
-from sense_memory.records.origins import next_seen, origin_of
 from sense_memory.records.reader import Reader
 from sense_memory.records.snapshot import Snapshot
 from sense_memory.records.writer import Writer
@@ -67,7 +64,6 @@ if TYPE_CHECKING:
 
     from pynostr.key import PrivateKey
 
-    from sense_memory.ledger import Stored
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.embedding_jobs import Embedding, EmbedReport, Gaps
     from sense_memory.memories.history import Version
@@ -83,7 +79,6 @@ if TYPE_CHECKING:
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
     from sense_memory.records.envelope import Record, Sealed
-    from sense_memory.records.snapshot import Opened
     from sense_memory.relay.client.session import Timeouts
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.pool import Pool
@@ -95,7 +90,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _log: Final = logging.getLogger("sense_memory.store")
 _ABANDONED: Final[list[object]] = []  # of the process that this one is a fork of: never closed here
-_MEMORIES = frozenset({RecordType.FLAT, RecordType.PERSONA, RecordType.TOMBSTONE})
 
 
 class MemoryStore:
@@ -174,7 +168,6 @@ class MemoryStore:
         self._finds: PalaceSearch | None = None
         self._everything: Finding | None = None
         self._meaning: Embedding | None = None
-        self._last_entry = 0.0
         self._accesses_at = 0.0
 
     @classmethod
@@ -216,6 +209,15 @@ class MemoryStore:
             relays=self._urls,
             clock=self._clock,
             look=self._foresee,
+        )
+        parts = self._ledger, self._reader, self._writer
+        self._journal = Journal(*parts, clock=self._clock, ask=self._ask_relays)
+        self._flat = FlatMemories(
+            *parts,
+            clock=self._clock,
+            ask=self._ask_relays,
+            plan=self._plan,
+            persona_count=self._persona_count,
         )
         try:
             if snapshot is None:
@@ -338,10 +340,8 @@ class MemoryStore:
             ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
             LedgerError: the ledger could not be written.
         """
-        ledger = await self._writing()
-        record = await self._carry_over(ledger, envelope.flat(key, value, self._clock()))
-        await self._check_plan([record])
-        (ident,) = await self._writer.write([record])
+        await self._writing()
+        ident = await self._flat.remember(key, value)
         self._wake()
         return ident
 
@@ -368,23 +368,15 @@ class MemoryStore:
                 its number from 1 and its key. Nothing was written.
             LedgerError: the ledger could not be written; earlier batches stay.
         """
-        ledger, bulk = await self._writing(), Bulk(self._clock())
+        await self._writing()
         arguments.callback(progress, "progress")
-        for item in arguments.pairs(pairs):
-            bulk.add(item)
-        await bulk.prepare(partial(self._carry_over, ledger))
-        await self._check_plan(bulk.records)
-        done = 0
-        for batch in bulk.batches(ledger.marks):
-            with bulk.naming_what_is_ahead(ledger.marks):
-                bulk.written(batch, await self._writer.write([entry.record for entry in batch]))
+
+        def written(count: int) -> None:
             self._wake()
-            done += len(batch)
             if progress is not None:
-                progress(done)
-            if len(batch) == APPLY_BATCH_COUNT:
-                await asyncio.sleep(0)  # a local signer never waits
-        return bulk.ids()
+                progress(count)
+
+        return await self._flat.remember_many(arguments.pairs(pairs), written)
 
     async def recall(self, key: str) -> Memory | None:
         """The value under a key, from the ledger; None when it does not exist or was forgotten.
@@ -397,15 +389,8 @@ class MemoryStore:
             NeedsNewerVersion: a newer sense-memory wrote it.
             InvalidAddress: no key at all.
         """
-        paths = address.lookup_paths(key)
-        stored = self._find(paths)
-        if stored is None and not self._was_deleted(paths):
-            await self._ask_relays("this memory key is", lambda: self._find(paths))
-            stored = self._find(paths)
-        if stored is None or stored.role is Role.TOMBSTONE:
-            return None
-        record = await self._reader.needed(stored)
-        return _memory(stored, record) if record.type is RecordType.FLAT and record.path in paths else None
+        self._opened()
+        return await self._flat.recall(key)
 
     async def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
         """The values under many keys by key, from the ledger as it is: no relay is asked, what is not here is left out.
@@ -413,16 +398,8 @@ class MemoryStore:
         Raises:
             InvalidAddress: one is no key at all.
         """
-        ledger = self._opened()
-        wanted = [
-            (key, path)
-            for key in arguments.several(keys, "keys")
-            for path in reversed(address.lookup_paths(key))
-        ]
-        heads = ledger.edits.heads_of({address.d_tag(path) for _, path in wanted})
-        opened = await self._reader.opened(heads)
-        flat = {item.path: _memory(item, item.record) for item in opened if item.type is RecordType.FLAT}
-        return {key: flat[path] for key, path in wanted if path in flat}  # the path that we write comes last
+        self._opened()
+        return await self._flat.recall_many(arguments.several(keys, "keys"))
 
     async def recall_all(self) -> list[Memory]:
         """Every flat memory, ordered by address.
@@ -430,10 +407,8 @@ class MemoryStore:
         Raises:
             NotSynced: the ledger is empty and no relay ever answered completely.
         """
-        found = await self._all_flat()
-        if not found and await self._ask_relays("memories are"):
-            found = await self._all_flat()
-        return found
+        self._opened()
+        return await self._flat.recall_all()
 
     async def forget(self, key: str) -> str:
         """Forget a memory everywhere: purged here, replaced by a tombstone and deleted (NIP-09) on relays.
@@ -475,23 +450,9 @@ class MemoryStore:
             The new event's id, or None where there is no such memory. Errors as `recall` and `remember`.
         """
         await self._writing()
-        paths = _paths(key)
-        if "/" not in key and await self.recall(key) is None:
-            return None
-        stored = self._find(paths)
-        if stored is None or stored.role is not Role.MEMORY:
-            return None
-        record, origin = await self._reader.needed(stored), await self._reader.origin(stored)
-        fields = {
-            **record.fields,
-            "seen": next_seen(origin, self._opened().edits.device, self._clock()),
-            "said": [origin.device, origin.count, origin.said_at, origin.said],
-        }
-        renewed = replace(record, fields=fields)
-        if not envelope.fits(renewed):  # the largest ones are signed as they are
-            renewed = record
-        (ident,) = await self._writer.write([renewed], drafts=False)
-        self._wake()
+        ident = await self._flat.refresh(key)
+        if ident is not None:
+            self._wake()
         return ident
 
     # ── v2: persona memories ────────────────────────────────────────────────────────────
@@ -598,7 +559,7 @@ class MemoryStore:
         self, paths: Iterable[str], *, progress: Callable[[int], None] | None = None
     ) -> list[str]:
         """Forget many persona memories, each named by its path `domain/facet/key`. As `forget_many`."""
-        names = [Named.persona(*_parts(path)) for path in arguments.several(paths, "paths")]
+        names = [Named.persona(*parts_of(path)) for path in arguments.several(paths, "paths")]
         return await self._forget(names, progress)
 
     async def persona_connect(self, key1: str, key2: str) -> None:
@@ -822,7 +783,7 @@ class MemoryStore:
         if record.type is RecordType.PERSONA:
             ident = await self._persona().publish_draft(record)
         else:
-            (ident,) = await self._writer.write([await self._carry_over(ledger, record)], drafts=False)
+            ident = await self._flat.publish_draft(record)
         with suppress(LedgerError):  # it is written: an error would say that it is not
             await ledger.write(ledger.drafts.discard, number)
         self._wake()
@@ -851,17 +812,7 @@ class MemoryStore:
             key: of a flat memory, or the path `domain/facet/key` of a persona memory; a version of that may
                 differ from the one before in its links or counts alone.
         """
-        ledger, paths = self._opened(), _paths(key)
-        head = self._find(paths)
-        found = []
-        versions = [stored for path in paths for stored in ledger.versions(address.d_tag(path))]
-        # Of two spellings each has versions of its own: all in one order, and those of a second as the ledger has them.
-        for stored in sorted(versions, key=lambda item: -item.created_at):
-            record = await self._reader.record(stored)
-            if record is not None and record.type in _MEMORIES and not _is_stray(ledger, record, stored):
-                is_head = head is not None and head.seq == stored.seq
-                found.append(version(record, stored.id.hex(), _time(record, stored), is_head=is_head))
-        return found
+        return await history(self._opened(), self._reader, paths_of(key))
 
     async def as_of(self, time: float) -> list[Memory]:
         """Every flat memory as it was at a time, as far as this ledger has seen it.
@@ -869,15 +820,8 @@ class MemoryStore:
         Args:
             time: seconds since 1970.
         """
-        time, found = _moment(time), []
-        for stored_versions in self._opened().histories(address.PREFIX):
-            for stored in stored_versions:
-                record = await self._reader.record(stored)
-                if record is not None and _time(record, stored) <= time:
-                    if record.type is RecordType.FLAT:
-                        found.append(_memory(stored, record))
-                    break
-        return found
+        self._opened()
+        return await self._flat.as_of(arguments.moment(time))
 
     async def persona_as_of(
         self, time: float, domain: str | None = None, facet: str | None = None
@@ -892,7 +836,7 @@ class MemoryStore:
         from sense_memory.memories.persona import names as given
 
         domain, facet = given.selection(domain, facet)
-        return await self._persona().as_of(_moment(time), domain, facet)
+        return await self._persona().as_of(arguments.moment(time), domain, facet)
 
     async def undo(self, key: str) -> Memory | PersonaMemory | None:
         """Bring back the value before the last edit, as a new version; undoing again goes further back.
@@ -906,17 +850,13 @@ class MemoryStore:
         """
         await self._writing()
         if isinstance(key, str) and "/" in key:
-            memory = await self._persona().undo(*_parts(key))
+            memory = await self._persona().undo(*parts_of(key))
             self._wake()
             return memory
-        versions = await self.history(key)
-        earlier = before(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
-        if earlier is None or earlier.value is None:
+        if not await self._flat.undo(key):
             return None
-        record = envelope.flat(key, earlier.value, self._clock(), {RESTORED: earlier.event_id})
-        await self._writer.write([await self._carry_over(self._opened(), record)], drafts=False)
         self._wake()
-        return await self.recall(key)
+        return await self._flat.recall(key)
 
     # ── v1: journal ─────────────────────────────────────────────────────────────────────
 
@@ -927,11 +867,7 @@ class MemoryStore:
             The event's id, once it is durable. Errors as `remember`.
         """
         await self._writing()
-        # Two entries of one instant would have no order on another device: a microsecond gives them one.
-        # Further ahead than that it is no burst: the clock was set back, and entries are dated by what it says.
-        now, after = self._clock(), self._last_entry + 1e-6
-        self._last_entry = after if now < after <= now + ENTRY_AHEAD_SECONDS else now
-        (ident,) = await self._writer.write([envelope.journal(content, self._last_entry)])
+        ident = await self._journal.write(content)
         self._wake()
         return ident
 
@@ -945,14 +881,8 @@ class MemoryStore:
             InvalidInput: the limit is out of range.
             NotSynced: there is none, and no relay ever answered completely.
         """
-        if type(limit) is not int or not 1 <= limit <= MAX_RECENT_COUNT:
-            raise InvalidInput(
-                f"limit must lie between 1 and {MAX_RECENT_COUNT:,}, not {printable(repr(limit))}"
-            )
-        found = await self._entries(limit)
-        if not found and await self._ask_relays("journal entries are"):
-            found = await self._entries(limit)
-        return found
+        self._opened()
+        return await self._journal.recent(limit)
 
     async def forget_entry(self, event_id: str) -> str:
         """Remove a journal entry everywhere: purged here, and deleted (NIP-09) on relays that do so.
@@ -970,15 +900,8 @@ class MemoryStore:
             InvalidInput: there is no journal entry with that id; anything else is left alone.
             NotSynced: it is not here, and no relay ever answered completely.
         """
-        ledger = await self._writing()
-        stored = ledger.by_id(event_id)
-        if stored is None and await self._ask_relays("this journal entry is"):
-            stored = self._opened().by_id(event_id)
-        record = await self._reader.needed(stored) if stored and stored.role is Role.MEMORY else None
-        if stored is None or record is None or record.type is not RecordType.JOURNAL:
-            raise InvalidInput("no journal entry has this id; nothing was removed")
-        ident = await self._writer.forget_entry(stored.event())
-        self._opened().checkpoint()
+        await self._writing()
+        ident = await self._journal.forget(event_id)
         self._wake()
         return ident
 
@@ -1406,6 +1329,9 @@ class MemoryStore:
             )
         return self._palace
 
+    async def _persona_count(self) -> int:
+        return len(await self._persona().palace.refresh())
+
     def _reviews(self) -> Reviews:
         persona, ledger = self._persona(), self._opened()
         if self._views is None:
@@ -1564,61 +1490,6 @@ class MemoryStore:
         self._wake()
         return ids
 
-    def _find(self, paths: Sequence[str]) -> Stored | None:
-        ledger = self._opened()
-        found = [stored for path in paths if (stored := ledger.head(address.d_tag(path)))]
-        return next((stored for stored in found if stored.role is Role.MEMORY), found[0] if found else None)
-
-    def _was_deleted(self, paths: Sequence[str]) -> bool:
-        """Whether a deletion is held, whose tombstone is not: an answer as well."""
-        ledger = self._opened()
-        return any(ledger.is_deleted(address.d_tag(path)) for path in paths)
-
-    async def _check_plan(self, records: Sequence[Record]) -> None:
-        """Whether the plan allows to add these flat memories; those that are there are no addition."""
-        if self._plan.max_memories is None:
-            return
-        from sense_memory.palace.plan import Holdings
-
-        ledger = self._opened()
-        new = {record.path for record in records if self._find((record.path,)) is None}
-        there = ledger.edits.flat_count() + len(await self._persona().palace.refresh())
-        self._plan.check_adding(Holdings(there), len(new))
-
-    async def _carry_over(self, ledger: Ledger, record: Record) -> Record:
-        """A flat memory as it is to be written over what stands there.
-
-        It says what it knew of that (`seen`), and unknown fields that a newer writer put there survive.
-        """
-        before, kept, origin = ledger.head(address.d_tag(record.path)), {}, None
-        if before is not None and before.role is Role.MEMORY:
-            old = await self._reader.needed(before)
-            if old.type is record.type:
-                kept = {name: value for name, value in old.fields.items() if name != RESTORED}
-                origin = await self._reader.origin(before)
-        device = await ledger.write_if_due(lambda: ledger.edits.device)
-        known = {"seen": next_seen(origin, device, self._clock()), "said": device}
-        return envelope.Record(record.type, record.path, {**kept, **record.fields, **known})
-
-    async def _all_flat(self) -> list[Memory]:
-        self._opened()
-        alive = await self._reader.live(address.PREFIX)
-        return [_memory(opened, opened.record) for opened in alive if opened.type is RecordType.FLAT]
-
-    async def _entries(self, limit: int) -> list[JournalEntry]:
-        ledger = self._opened()
-        events = [*ledger.journal(limit), *ledger.heads(address.JOURNAL_PREFIX)]
-        entries: list[tuple[float, int, JournalEntry]] = []
-        for stored, record in await self._reader.records(events):
-            if record.type is RecordType.JOURNAL:
-                ts = _time(record, stored)
-                entry = JournalEntry(
-                    content=record.fields["content"], created_at=ts, event_id=stored.id.hex()
-                )
-                entries.append((ts, stored.seq, entry))
-        entries.sort(key=lambda item: item[:2], reverse=True)
-        return [entry for _, _, entry in entries[:limit]]
-
 
 def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict[str, Any]]:
     """The signer and the options that the settings give a store; options that were passed win.
@@ -1653,38 +1524,10 @@ def _verified(body: bytes) -> Event | None:
         return None
 
 
-def _is_stray(ledger: Ledger, record: Record, stored: Stored) -> bool:
-    """Whether a version is of a persona memory that was forgotten before it was written, see `memories.persona.batch`."""
-    if record.type is not RecordType.PERSONA:
-        return False
-    return ledger.edits.forgets(stored.slot, origin_of(record, stored.id.hex(), stored.created_at))
-
-
-def _paths(key: str) -> tuple[str, ...]:
-    """The paths under which a memory may lie: a flat one by its key, a persona memory by `domain/facet/key`."""
-    if isinstance(key, str) and "/" in key:
-        return address.persona_lookup_paths(*_parts(key))
-    return address.lookup_paths(key)
-
-
-def _parts(path: str) -> tuple[str, str, str]:
-    """Domain, facet and key."""
-    parts = path.removeprefix(address.PERSONA).split("/") if isinstance(path, str) else ()
-    if len(parts) != 3:
-        raise InvalidAddress("a memory is named by its key, or by domain/facet/key")
-    return parts[0], parts[1], parts[2]
-
-
 def _is_cancelled() -> bool:
     """Whether somebody asked the running task to end."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _moment(time: object) -> float:
-    if isinstance(time, bool) or not isinstance(time, int | float) or math.isnan(time):
-        raise InvalidInput("a time must be a number of seconds since 1970")
-    return time
 
 
 def _relay_urls(given: object) -> set[str]:
@@ -1693,23 +1536,6 @@ def _relay_urls(given: object) -> set[str]:
     if not isinstance(urls, Iterable):
         raise InvalidInput("relays are named by their URLs; nothing was changed")
     return {relay_url(url, allow_plain=True) for url in urls}
-
-
-def _memory(stored: Stored | Opened, record: Record) -> Memory:
-    return Memory(
-        key=record.fields["key"],
-        value=record.fields["value"],
-        created_at=_time(record, stored),
-        event_id=stored.id.hex(),
-    )
-
-
-def _time(record: Record, stored: Stored | Opened) -> float:
-    """When it was written: the time inside the ciphertext; other writers may have left it out."""
-    ts = record.fields.get("ts")
-    if type(ts) is float or type(ts) is int:  # a bool is neither
-        return float(ts)
-    return float(stored.created_at)
 
 
 def _default_ledger(public_key: str) -> Path:

@@ -6,27 +6,219 @@ the last, so each memory gets one version.
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sense_memory.errors import ClockSkewError, InvalidInput, NeedsNewerVersion, TooLargeError
+from sense_memory.ledger import Role
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
+from sense_memory.memories.history import RESTORED, before, history
+from sense_memory.memories.lookup import head_at, is_deleted, paths_of
+from sense_memory.models import Memory
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
 from sense_memory.records import envelope
+from sense_memory.records.envelope import Record, RecordType
+from sense_memory.records.origins import next_seen
 
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sense_memory.records.envelope import Record
+    from sense_memory.ledger import Ledger, Stored
+    from sense_memory.palace.plan import Plan
+    from sense_memory.records.reader import Reader
+    from sense_memory.records.snapshot import Opened
+    from sense_memory.records.writer import Writer
 
 _KEY_CHARS: Final = 80  # of a key in an error
 
 
+class AsksRelays(Protocol):
+    """Makes sure that a relay was asked before "nothing" is said."""
+
+    async def __call__(self, what: str, found: Callable[[], object] = ..., /) -> bool:
+        """Whether one was; it need not be waited for what is `found` meanwhile."""
+
+
+class FlatMemories:
+    """The flat memories of an open store. Errors are those that the methods of `MemoryStore` name.
+
+    Args:
+        ledger: holds the memories.
+        reader: opens them.
+        writer: seals and signs them.
+        clock: seconds since 1970.
+        ask: makes sure that a relay was asked before "nothing" is said; returns whether one was.
+        plan: bounds what is added.
+        persona_count: how many persona memories there are, for the plan.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        reader: Reader,
+        writer: Writer,
+        *,
+        clock: Callable[[], float],
+        ask: AsksRelays,
+        plan: Plan,
+        persona_count: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._ledger, self._reader, self._writer = ledger, reader, writer
+        self._clock, self._ask = clock, ask
+        self._plan, self._persona_count = plan, persona_count
+
+    async def remember(self, key: str, value: str) -> str:
+        """Write a value under a key; returns the event's id."""
+        record = await self._carry_over(envelope.flat(key, value, self._clock()))
+        await self._check_plan([record])
+        (ident,) = await self._writer.write([record])
+        return ident
+
+    async def remember_many(self, pairs: Iterable[object], written: Callable[[int], None]) -> list[str]:
+        """Write many values in batches; returns for each pair the id of the event that holds its key now.
+
+        Args:
+            pairs: of key and value.
+            written: called after each batch with the number of memories written so far.
+        """
+        bulk, done = Bulk(self._clock()), 0
+        for item in pairs:
+            bulk.add(item)
+        await bulk.prepare(self._carry_over)
+        await self._check_plan(bulk.records)
+        for batch in bulk.batches(self._ledger.marks):
+            with bulk.naming_what_is_ahead(self._ledger.marks):
+                bulk.written(batch, await self._writer.write([entry.record for entry in batch]))
+            done += len(batch)
+            written(done)
+            if len(batch) == APPLY_BATCH_COUNT:
+                await asyncio.sleep(0)  # a local signer never waits
+        return bulk.ids()
+
+    async def recall(self, key: str) -> Memory | None:
+        """The memory under a key; None where there is none, or it was forgotten."""
+        paths = address.lookup_paths(key)
+        stored = head_at(self._ledger, paths)
+        if stored is None and not is_deleted(self._ledger, paths):
+            await self._ask("this memory key is", lambda: head_at(self._ledger, paths))
+            stored = head_at(self._ledger, paths)
+        if stored is None or stored.role is Role.TOMBSTONE:
+            return None
+        record = await self._reader.needed(stored)
+        return _memory(stored, record) if record.type is RecordType.FLAT and record.path in paths else None
+
+    async def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
+        """The memories under many keys, by key; no relay is asked."""
+        wanted = [(key, path) for key in keys for path in reversed(address.lookup_paths(key))]
+        heads = self._ledger.edits.heads_of({address.d_tag(path) for _, path in wanted})
+        opened = await self._reader.opened(heads)
+        flat = {item.path: _memory(item, item.record) for item in opened if item.type is RecordType.FLAT}
+        return {key: flat[path] for key, path in wanted if path in flat}  # the path that we write comes last
+
+    async def recall_all(self) -> list[Memory]:
+        """Every flat memory, ordered by address."""
+        found = await self._all()
+        if not found and await self._ask("memories are"):
+            found = await self._all()
+        return found
+
+    async def as_of(self, time: float) -> list[Memory]:
+        """Every flat memory as it was at a time, seconds since 1970."""
+        found = []
+        for versions in self._ledger.histories(address.PREFIX):
+            for stored in versions:
+                record = await self._reader.record(stored)
+                if record is not None and record.written_at(stored.created_at) <= time:
+                    if record.type is RecordType.FLAT:
+                        found.append(_memory(stored, record))
+                    break
+        return found
+
+    async def undo(self, key: str) -> bool:
+        """Write the value before the last edit as a new version; whether there was one."""
+        versions = await history(self._ledger, self._reader, paths_of(key))
+        earlier = before(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
+        if earlier is None or earlier.value is None:
+            return False
+        record = envelope.flat(key, earlier.value, self._clock(), {RESTORED: earlier.event_id})
+        await self.publish_draft(record)
+        return True
+
+    async def publish_draft(self, record: Record) -> str:
+        """Write a record over what stands at its key, and never as a draft; returns the event's id."""
+        (ident,) = await self._writer.write([await self._carry_over(record)], drafts=False)
+        return ident
+
+    async def refresh(self, name: str) -> str | None:
+        """Sign a memory anew, a flat or a persona one; returns the event's id, or None where there is no such memory."""
+        paths = paths_of(name)
+        if "/" not in name and await self.recall(name) is None:
+            return None
+        stored = head_at(self._ledger, paths)
+        if stored is None or stored.role is not Role.MEMORY:
+            return None
+        record, origin = await self._reader.needed(stored), await self._reader.origin(stored)
+        fields = {
+            **record.fields,
+            "seen": next_seen(origin, self._ledger.edits.device, self._clock()),
+            "said": [origin.device, origin.count, origin.said_at, origin.said],
+        }
+        renewed = replace(record, fields=fields)
+        if not envelope.fits(renewed):  # the largest ones are signed as they are
+            renewed = record
+        (ident,) = await self._writer.write([renewed], drafts=False)
+        return ident
+
+    async def _all(self) -> list[Memory]:
+        alive = await self._reader.live(address.PREFIX)
+        return [_memory(opened, opened.record) for opened in alive if opened.type is RecordType.FLAT]
+
+    async def _check_plan(self, records: Sequence[Record]) -> None:
+        """Whether the plan allows to add these memories; those that are there are no addition."""
+        if self._plan.max_memories is None:
+            return
+        from sense_memory.palace.plan import Holdings
+
+        new = {record.path for record in records if head_at(self._ledger, (record.path,)) is None}
+        there = self._ledger.edits.flat_count() + await self._persona_count()
+        self._plan.check_adding(Holdings(there), len(new))
+
+    async def _carry_over(self, record: Record) -> Record:
+        """A memory as it is to be written over what stands there.
+
+        It says what it knew of that (`seen`), and unknown fields that a newer writer put there survive.
+        """
+        ledger = self._ledger
+        there, kept, origin = ledger.head(address.d_tag(record.path)), {}, None
+        if there is not None and there.role is Role.MEMORY:
+            old = await self._reader.needed(there)
+            if old.type is record.type:
+                kept = {name: value for name, value in old.fields.items() if name != RESTORED}
+                origin = await self._reader.origin(there)
+        device = await ledger.write_if_due(lambda: ledger.edits.device)
+        known = {"seen": next_seen(origin, device, self._clock()), "said": device}
+        return Record(record.type, record.path, {**kept, **record.fields, **known})
+
+
+def _memory(stored: Stored | Opened, record: Record) -> Memory:
+    return Memory(
+        key=record.fields["key"],
+        value=record.fields["value"],
+        created_at=record.written_at(stored.created_at),
+        event_id=stored.id.hex(),
+    )
+
+
+# ── Many at once ────────────────────────────────────────────────────────────────────────
+
+
 @dataclass(slots=True)
-class Entry:
+class BulkEntry:
     """One memory of many.
 
     Attributes:
@@ -47,7 +239,7 @@ class Bulk:
 
     def __init__(self, now: float) -> None:
         self._now = now
-        self._entries: dict[str, Entry] = {}  # by path, in the order in which the keys first came
+        self._entries: dict[str, BulkEntry] = {}  # by path, in the order in which the keys first came
         self._paths: list[str] = []  # of each pair
         self._ids: dict[str, str] = {}  # by path
 
@@ -62,7 +254,7 @@ class Bulk:
             key, value = _pair(item)
             record = envelope.flat(key, value, self._now)
         self._paths.append(record.path)
-        self._entries[record.path] = Entry(number, record)  # where it is there, its place stays
+        self._entries[record.path] = BulkEntry(number, record)  # where it is there, its place stays
 
     async def prepare(self, carry_over: Callable[[Record], Awaitable[Record]]) -> None:
         """Complete the records with what the versions before hold, and check that they fit.
@@ -82,7 +274,7 @@ class Bulk:
         """What is written."""
         return [entry.record for entry in self._entries.values()]
 
-    def batches(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Iterator[list[Entry]]:
+    def batches(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Iterator[list[BulkEntry]]:
         """The memories in parts that are written whole.
 
         That is one part where the clock forbids some of it: writing that fails, and keeps all texts as drafts.
@@ -104,7 +296,7 @@ class Bulk:
                 error.args = (_of_entry(entry.number, entry.record.path, str(error)),)
             raise
 
-    def written(self, entries: Sequence[Entry], ids: Sequence[str]) -> None:
+    def written(self, entries: Sequence[BulkEntry], ids: Sequence[str]) -> None:
         """Some of them were, as these events."""
         self._ids.update((entry.record.path, ident) for entry, ident in zip(entries, ids, strict=True))
 
@@ -112,7 +304,7 @@ class Bulk:
         """For each pair the event that holds its key."""
         return [self._ids[path] for path in self._paths]
 
-    def _ahead(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Entry | None:
+    def _ahead(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> BulkEntry | None:
         """The first memory of which the newest version is dated further ahead than a clock may be wrong."""
         latest = int(self._now) + MAX_FUTURE_SECONDS
         slots = {address.d_tag(path): path for path in self._entries}

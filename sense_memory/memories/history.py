@@ -1,4 +1,4 @@
-"""The time machine: what a memory was, from the versions that the append-only ledger keeps. Pure.
+"""The time machine: what a memory was, from the versions that the append-only ledger keeps.
 
 Versions are ordered as the ledger orders them (NIP-01: later second, then lower id). What was forgotten
 has no past: `forget` purges it, and only the tombstone remains.
@@ -9,15 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from sense_memory.memories.lookup import head_at
+from sense_memory.nostr import address
 from sense_memory.records.envelope import RecordType
+from sense_memory.records.origins import origin_of
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sense_memory.ledger import Ledger, Stored
     from sense_memory.records.envelope import Record
+    from sense_memory.records.reader import Reader
 
 RESTORED: Final = "restored"  # the field that names the event whose value an undo brought back
+_MEMORIES: Final = frozenset({RecordType.FLAT, RecordType.PERSONA, RecordType.TOMBSTONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,34 @@ class Version:
     event_id: str
     is_head: bool
     restored: str = ""
+
+
+async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[Version]:
+    """Every version of a memory that the ledger has seen, newest first.
+
+    Args:
+        ledger: holds the versions.
+        reader: opens them.
+        paths: where the memory may lie, see `lookup.paths_of`.
+    """
+    head = head_at(ledger, paths)
+    found = []
+    versions = [stored for path in paths for stored in ledger.versions(address.d_tag(path))]
+    # Each spelling has versions of its own: all are put in one order, and versions of one second stay in the ledger's.
+    for stored in sorted(versions, key=lambda item: -item.created_at):
+        record = await reader.record(stored)
+        if record is not None and record.type in _MEMORIES and not _is_stray(ledger, record, stored):
+            is_head = head is not None and head.seq == stored.seq
+            written_at = record.written_at(stored.created_at)
+            found.append(version(record, stored.id.hex(), written_at, is_head=is_head))
+    return found
+
+
+def _is_stray(ledger: Ledger, record: Record, stored: Stored) -> bool:
+    """Whether a version is of a persona memory that was forgotten before it was written, see `persona.batch`."""
+    if record.type is not RecordType.PERSONA:
+        return False
+    return ledger.edits.forgets(stored.slot, origin_of(record, stored.id.hex(), stored.created_at))
 
 
 def version(record: Record, event_id: str, created_at: float, *, is_head: bool) -> Version:

@@ -72,6 +72,11 @@ class Record:
     path: str
     fields: Mapping[str, Any] = field(repr=False)
 
+    def written_at(self, created_at: int) -> float:
+        """When the record was written, seconds since 1970: the time inside it, else the event's `created_at`."""
+        ts = self.fields.get("ts")  # other writers may have left it out
+        return float(ts) if type(ts) is float or type(ts) is int else float(created_at)  # a bool is neither
+
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
