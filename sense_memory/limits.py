@@ -61,7 +61,7 @@ THEME_PAIRS_COUNT = 500_000  # pairs of memories that are looked up among links:
 SCORED_PAIRS_COUNT = 50_000  # pairs that are scored: some 150 ms
 LOG_LIST_BYTES = 1_000  # of each list in an introspection log; 11 lists
 LOG_CHANGE_BYTES = 400  # of each list of changes in it; 7 lists
-LOG_STANDING_BYTES = 14_000  # for who stood where, so that the next run can tell what changed
+LOG_BASELINE_BYTES = 14_000  # for who stood where, so that the next run can tell what changed
 LOG_PAIRS_BYTES = 3_000  # and for which pairs contradicted each other; all together well below 40,960
 
 # ── The version clock (design.md section 5) ─────────────────────────────────────────────

@@ -294,7 +294,7 @@ class IntrospectionReport(_Frozen):
     def to_log(self) -> dict[str, Any]:
         """The compact form for an introspection log: keys and counts, no texts; fits one event.
 
-        The next run takes it as `previous`, through `palace.report.from_log`.
+        The next run takes it as `previous`, through `palace.introspection_log.from_log`.
         """
         return dict(self.log)
 

@@ -182,11 +182,11 @@ class FlatMemories:
         """Whether the plan allows to add these memories; those that are there are no addition."""
         if self._plan.max_memories is None:
             return
-        from sense_memory.palace.plan import Holdings
+        from sense_memory.palace.plan import Usage
 
         new = {record.path for record in records if head_at(self._ledger, (record.path,)) is None}
         there = self._ledger.edits.flat_count() + await self._persona_count()
-        self._plan.check_adding(Holdings(there), len(new))
+        self._plan.check_adding(Usage(there), len(new))
 
     async def _carry_over(self, record: Record) -> Record:
         """A memory as it is to be written over what stands there.

@@ -260,7 +260,7 @@ class _Themes:
         return found
 
 
-class _Scored(NamedTuple):
+class _ScoredPair(NamedTuple):
     """A pair by rank: the smallest is the best. Memories are named by their numbers among the candidates."""
 
     minus_score: float
@@ -313,7 +313,7 @@ class _Candidates:
         settled = set(self._settled.tolist()) if found else set()
         return {pair: similarity for pair, similarity in found.items() if pair not in settled}
 
-    def scored(self, alike: NDArray[np.int64], similar: dict[int, float], count: int) -> list[_Scored]:
+    def scored(self, alike: NDArray[np.int64], similar: dict[int, float], count: int) -> list[_ScoredPair]:
         """The best pairs, the best first."""
         pairs = np.unique(np.r_[alike, np.fromiter(similar, np.int64)])
         firsts, seconds = np.divmod(pairs, self._count)
@@ -328,7 +328,7 @@ class _Candidates:
         rows = zip(firsts.tolist(), seconds.tolist(), scores.tolist(), strict=True)
         return heapq.nsmallest(count, (self._ranked(first, second, score) for first, second, score in rows))
 
-    def suggestion(self, scored: _Scored, similar: dict[int, float]) -> Suggestion:
+    def suggestion(self, scored: _ScoredPair, similar: dict[int, float]) -> Suggestion:
         """What to tell about a scored pair."""
         one, other = self._memory(scored.first), self._memory(scored.second)
         words = {folded(theme): theme for theme in reversed(one.themes)}
@@ -371,12 +371,12 @@ class _Candidates:
         pairs: NDArray[np.int64] = first * self._count + second
         return pairs
 
-    def _ranked(self, first: int, second: int, score: float) -> _Scored:
+    def _ranked(self, first: int, second: int, score: float) -> _ScoredPair:
         apart = self._memory(first).domain != self._memory(second).domain
         (path, one), (other_path, other) = sorted(
             (self._links.paths[self._places[number]], number) for number in (first, second)
         )
-        return _Scored(-score, apart, path, other_path, one, other)
+        return _ScoredPair(-score, apart, path, other_path, one, other)
 
     def _memory(self, number: int) -> PersonaMemory:
         return self._memories[self._places[number]]

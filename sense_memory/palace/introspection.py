@@ -28,7 +28,7 @@ from sense_memory.limits import (
 from sense_memory.models import IntrospectionReport, State, SuggestedContradiction
 from sense_memory.palace.catalog import STATES, Columns, states_at
 from sense_memory.palace.connections import Links, suggest
-from sense_memory.palace.report import Standing, changes, to_log
+from sense_memory.palace.introspection_log import Baseline, changes, to_log
 
 
 if TYPE_CHECKING:
@@ -40,28 +40,26 @@ if TYPE_CHECKING:
     from sense_memory.palace.contradictions.detection import Contradiction
 
 
-# ── Survey ──────────────────────────────────────────────────────────────────────────────
-# What a look over a whole palace needs of its memories, read once and by place.
-#
-# To visit a memory costs more than what is done with it, so each is visited as few times as possible, where it
-# lies; numbers stand in columns. Order and lists come from these columns. Nothing is changed.
+# ── The palace as columns ───────────────────────────────────────────────────────────────
+# Visiting a memory costs more than any computation on it, so each memory is visited once, in the order given;
+# everything else works on columns of numbers. Nothing is changed.
 
 _TEXTS: Final = attrgetter("domain", "facet", "key", "value")
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """Memories, and what is known of each by its place.
+class PalaceTable:
+    """The memories of a palace and columns of what is known of each; a place is an index into all of them.
 
     Attributes:
-        memories: all of them, in the order they came: to sort so many costs more than to look at them.
+        memories: all of them, in the order given; sorting them would cost more than the introspection.
         now: seconds since 1970.
         by_path: their places in the order of their paths.
         columns: what their decay depends on.
         relevances: current relevance.
         states: current state, as an index into `STATES`.
-        shelves: every domain and facet.
-        shelf_of: the shelf on which each lies, as an index into `shelves`.
+        facets: every (domain, facet).
+        facet_of: the facet of each, as an index into `facets`.
         sizes: characters of key and value.
         links: which memories their links mean; it has the paths as well.
     """
@@ -72,29 +70,29 @@ class Survey:
     columns: Columns
     relevances: NDArray[np.float64]
     states: NDArray[np.int8]
-    shelves: tuple[tuple[str, str], ...]
-    shelf_of: NDArray[np.int64]
+    facets: tuple[tuple[str, str], ...]
+    facet_of: NDArray[np.int64]
     sizes: NDArray[np.int64]
     links: Links
 
     @classmethod
-    def of(cls, memories: tuple[PersonaMemory, ...], now: float, columns: Columns | None) -> Survey:
-        """A look at some memories, each path once, at a time; with their columns, where the caller has them."""
+    def of(cls, memories: tuple[PersonaMemory, ...], now: float, columns: Columns | None) -> PalaceTable:
+        """The table of some memories (each path once) at a time; `columns` are computed where None."""
         columns = Columns.of(memories) if columns is None else columns
         relevances = columns.relevances(now)
-        shelves: dict[tuple[str, str], int] = {}
+        facets: dict[tuple[str, str], int] = {}
         paths: list[str] = []
-        shelf_of: list[int] = []
+        facet_of: list[int] = []
         sizes: list[int] = []
         for domain, facet, key, value in map(_TEXTS, memories):
             paths.append(f"{domain}/{facet}/{key}")
-            shelf_of.append(shelves.setdefault((domain, facet), len(shelves)))
+            facet_of.append(facets.setdefault((domain, facet), len(facets)))
             sizes.append(len(key) + len(value))
         by_path = np.array(sorted(range(len(paths)), key=paths.__getitem__), np.int64)
-        numbers = (np.array(shelf_of, np.int64), np.array(sizes, np.int64))
+        numbers = (np.array(facet_of, np.int64), np.array(sizes, np.int64))
         states = states_at(relevances)
         links = Links(memories, paths)
-        return cls(memories, now, by_path, columns, relevances, states, tuple(shelves), *numbers, links)
+        return cls(memories, now, by_path, columns, relevances, states, tuple(facets), *numbers, links)
 
     def in_order(self) -> tuple[list[PersonaMemory], Columns]:
         """The memories and their columns in the order of their paths."""
@@ -111,7 +109,7 @@ class Survey:
         wanted = np.isin(self.states, [STATES.index(state) for state in states])
         if facets is not None:
             names = frozenset(facets)
-            wanted &= np.array([facet in names for _, facet in self.shelves], np.bool_)[self.shelf_of]
+            wanted &= np.array([facet in names for _, facet in self.facets], np.bool_)[self.facet_of]
         found: list[int] = np.flatnonzero(wanted).tolist()
         return found
 
@@ -137,7 +135,7 @@ def introspect(
     now: float,
     *,
     columns: Columns | None = None,
-    previous: Standing | None = None,
+    previous: Baseline | None = None,
     suspected: Iterable[Contradiction] | None = None,
     all_searched: bool = True,
     near: Iterable[tuple[str, str, float]] = (),
@@ -148,12 +146,12 @@ def introspect(
         memories: all of them, each path once.
         now: seconds since 1970.
         columns: of the same memories in the same order, where the caller has them already.
-        previous: how the palace stood last time, from `palace.report.from_log`.
+        previous: how the palace stood last time, from `palace.introspection_log.from_log`.
         suspected: what a search found (`palace.contradictions.detection.pairs`); None where nobody searched.
         all_searched: whether that search looked at everything.
         near: pairs (path, path, similarity) near in meaning; see `palace.connections.suggest`.
     """
-    palace = Survey.of(tuple(memories), now, columns)
+    palace = PalaceTable.of(tuple(memories), now, columns)
     bounded: dict[str, str] = {}
     loads = _loads(palace)
     found: dict[str, list[tuple[Any, str]]] = {
@@ -169,8 +167,8 @@ def introspect(
     }
     pairs = ((one.path, other.path) for (one, other), _ in found["contradictions"])
     paths = [palace.links.paths[place] for place in palace.by_path.tolist()]
-    standing = Standing.of(paths, palace.states[palace.by_path], now, pairs)
-    counts: dict[str, Any] = {state.value: standing.counts[state] for state in STATES}
+    baseline = Baseline.of(paths, palace.states[palace.by_path], now, pairs)
+    counts: dict[str, Any] = {state.value: baseline.counts[state] for state in STATES}
     lists: dict[str, Any] = {name: tuple(item for item, _ in items) for name, items in found.items()}
     report = IntrospectionReport(
         **counts,
@@ -179,12 +177,12 @@ def introspect(
         total_memories=len(palace.memories),
         reasons={name: tuple(reason for _, reason in items) for name, items in found.items()},
         bounded=bounded,
-        changes=None if previous is None else changes(previous, standing, *palace.in_order()),
+        changes=None if previous is None else changes(previous, baseline, *palace.in_order()),
     )
-    return report.model_copy(update={"log": to_log(report, standing)})
+    return report.model_copy(update={"log": to_log(report, baseline)})
 
 
-def _contradictions(palace: Survey) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
+def _contradictions(palace: PalaceTable) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
     """Pairs of which one names the other as contradicting or superseding it; the newest first.
 
     In a pair the memory that is contradicted or superseded stands first, of two that name each other the
@@ -205,7 +203,7 @@ def _contradictions(palace: Survey) -> list[tuple[tuple[PersonaMemory, PersonaMe
     return sorted(found, key=lambda item: (-item[0][1].created_at, item[0][0].path, item[0][1].path))
 
 
-def _conflicts(palace: Survey) -> list[tuple[PersonaMemory, str]]:
+def _conflicts(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
     """Memories that lost a concurrent edit and were kept beside the one that won."""
     return palace.ranked(
         {
@@ -216,7 +214,7 @@ def _conflicts(palace: Survey) -> list[tuple[PersonaMemory, str]]:
     )
 
 
-def _stale_beliefs(palace: Survey) -> list[tuple[PersonaMemory, str]]:
+def _stale_beliefs(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
     """Beliefs, fading or forgotten, whose confidence is below 0.5: held weakly, and hardly used."""
     return palace.ranked(
         {
@@ -227,7 +225,7 @@ def _stale_beliefs(palace: Survey) -> list[tuple[PersonaMemory, str]]:
     )
 
 
-def _orphaned(palace: Survey) -> list[tuple[PersonaMemory, str]]:
+def _orphaned(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
     """Active and fading memories without a connection to or from a memory that is there."""
     connected = np.zeros(len(palace.memories), np.bool_)
     for places in palace.links.connected:
@@ -272,17 +270,17 @@ def _compressions(loads: _Loads) -> list[tuple[str, str]]:
     return found
 
 
-def _loads(palace: Survey) -> _Loads:
+def _loads(palace: PalaceTable) -> _Loads:
     """How many active memories each facet of each domain holds, and how many characters they have."""
     active = palace.places(State.ACTIVE)
-    shelf_of, count = palace.shelf_of[active], len(palace.shelves)
-    counts = np.bincount(shelf_of, minlength=count).tolist()
-    sizes = np.bincount(shelf_of, palace.sizes[active], minlength=count).astype(np.int64).tolist()
-    loads = zip(palace.shelves, zip(counts, sizes, strict=True), strict=True)
-    return {shelf: load for shelf, load in loads if load[0]}
+    facet_of, count = palace.facet_of[active], len(palace.facets)
+    counts = np.bincount(facet_of, minlength=count).tolist()
+    sizes = np.bincount(facet_of, palace.sizes[active], minlength=count).astype(np.int64).tolist()
+    loads = zip(palace.facets, zip(counts, sizes, strict=True), strict=True)
+    return {facet: load for facet, load in loads if load[0]}
 
 
-def _revisions(palace: Survey) -> list[tuple[PersonaMemory, str]]:
+def _revisions(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
     """Memories that may need updating; each with every reason that holds.
 
     * a belief, active or fading, with a confidence below 0.5;
@@ -300,7 +298,7 @@ def _revisions(palace: Survey) -> list[tuple[PersonaMemory, str]]:
     return palace.ranked(found)
 
 
-def _reasons(palace: Survey, place: int, today: str) -> list[str]:
+def _reasons(palace: PalaceTable, place: int, today: str) -> list[str]:
     memory = palace.memories[place]
     reasons = []
     is_active = palace.state(place) is State.ACTIVE
@@ -323,7 +321,7 @@ def _reasons(palace: Survey, place: int, today: str) -> list[str]:
 
 
 def _connections(
-    palace: Survey, near: Iterable[tuple[str, str, float]], bounded: dict[str, str]
+    palace: PalaceTable, near: Iterable[tuple[str, str, float]], bounded: dict[str, str]
 ) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
     """Pairs, active or fading, that share two or more themes and are not connected; the best first."""
     found = suggest(palace.memories, palace.relevances, links=palace.links, near=near)
@@ -333,7 +331,7 @@ def _connections(
 
 
 def _suspected(
-    palace: Survey, suspected: Iterable[Contradiction] | None, bounded: dict[str, str], *, is_whole: bool
+    palace: PalaceTable, suspected: Iterable[Contradiction] | None, bounded: dict[str, str], *, is_whole: bool
 ) -> list[tuple[SuggestedContradiction, str]]:
     """Pairs that seem to contradict each other, are there, not dissolved, and not linked as such."""
     if suspected is None:

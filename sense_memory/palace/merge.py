@@ -119,9 +119,9 @@ def _counts_over(newer: Version, older: Version) -> bool:
 
 def _values(speaking: Sequence[Version]) -> list[Version]:
     """For each value that still stands the newest version with it; the value said last leads."""
-    standing = [version for version in speaking if not _is_outdated(version, speaking)] or speaking
+    current = [version for version in speaking if not _is_outdated(version, speaking)] or speaking
     by_value: dict[str, list[Version]] = {}
-    for version in standing:
+    for version in current:
         by_value.setdefault(version.memory.value, []).append(version)
     latest = [min(same, key=_said_rank) for same in by_value.values()]
     return sorted(latest, key=_said_rank)

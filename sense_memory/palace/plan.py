@@ -24,7 +24,7 @@ DEFAULT: Final = "self_hosted"
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings:
+class Usage:
     """How much there is: what a plan is compared with.
 
     Attributes:
@@ -36,7 +36,7 @@ class Holdings:
     facets: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, memories: Iterable[PersonaMemory], flat_count: int = 0) -> Holdings:
+    def of(cls, memories: Iterable[PersonaMemory], flat_count: int = 0) -> Usage:
         """What some persona memories and a number of flat ones come to."""
         count, facets = flat_count, dict[str, set[str]]()
         for memory in memories:
@@ -69,7 +69,7 @@ class Plan:
     has_halflives: bool = True
     has_schedule: bool = True
 
-    def check_adding(self, held: Holdings, count: int = 1) -> None:
+    def check_adding(self, held: Usage, count: int = 1) -> None:
         """Whether so many new memories may be added; writing over an old one is no addition.
 
         Raises:
@@ -81,7 +81,7 @@ class Plan:
             problem = f"holds {self.max_memories:,} memories at most, {there}{wanted}"
             raise PlanLimitError(self.name, "max_memories", problem, "Forget some that you no longer need")
 
-    def check_place(self, held: Holdings, domain: str, facet: str) -> None:
+    def check_place(self, held: Usage, domain: str, facet: str) -> None:
         """Whether a persona memory may lie there; where one lies already, it may.
 
         Raises:

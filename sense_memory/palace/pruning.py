@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _DAYS: Final = f"{DISSOLVED_DAYS:.0f} days"
 
 
-class Action(StrEnum):
+class PruneAction(StrEnum):
     """What a step of a plan does to one memory."""
 
     RESTATE = "restate"  # its state becomes what its relevance means; `dissolved_at` may change with it
@@ -49,7 +49,7 @@ class PruneStep:
     """
 
     memory: PersonaMemory
-    action: Action
+    action: PruneAction
     state: State
     dissolved_at: float | None
     reason: str
@@ -61,7 +61,7 @@ class PruneStep:
 
     def applied(self) -> PersonaMemory:
         """The memory as it is to be written; of a deletion, as it was."""
-        if self.action is Action.DELETE:
+        if self.action is PruneAction.DELETE:
             return self.memory
         return self.memory.changed(state=self.state, dissolved_at=self.dissolved_at)
 
@@ -83,20 +83,20 @@ class PrunePlan:
     @property
     def count(self) -> int:
         """How many memories change their state or are deleted: what `persona_prune` returns."""
-        return sum(step.action in {Action.RESTATE, Action.DELETE} for step in self.steps)
+        return sum(step.action in {PruneAction.RESTATE, PruneAction.DELETE} for step in self.steps)
 
     @property
     def deletions(self) -> tuple[PruneStep, ...]:
         """The steps that cannot be undone."""
-        return tuple(step for step in self.steps if step.action is Action.DELETE)
+        return tuple(step for step in self.steps if step.action is PruneAction.DELETE)
 
     @property
     def rewrites(self) -> tuple[PruneStep, ...]:
         """The steps that write a new version."""
-        return tuple(step for step in self.steps if step.action is not Action.DELETE)
+        return tuple(step for step in self.steps if step.action is not PruneAction.DELETE)
 
 
-class Outcome(StrEnum):
+class PruneOutcome(StrEnum):
     """What became of a step."""
 
     PLANNED = "planned"  # a dry run
@@ -118,10 +118,10 @@ class PruneLine:
     """
 
     path: str
-    action: Action
+    action: PruneAction
     before: State
     after: State
-    outcome: Outcome
+    outcome: PruneOutcome
     reason: str
 
 
@@ -142,7 +142,7 @@ class PruneReport:
     @classmethod
     def dry(cls, made: PrunePlan) -> PruneReport:
         """What a plan would do."""
-        return cls._of(made, {step.path: (Outcome.PLANNED, step.reason) for step in made.steps})
+        return cls._of(made, {step.path: (PruneOutcome.PLANNED, step.reason) for step in made.steps})
 
     @classmethod
     def of(cls, made: PrunePlan, refused: Mapping[str, str]) -> PruneReport:
@@ -152,22 +152,22 @@ class PruneReport:
             made: the plan.
             refused: paths of memories to which nothing was done, and why.
         """
-        ends = {step.path: (Outcome.DONE, step.reason) for step in made.steps}
-        ends |= {path: (Outcome.REFUSED, why) for path, why in refused.items()}
+        ends = {step.path: (PruneOutcome.DONE, step.reason) for step in made.steps}
+        ends |= {path: (PruneOutcome.REFUSED, why) for path, why in refused.items()}
         return cls._of(made, ends)
 
     @property
     def count(self) -> int:
         """How many memories changed their state or were deleted."""
         return sum(
-            line.outcome is Outcome.DONE and line.action in {Action.RESTATE, Action.DELETE}
+            line.outcome is PruneOutcome.DONE and line.action in {PruneAction.RESTATE, PruneAction.DELETE}
             for line in self.lines
         )
 
     @property
     def refused(self) -> tuple[PruneLine, ...]:
         """What was not done."""
-        return tuple(line for line in self.lines if line.outcome is Outcome.REFUSED)
+        return tuple(line for line in self.lines if line.outcome is PruneOutcome.REFUSED)
 
     @property
     def totals(self) -> Mapping[str, int]:
@@ -175,7 +175,7 @@ class PruneReport:
         return Counter(f"{line.action} {line.outcome}" for line in self.lines)
 
     @classmethod
-    def _of(cls, made: PrunePlan, ends: Mapping[str, tuple[Outcome, str]]) -> PruneReport:
+    def _of(cls, made: PrunePlan, ends: Mapping[str, tuple[PruneOutcome, str]]) -> PruneReport:
         lines = tuple(
             PruneLine(step.path, step.action, step.memory.state, step.state, *ends[step.path])
             for step in made.steps
@@ -213,7 +213,7 @@ def _alive(memory: PersonaMemory, state: State) -> PruneStep | None:
     """A memory that is not dissolved: perhaps in another state, perhaps back from being dissolved."""
     if memory.state is state and memory.dissolved_at is not None:
         reason = f"it is {state} again, and no longer counts as dissolved"
-        return PruneStep(memory, Action.CLEAR, state, None, reason)
+        return PruneStep(memory, PruneAction.CLEAR, state, None, reason)
     return _restated(memory, state, None)
 
 
@@ -232,12 +232,12 @@ def _dissolved(memory: PersonaMemory, now: float) -> PruneStep | None:
     if since is None or since < memory.last_accessed:
         # An older mark is from a life before the last access, kept by a writer that does not know it.
         reason = f"relevance fell below every bound; it is deleted {_DAYS} from now unless it is recalled"
-        action = Action.MARK if memory.state is State.DISSOLVED else Action.RESTATE
+        action = PruneAction.MARK if memory.state is State.DISSOLVED else PruneAction.RESTATE
         return PruneStep(memory, action, State.DISSOLVED, max(now, memory.last_accessed), reason)
     days = (now - since) / DAY_SECONDS
     if days >= DISSOLVED_DAYS:
         reason = f"dissolved for {int(days)} days, {_DAYS} or more"
-        return PruneStep(memory, Action.DELETE, State.DISSOLVED, since, reason)
+        return PruneStep(memory, PruneAction.DELETE, State.DISSOLVED, since, reason)
     return _restated(memory, State.DISSOLVED, since)
 
 
@@ -245,4 +245,4 @@ def _restated(memory: PersonaMemory, state: State, dissolved_at: float | None) -
     if memory.state is state:
         return None
     reason = f"its relevance makes it {state}, it was {memory.state}"
-    return PruneStep(memory, Action.RESTATE, state, dissolved_at, reason)
+    return PruneStep(memory, PruneAction.RESTATE, state, dissolved_at, reason)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from sense_memory.limits import MAX_PLAINTEXT_BYTES, SUGGESTED_PAIRS_COUNT
 from sense_memory.models import IntrospectionReport, PersonaMemory, State
-from sense_memory.palace import report as logs
+from sense_memory.palace import introspection_log as logs
 from sense_memory.palace.catalog import Columns
 from sense_memory.palace.contradictions.detection import Contradiction
 from sense_memory.palace.introspection import introspect
+from sense_memory.palace.introspection_log import LISTS, Baseline, from_log
 from sense_memory.palace.lifecycle import current_relevance, current_state
-from sense_memory.palace.report import LISTS, Standing, from_log
 
 
 NOW = 1_775_000_000.0  # 2026-03-31
@@ -428,7 +428,7 @@ def test_changes_of_a_small_palace_are_exact(history):
 def test_where_a_log_could_not_list_everybody_what_is_told_is_true_and_the_rest_is_pointed_out(history, room):
     before, after, later = history
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logs, "LOG_STANDING_BYTES", room)
+        patch.setattr(logs, "LOG_BASELINE_BYTES", room)
         previous = through_a_log(introspect(before, NOW))
     changes = introspect(after, later, previous=previous).changes
     truth = by_brute_force(before, after, later)
@@ -456,7 +456,7 @@ def test_a_state_that_was_not_listed_is_known_where_it_is_the_only_one():
 
 def test_where_nobody_moved_the_changes_are_exact_however_large_the_palace_is(monkeypatch):
     palace = [memory("a/facts/x"), memory("a/facts/y", State.FADING)]
-    monkeypatch.setattr(logs, "LOG_STANDING_BYTES", 0)
+    monkeypatch.setattr(logs, "LOG_BASELINE_BYTES", 0)
     previous = through_a_log(introspect(palace, NOW))
     assert introspect(palace, NOW + 1, previous=previous).changes.exact
     assert not introspect(palace, NOW + 60 * DAY, previous=previous).changes.exact
@@ -466,7 +466,7 @@ def unlisted_but_fading():
     """A log that lists who was fading, nobody, but neither the active one nor the forgotten one."""
     counts = {State.ACTIVE: 1, State.FADING: 0, State.FORGOTTEN: 1, State.DISSOLVED: 0}
     complete = frozenset({State.FADING, State.DISSOLVED})
-    return Standing(NOW, counts, {}, complete, frozenset(), digest="")
+    return Baseline(NOW, counts, {}, complete, frozenset(), digest="")
 
 
 def test_a_memory_that_was_touched_since_is_not_said_to_have_moved():
@@ -534,10 +534,10 @@ def test_a_log_holds_keys_and_counts_and_no_texts():
 
 def test_a_small_palace_goes_through_a_log_unchanged():
     palace = [memory(path, state) for path, state in zip(PATHS, list(State) * 3, strict=True)]
-    standing = through_a_log(introspect(palace, NOW))
-    assert standing.listed == {item.path: current_state(item, NOW) for item in palace}
-    assert standing.complete == frozenset(State)
-    assert {field.name for field in fields(Standing)} >= {"counts", "listed", "digest"}
+    baseline = through_a_log(introspect(palace, NOW))
+    assert baseline.listed == {item.path: current_state(item, NOW) for item in palace}
+    assert baseline.complete == frozenset(State)
+    assert {field.name for field in fields(Baseline)} >= {"counts", "listed", "digest"}
 
 
 def test_a_log_of_the_longest_names_fits_one_event():

@@ -7,7 +7,7 @@ import pytest
 from sense_memory.config.settings import Settings
 from sense_memory.errors import InvalidSetting, PlanLimitError
 from sense_memory.models import PersonaMemory
-from sense_memory.palace.plan import FREE, KEEP, PLANS, SELF_HOSTED, Holdings, find_plan
+from sense_memory.palace.plan import FREE, KEEP, PLANS, SELF_HOSTED, Usage, find_plan
 
 
 def memory(domain, facet, key):
@@ -46,18 +46,18 @@ def test_the_tiers_are_those_of_the_specification():
 
 @pytest.mark.parametrize(("plan", "bound"), [(FREE, 100), (KEEP, 10_000)], ids=["free", "keep"])
 def test_memories_may_be_added_up_to_the_bound(plan, bound):
-    plan.check_adding(Holdings(bound - 1))
-    plan.check_adding(Holdings(bound - 7), count=7)
-    error = refused(plan.check_adding, Holdings(bound))
+    plan.check_adding(Usage(bound - 1))
+    plan.check_adding(Usage(bound - 7), count=7)
+    error = refused(plan.check_adding, Usage(bound))
     assert (error.plan, error.limit) == (plan.name, "max_memories")
     assert f"holds {bound:,} memories at most, there are {bound:,}" in str(error)
     assert "nothing was written" in str(error)
-    assert "3 more were to be written" in str(refused(plan.check_adding, Holdings(bound - 2), count=3))
+    assert "3 more were to be written" in str(refused(plan.check_adding, Usage(bound - 2), count=3))
 
 
 def test_a_palace_beyond_the_bound_can_still_be_changed():
     """After moving to a smaller plan: no check stands before writing over what is there, or forgetting it."""
-    beyond = Holdings(500, {"people": frozenset({"facts", "beliefs"}), "self": frozenset({"facts"})})
+    beyond = Usage(500, {"people": frozenset({"facts", "beliefs"}), "self": frozenset({"facts"})})
     FREE.check_place(beyond, "people", "beliefs")
     FREE.check_place(beyond, "self", "facts")
     assert refused(FREE.check_adding, beyond).limit == "max_memories"
@@ -65,8 +65,8 @@ def test_a_palace_beyond_the_bound_can_still_be_changed():
 
 
 def test_the_free_plan_has_one_domain_with_one_facet():
-    FREE.check_place(Holdings(), "people", "facts")
-    held = Holdings.of([memory("people", "facts", "lisa")], flat_count=3)
+    FREE.check_place(Usage(), "people", "facts")
+    held = Usage.of([memory("people", "facts", "lisa")], flat_count=3)
     FREE.check_place(held, "people", "facts")
     domain = refused(FREE.check_place, held, "projects", "facts")
     facet = refused(FREE.check_place, held, "people", "beliefs")
@@ -77,11 +77,11 @@ def test_the_free_plan_has_one_domain_with_one_facet():
 
 
 def test_holdings_count_flat_and_persona_memories_and_know_the_facets():
-    held = Holdings.of(
+    held = Usage.of(
         [memory("people", "facts", "a"), memory("people", "beliefs", "a"), memory("self", "facts", "a")],
         flat_count=4,
     )
-    assert held == Holdings(7, {"people": frozenset({"facts", "beliefs"}), "self": frozenset({"facts"})})
+    assert held == Usage(7, {"people": frozenset({"facts", "beliefs"}), "self": frozenset({"facts"})})
 
 
 def test_the_free_plan_has_a_fixed_half_life():
@@ -112,7 +112,7 @@ def test_a_refusal_says_what_is_safe_and_what_to_do():
 
 
 def test_without_limits_nothing_is_refused():
-    huge = Holdings(10**9, {str(number): frozenset({"facts"}) for number in range(100)})
+    huge = Usage(10**9, {str(number): frozenset({"facts"}) for number in range(100)})
     SELF_HOSTED.check_adding(huge, count=10**6)
     SELF_HOSTED.check_place(huge, "new", "new")
     SELF_HOSTED.check_halflife(0.1)

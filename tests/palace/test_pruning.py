@@ -10,7 +10,7 @@ from sense_memory.limits import MAX_HALFLIFE_DAYS
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import Columns
 from sense_memory.palace.lifecycle import current_state, revived
-from sense_memory.palace.pruning import Action, Outcome, PrunePlan, PruneReport, plan
+from sense_memory.palace.pruning import PruneAction, PruneOutcome, PrunePlan, PruneReport, plan
 
 
 NOW = 1_775_000_000.0
@@ -49,37 +49,37 @@ def test_a_stored_state_that_is_no_longer_true_is_replaced(before, after):
     if before is after:
         assert step is None
         return
-    assert (step.action, step.state, step.dissolved_at) == (Action.RESTATE, after, None)
+    assert (step.action, step.state, step.dissolved_at) == (PruneAction.RESTATE, after, None)
     assert step.reason == f"its relevance makes it {after}, it was {before}"
     assert step.applied() == step.memory.changed(state=after)
 
 
 def test_a_memory_that_is_seen_dissolved_for_the_first_time_is_marked():
     step = step_of(memory(State.DISSOLVED, State.FORGOTTEN))
-    assert (step.action, step.state, step.dissolved_at) == (Action.RESTATE, State.DISSOLVED, NOW)
+    assert (step.action, step.state, step.dissolved_at) == (PruneAction.RESTATE, State.DISSOLVED, NOW)
     assert "30 days from now" in step.reason
     bare = step_of(memory(State.DISSOLVED, State.DISSOLVED))
-    assert (bare.action, bare.dissolved_at) == (Action.MARK, NOW)
+    assert (bare.action, bare.dissolved_at) == (PruneAction.MARK, NOW)
 
 
 def test_a_memory_is_deleted_thirty_days_after_it_was_first_seen_dissolved():
     item = memory(State.DISSOLVED, dissolved_at=NOW - 30 * DAY)
     step = step_of(item)
-    assert (step.action, step.reason) == (Action.DELETE, "dissolved for 30 days, 30 days or more")
+    assert (step.action, step.reason) == (PruneAction.DELETE, "dissolved for 30 days, 30 days or more")
     assert step_of(item, NOW - 1) is None
     assert step.applied() == item
 
 
 def test_a_dissolved_memory_stored_in_another_state_keeps_its_mark():
     step = step_of(memory(State.DISSOLVED, State.FORGOTTEN, dissolved_at=NOW - DAY))
-    assert (step.action, step.state, step.dissolved_at) == (Action.RESTATE, State.DISSOLVED, NOW - DAY)
+    assert (step.action, step.state, step.dissolved_at) == (PruneAction.RESTATE, State.DISSOLVED, NOW - DAY)
 
 
 def test_the_mark_of_a_memory_that_came_back_is_cleared():
     step = step_of(memory(State.ACTIVE, dissolved_at=NOW - 40 * DAY))
-    assert (step.action, step.state, step.dissolved_at) == (Action.CLEAR, State.ACTIVE, None)
+    assert (step.action, step.state, step.dissolved_at) == (PruneAction.CLEAR, State.ACTIVE, None)
     stored = step_of(memory(State.FADING, State.DISSOLVED, dissolved_at=NOW - 40 * DAY))
-    assert (stored.action, stored.state, stored.dissolved_at) == (Action.RESTATE, State.FADING, None)
+    assert (stored.action, stored.state, stored.dissolved_at) == (PruneAction.RESTATE, State.FADING, None)
 
 
 def test_a_memory_that_was_recalled_in_time_starts_over():
@@ -87,7 +87,7 @@ def test_a_memory_that_was_recalled_in_time_starts_over():
     again = revived(waiting, NOW)
     assert plan([again], NOW + DAY).steps == ()
     later = plan([again.changed(state=State.FORGOTTEN)], NOW + 300 * DAY).steps[0]
-    assert (later.action, later.dissolved_at) == (Action.RESTATE, NOW + 300 * DAY)
+    assert (later.action, later.dissolved_at) == (PruneAction.RESTATE, NOW + 300 * DAY)
 
 
 def test_a_mark_from_before_the_last_access_counts_as_none():
@@ -95,7 +95,7 @@ def test_a_mark_from_before_the_last_access_counts_as_none():
     item = memory(State.DISSOLVED, dissolved_at=NOW - 400 * DAY, created_at=NOW - 900 * DAY)
     accessed = item.changed(last_accessed=NOW - 300 * DAY)
     step = step_of(accessed)
-    assert (step.action, step.dissolved_at) == (Action.MARK, NOW)
+    assert (step.action, step.dissolved_at) == (PruneAction.MARK, NOW)
 
 
 def test_the_days_of_a_memory_accessed_by_a_clock_ahead_begin_at_that_access():
@@ -143,11 +143,11 @@ def test_the_count_is_of_states_changed_and_memories_deleted():
         NOW,
     )
     assert [(step.path[-1], step.action) for step in made.steps] == [
-        ("a", Action.RESTATE),
-        ("b", Action.RESTATE),
-        ("c", Action.MARK),
-        ("d", Action.DELETE),
-        ("e", Action.CLEAR),
+        ("a", PruneAction.RESTATE),
+        ("b", PruneAction.RESTATE),
+        ("c", PruneAction.MARK),
+        ("d", PruneAction.DELETE),
+        ("e", PruneAction.CLEAR),
     ]
     assert made.count == 3
     assert [step.path[-1] for step in made.deletions] == ["d"]
@@ -193,7 +193,7 @@ def test_a_plan_is_carried_out_once_and_leaves_nothing_to_do(palace, dice):
     after = []
     for item in palace:
         step = steps.get(item.path)
-        if step is None or step.action is not Action.DELETE:
+        if step is None or step.action is not PruneAction.DELETE:
             after.append(item if step is None else step.applied())
     assert plan(after, NOW).steps == ()
     assert all(item.state is current_state(item, NOW) for item in after)
@@ -243,10 +243,10 @@ def told(report):
 def test_a_dry_run_names_everything_and_counts_nothing(made):
     report = PruneReport.dry(made)
     assert told(report) == [
-        ("a", Action.RESTATE, Outcome.PLANNED),
-        ("b", Action.DELETE, Outcome.PLANNED),
-        ("c", Action.DELETE, Outcome.PLANNED),
-        ("e", Action.MARK, Outcome.PLANNED),
+        ("a", PruneAction.RESTATE, PruneOutcome.PLANNED),
+        ("b", PruneAction.DELETE, PruneOutcome.PLANNED),
+        ("c", PruneAction.DELETE, PruneOutcome.PLANNED),
+        ("e", PruneAction.MARK, PruneOutcome.PLANNED),
     ]
     assert report.count == 0
     assert report.lines[0].reason == "its relevance makes it fading, it was active"
@@ -258,10 +258,10 @@ def test_a_report_says_what_was_done_and_what_was_refused_and_why(made):
     why = "wss://relay.example did not show everything"
     report = PruneReport.of(made, {"people/facts/b": why})
     assert told(report) == [
-        ("a", Action.RESTATE, Outcome.DONE),
-        ("b", Action.DELETE, Outcome.REFUSED),
-        ("c", Action.DELETE, Outcome.DONE),
-        ("e", Action.MARK, Outcome.DONE),
+        ("a", PruneAction.RESTATE, PruneOutcome.DONE),
+        ("b", PruneAction.DELETE, PruneOutcome.REFUSED),
+        ("c", PruneAction.DELETE, PruneOutcome.DONE),
+        ("e", PruneAction.MARK, PruneOutcome.DONE),
     ]
     assert [(line.path, line.reason) for line in report.refused] == [("people/facts/b", why)]
     assert report.count == 2

@@ -24,7 +24,7 @@ from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
 from sense_memory.palace.lifecycle import shown
-from sense_memory.palace.plan import Holdings
+from sense_memory.palace.plan import Usage
 from sense_memory.palace.version import memory_of
 
 
@@ -258,7 +258,7 @@ class Persona:
         if self._plan.max_memories is not None or self._plan.max_domains is not None:
             domain, facet, _ = path.split("/")
             facets = {name: frozenset(facets) for name, facets in catalog.sizes().items()}
-            held = Holdings(len(catalog) + self._ledger.edits.flat_count(), facets)
+            held = Usage(len(catalog) + self._ledger.edits.flat_count(), facets)
             self._plan.check_adding(held)
             self._plan.check_place(held, domain, facet)
 

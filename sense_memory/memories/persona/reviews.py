@@ -22,8 +22,8 @@ from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
 from sense_memory.palace.contradictions.detection import pairs
 from sense_memory.palace.introspection import introspect
-from sense_memory.palace.pruning import Action, PruneReport, plan
-from sense_memory.palace.report import from_log
+from sense_memory.palace.introspection_log import from_log
+from sense_memory.palace.pruning import PruneAction, PruneReport, plan
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import PRUNE
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.models import IntrospectionReport
+    from sense_memory.palace.introspection_log import Baseline
     from sense_memory.palace.pruning import PrunePlan, PruneStep
-    from sense_memory.palace.report import Standing as LastTime
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
 
@@ -171,7 +171,7 @@ class Reviews:
         await self._writer.write([envelope.introspection(int(now), report.to_log())], drafts=False)
         return report
 
-    async def _last_log(self) -> LastTime | None:
+    async def _last_log(self) -> Baseline | None:
         """How the palace stood at the last introspection, on whichever device; None where nobody knows."""
         slots = [(slot.removeprefix(LOGS), seq) for slot, seq in self._ledger.edits.heads(LOGS)]
         dated = sorted((float(ts), seq) for ts, seq in slots if ts.replace(".", "", 1).isdecimal())
@@ -180,9 +180,9 @@ class Reviews:
                 record = await self._reader.record(stored)
                 if record is not None and record.type is RecordType.INTROSPECTION:
                     log = record.fields.get("report")
-                    standing = from_log(log) if isinstance(log, dict) else None
-                    if standing is not None:
-                        return standing
+                    baseline = from_log(log) if isinstance(log, dict) else None
+                    if baseline is not None:
+                        return baseline
         return None
 
     # ── Pruning ─────────────────────────────────────────────────────────────────────────
@@ -249,7 +249,7 @@ class Reviews:
                 standing = await self._persona.palace.standing(address.d_tag(path))
                 memory = standing.memory
                 now = plan([memory] if memory else [], self._clock())
-                if any(step.action is Action.DELETE for step in now.steps):
+                if any(step.action is PruneAction.DELETE for step in now.steps):
                     paths.append(path)
                     bases[standing.slot] = standing.basis
                 else:

@@ -218,13 +218,13 @@ def pairs(memories: Iterable[PersonaMemory], limit: int) -> ContradictionScan:
 
     Only the newest `MAX_READ_COUNT` that still count are read for what they claim, and the answer says so.
     """
-    standing = [memory for memory in memories if not memory.superseded_by]
-    newest = nlargest(MAX_READ_COUNT, standing, key=lambda memory: (memory.created_at, memory.path))
+    current = [memory for memory in memories if not memory.superseded_by]
+    newest = nlargest(MAX_READ_COUNT, current, key=lambda memory: (memory.created_at, memory.path))
     claims = ClaimIndex()
     for memory in newest:
         claims.put(memory)
     scan = claims.pairs(limit)
-    return ContradictionScan(scan.contradictions, scan.bounded or len(newest) < len(standing))
+    return ContradictionScan(scan.contradictions, scan.bounded or len(newest) < len(current))
 
 
 def _comparable(old: PersonaMemory, new: PersonaMemory) -> bool:

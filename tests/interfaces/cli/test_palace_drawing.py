@@ -12,9 +12,9 @@ from sense_memory.interfaces.cli.palace.pruning import steps
 from sense_memory.interfaces.cli.palace.reports import COMMAND, SECTIONS, data, lines
 from sense_memory.interfaces.cli.palace.shapes import Insight, Shown, arrange, bar, counted, excerpt
 from sense_memory.models import IntrospectionReport, PalaceChanges, PersonaMemory, State
+from sense_memory.palace.introspection_log import LISTS
 from sense_memory.palace.lifecycle import current_relevance, current_state
 from sense_memory.palace.pruning import PruneReport, plan
-from sense_memory.palace.report import LISTS
 
 
 DAY = 86_400

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import orjson
 
-from sense_memory.limits import LOG_CHANGE_BYTES, LOG_LIST_BYTES, LOG_PAIRS_BYTES, LOG_STANDING_BYTES
+from sense_memory.limits import LOG_BASELINE_BYTES, LOG_CHANGE_BYTES, LOG_LIST_BYTES, LOG_PAIRS_BYTES
 from sense_memory.models import PalaceChanges, PersonaMemory, State, SuggestedContradiction
 from sense_memory.palace.catalog import STATES
 
@@ -47,7 +47,7 @@ _RANKS: Final = {state: rank for rank, state in enumerate(STATES)}
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Baseline:
     """Where every memory stood at one introspection, as far as a log can hold it.
 
     Attributes:
@@ -69,7 +69,7 @@ class Standing:
     @classmethod
     def of(
         cls, paths: Sequence[str], states: NDArray[np.int8], now: float, pairs: Iterable[tuple[str, str]]
-    ) -> Standing:
+    ) -> Baseline:
         """How a palace stands, with everybody listed; `paths` are sorted, states indices into `STATES`."""
         listed = dict(zip(paths, map(STATES.__getitem__, states.tolist()), strict=True))
         counts = dict(zip(STATES, np.bincount(states, minlength=len(STATES)).tolist(), strict=True))
@@ -79,12 +79,12 @@ class Standing:
     def compact(self) -> dict[str, Any]:
         """As plain values for a log: as many states as fit, and the pairs if they fit."""
         groups: dict[State, dict[str, list[str]]] = {state: {} for state in STATES}
-        few = [state for state in STATES if self.counts.get(state, 0) <= LOG_STANDING_BYTES // _LEAST_BYTES]
+        few = [state for state in STATES if self.counts.get(state, 0) <= LOG_BASELINE_BYTES // _LEAST_BYTES]
         for path, state in self.listed.items() if few else ():
             if state in few:
                 group, _, key = path.rpartition("/")
                 groups[state].setdefault(group, []).append(key)
-        room, listed = LOG_STANDING_BYTES, {}
+        room, listed = LOG_BASELINE_BYTES, {}
         for state in sorted(STATES, key=lambda state: self.counts.get(state, 0)):
             size = max(_size(groups[state]), self.counts.get(state, 0) * _LEAST_BYTES)
             if size > room:
@@ -100,7 +100,7 @@ class Standing:
         }
 
 
-def from_log(log: Mapping[str, Any]) -> Standing | None:
+def from_log(log: Mapping[str, Any]) -> Baseline | None:
     """How the palace stood when `IntrospectionReport.to_log` gave this; None where it is no such thing."""
     try:
         kept = log["standing"]
@@ -111,7 +111,7 @@ def from_log(log: Mapping[str, Any]) -> Standing | None:
             for key in keys
         }
         pairs = kept["contradictions"]
-        return Standing(
+        return Baseline(
             created_at=float(log["created_at"]),
             counts={State(state): int(count) for state, count in kept["counts"].items()},
             listed=listed,
@@ -123,7 +123,7 @@ def from_log(log: Mapping[str, Any]) -> Standing | None:
         return None  # another program's, or another version's: there is nothing to compare with
 
 
-def to_log(report: IntrospectionReport, standing: Standing) -> dict[str, Any]:
+def to_log(report: IntrospectionReport, baseline: Baseline) -> dict[str, Any]:
     """A report as plain values that fit one event."""
     log: dict[str, Any] = {"created_at": report.created_at}
     log |= {name: getattr(report, name) for name in _COUNTS}
@@ -133,12 +133,12 @@ def to_log(report: IntrospectionReport, standing: Standing) -> dict[str, Any]:
         changes = report.changes
         log["changes"] = {name: _cut(getattr(changes, name), LOG_CHANGE_BYTES) for name in _MOVES}
         log["changes"] |= {"since": changes.since, "exact": changes.exact, "untold": list(changes.untold)}
-    log["standing"] = standing.compact()
+    log["standing"] = baseline.compact()
     return log
 
 
 def changes(
-    before: Standing, after: Standing, memories: Sequence[PersonaMemory], columns: Columns
+    before: Baseline, after: Baseline, memories: Sequence[PersonaMemory], columns: Columns
 ) -> PalaceChanges:
     """What became of a palace between two introspections.
 
@@ -165,8 +165,8 @@ def changes(
 
 
 def _compare(
-    before: Standing,
-    after: Standing,
+    before: Baseline,
+    after: Baseline,
     memories: Sequence[PersonaMemory],
     columns: Columns,
     moved: dict[str, list[Any]],
