@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
     from sense_memory.records.envelope import Record, Sealed
-    from sense_memory.relay.client.session import Timeouts
+    from sense_memory.relay.client.timeouts import Timeouts
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.pool import Pool
     from sense_memory.relay.sync.reports import SyncReport
@@ -117,7 +117,7 @@ class MemoryStore:
         close_timeout: seconds for which closing waits at most until relays have taken what is queued; 0 does not
             wait. A relay that cannot be reached is not waited for, and nothing is without `background`. What is
             still queued then is logged as a warning, and sent when a store of this ledger is open next.
-        timeouts: of relay connections; see `relay.client.session.Timeouts`.
+        timeouts: of relay connections; see `relay.client.timeouts.Timeouts`.
         clock: seconds since 1970.
 
     Raises:
@@ -1069,7 +1069,7 @@ class MemoryStore:
         Raises:
             LedgerError: the ledger could not be read.
         """
-        from sense_memory.relay.client.conduct import Timeouts
+        from sense_memory.relay.client.timeouts import Timeouts
         from sense_memory.relay.sync.holdings import holdings
 
         timeouts = self._timeouts or Timeouts()
@@ -1390,7 +1390,7 @@ class MemoryStore:
     def _relay_pool(self) -> Pool:
         """The pool, made when a relay is first needed: a read of the ledger does not pay for sockets."""
         if self._pool is None:
-            from sense_memory.relay.client.session import Timeouts
+            from sense_memory.relay.client.timeouts import Timeouts
             from sense_memory.relay.sync.pool import Pool
 
             self._pool = Pool(
@@ -1547,10 +1547,10 @@ def _default_ledger(public_key: str) -> Path:
 def _checked_timeouts(given: Timeouts | None) -> Timeouts | None:
     """The timeouts of connections, or None."""
     if given is not None:
-        from sense_memory.relay.client.conduct import Timeouts
+        from sense_memory.relay.client.timeouts import Timeouts
 
         if not isinstance(given, Timeouts):
-            raise InvalidInput("timeouts must be a `relay.client.session.Timeouts`, or None")
+            raise InvalidInput("timeouts must be a `relay.client.timeouts.Timeouts`, or None")
     return given
 
 

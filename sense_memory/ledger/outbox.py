@@ -491,13 +491,9 @@ class Outbox:
             # Relays without the word `deleted` have others for it. Where nothing says any more that it was
             # forgotten, that is no end: it is tried again.
             drops = self._drops_deletions(url)
-            return (
-                RelayVerdict(RelayOutcome.RETRY, NO_TOMBSTONE)
-                if drops
-                else RelayVerdict(RelayOutcome.ACCEPTED)
-            )
+            return RelayVerdict(RelayOutcome.RETRY, NO_TOMBSTONE) if drops else _ACCEPTS
         if outcome is RelayOutcome.DELETED:
-            return RelayVerdict(RelayOutcome.ACCEPTED)
+            return _ACCEPTS
         if outcome is RelayOutcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
             return RelayVerdict(
                 RelayOutcome.RETRY, verdict.reason
@@ -519,6 +515,7 @@ class Outbox:
         return "queued", now + wait * self._random.uniform(1 - JITTER, 1 + JITTER)
 
 
+_ACCEPTS: Final = RelayVerdict(RelayOutcome.ACCEPTED)
 _NO: Final = frozenset({RelayOutcome.DELETED, RelayOutcome.RETRY, RelayOutcome.REFUSED})
 # What is dated ahead waits for its second, but for a second at most; see `handover`.
 _DUE = f"max(?, min(created_at, ? + {AHEAD_SECONDS}))"

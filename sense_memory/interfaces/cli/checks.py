@@ -200,7 +200,7 @@ async def check_relay(url: str, line: RelayStatus | None) -> Check:
 
 async def ask_relays(settings: Settings, signer: LocalSigner | None, status: Status | None) -> list[Holding]:
     """What each relay holds; nothing where there is no ledger to compare it with."""
-    from sense_memory.relay.client.conduct import Timeouts
+    from sense_memory.relay.client.timeouts import Timeouts
     from sense_memory.store import MemoryStore
 
     if signer is None or status is None or not settings.relays:

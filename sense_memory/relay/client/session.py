@@ -25,10 +25,17 @@ from sense_memory.nostr.verdict import (
 )
 from sense_memory.relay.client.actions import EventJudged, Hangup, Send, SessionAction, SignAuth
 from sense_memory.relay.client.authentication import Authentication, Phase
-from sense_memory.relay.client.comparison import CompareDone, Comparison, OpenComparison
-from sense_memory.relay.client.conduct import Timeouts, UselessCounts
 from sense_memory.relay.client.page import Admission, EventPage, OpenLive, OpenPage, PageDone
-from sense_memory.relay.client.requests import Inquiries, OpenCount, random_id, unauthenticated
+from sense_memory.relay.client.requests import (
+    CompareDone,
+    Comparison,
+    Inquiries,
+    OpenComparison,
+    OpenCount,
+    random_id,
+    unauthenticated,
+)
+from sense_memory.relay.client.timeouts import Timeouts
 
 
 if TYPE_CHECKING:
@@ -123,6 +130,33 @@ class InFlightEvents:
         """EventJudged by the relay's progress: a slow relay that keeps answering is not a silent one."""
         silence = max(flight.sent_at, self._answered_at) + self._patience.ok
         return min(silence, flight.sent_at + self._patience.total)
+
+
+@dataclass(slots=True)
+class UselessCounts:
+    """What a relay sent on one connection that was of no use.
+
+    Attributes:
+        malformed: messages that are no frame, and challenges that are too long.
+        invalid: malformed or forged events.
+        duplicates: events that the same page already held.
+        over_delivered: events that the subscription had not asked for.
+        after_eose: events of a subscription that the relay had declared finished.
+        unasked: frames for subscriptions that are not open.
+        stray_oks: OKs for events that are not waiting for one.
+        notices: NOTICE frames.
+        challenges: NIP-42 challenges.
+    """
+
+    malformed: int = 0
+    invalid: int = 0
+    duplicates: int = 0
+    over_delivered: int = 0
+    after_eose: int = 0
+    unasked: int = 0
+    stray_oks: int = 0
+    notices: int = 0
+    challenges: int = 0
 
 
 __all__ = [

@@ -19,7 +19,7 @@ from sense_memory.limits import (
     POLL_SECONDS,
     RECONNECT_FIRST_SECONDS,
 )
-from sense_memory.relay.client.dialling import Dialler
+from sense_memory.relay.client.dialler import Dialler
 from sense_memory.relay.log import log_fault
 from sense_memory.relay.sync.live import Listener
 from sense_memory.relay.sync.overlap import Overlap
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
-    from sense_memory.relay.client.conduct import Timeouts
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.client.nip11 import RelayInformation
+    from sense_memory.relay.client.timeouts import Timeouts
     from sense_memory.relay.sync.push import Intake
     from sense_memory.relay.sync.reconcile import Stock
 

@@ -19,9 +19,9 @@ from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDO
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
-from sense_memory.relay.client.conduct import CONNECTION_LOST, TOO_LARGE_LOST
+from sense_memory.relay.client.connection import each
 from sense_memory.relay.client.nip11 import is_too_large
-from sense_memory.relay.client.publication import each
+from sense_memory.relay.client.timeouts import CONNECTION_LOST, TOO_LARGE_LOST
 from sense_memory.relay.sync.pull import Puller, fetching
 from sense_memory.relay.sync.reports import RelayReport
 from sense_memory.relay.sync.walk import Pulled, by_address

@@ -18,8 +18,8 @@ from sense_memory.limits import COMPARED_COUNT, HEAL_SECONDS, MAX_FUTURE_SECONDS
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.negentropy import Items
-from sense_memory.relay.client.comparison import Comparison
 from sense_memory.relay.client.nip11 import frame_bytes, ids_count, may_compare
+from sense_memory.relay.client.requests import Comparison
 from sense_memory.relay.sync.walk import Pulled, newest_of
 
 

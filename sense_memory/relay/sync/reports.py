@@ -30,7 +30,7 @@ class RelayReport:
         waiting: events that are still queued for it.
         refused: events that it will not take, in this run or before.
         serves_deleted: whether it still serves what was forgotten, although it accepted the deletion.
-        useless: what it sent that was of no use, with counts: see `relay.client.conduct.UselessCounts`.
+        useless: what it sent that was of no use, with counts: see `relay.client.session.UselessCounts`.
         misbehaving: whether it broke the protocol or our limits and was hung up on.
         asked: whether this relay was pulled in this run.
         held_back: whether sending waits for a first complete pull.

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from sense_memory import limits
-from sense_memory.relay.client.dialling import Pace
+from sense_memory.relay.client.dialler import Pace
 
 
 @pytest.mark.parametrize("seed", range(20))

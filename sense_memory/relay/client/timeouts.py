@@ -1,4 +1,4 @@
-"""What is expected of a relay on a connection, and what it did instead: timeouts, counters, and its loss."""
+"""Patience with one relay, in seconds, and the error that ends a connection."""
 
 from __future__ import annotations
 
@@ -41,33 +41,6 @@ class Timeouts:
     def shortest(self) -> float:
         """The least time in which something new can become overdue."""
         return min(self.idle, self.total, self.notice_settle, self.ok, self.sign)
-
-
-@dataclass(slots=True)
-class UselessCounts:
-    """What a relay sent on one connection that was of no use.
-
-    Attributes:
-        malformed: messages that are no frame, and challenges that are too long.
-        invalid: malformed or forged events.
-        duplicates: events that the same page already held.
-        over_delivered: events that the subscription had not asked for.
-        after_eose: events of a subscription that the relay had declared finished.
-        unasked: frames for subscriptions that are not open.
-        stray_oks: OKs for events that are not waiting for one.
-        notices: NOTICE frames.
-        challenges: NIP-42 challenges.
-    """
-
-    malformed: int = 0
-    invalid: int = 0
-    duplicates: int = 0
-    over_delivered: int = 0
-    after_eose: int = 0
-    unasked: int = 0
-    stray_oks: int = 0
-    notices: int = 0
-    challenges: int = 0
 
 
 class ConnectionLost(Exception):
