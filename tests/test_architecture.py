@@ -254,7 +254,7 @@ def test_time_is_a_parameter_below_the_store():
     clocks = importers_of("time", "datetime") - waits
 
     assert {part_of(module) for module in clocks} <= {"store", "relay", "interfaces", "config"}
-    timeless = {"client.session", "client.page", "client.publication", "sync.walk", "sync.push", "sync.pool"}
+    timeless = {"client.session", "client.page", "sync.walk", "sync.push", "sync.pool"}
     assert not {f"sense_memory.relay.{name}" for name in timeless} & clocks
 
 
