@@ -115,7 +115,7 @@ class Embedding:
         """How many numbers each of its rows has; None, with `trouble`, as `rows`."""
         async with self._turn:
             if self._dimension is None:
-                from sense_memory.search.embedding import dimension_of
+                from sense_memory.search.embedders.embedder import dimension_of
 
                 self._dimension = await self._asked(lambda: dimension_of(self.embedder), again=again)
             return self._dimension
@@ -154,7 +154,7 @@ class Embedding:
         return found
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        from sense_memory.search.embedding import embedded
+        from sense_memory.search.embedders.embedder import embedded
 
         found = embedded(self.embedder, texts, self._dimension)
         self._dimension = found.shape[1]

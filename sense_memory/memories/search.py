@@ -430,7 +430,7 @@ class Finding(Kept):
             return ()
         there = self._stamps.keys() - self._changed.keys()
         events = {path: mark_of(ident) for path, ident in self._palace.plain.items() if path in there}
-        return with_head([*self._said.dumped(), self._stamps, events], self._index.pieces(vectors=False))
+        return with_head([*self._said.dumped(), self._stamps, events], self._index.dump())
 
     def _restored(self, saved: memoryview | None) -> tuple[MemoryIndex, Mapping[str, str]]:
         """The index of the last time, or a new one; and by path the event from which it knows a persona memory."""

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from sense_memory.errors import BadPayload
 from sense_memory.nostr import address
-from sense_memory.search.rows import rounded
+from sense_memory.search.vectors import rounded
 
 
 if TYPE_CHECKING:

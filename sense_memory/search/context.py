@@ -49,6 +49,7 @@ _SENTENCE: Final = re.compile(
     "(?<=[.!?\u3002\uff01\uff1f])\\s*(?=\\s|[\u3002\uff01\uff1f]?[\u3040-\u9fff])|\\n+"
 )
 _LINES: Final = re.compile(r"\n+")
+_LINE: Final = " \n"  # between the key, the themes and the text of a memory
 
 
 def pieces(text: str) -> list[str]:
@@ -68,6 +69,11 @@ def pieces(text: str) -> list[str]:
     if found and size < PIECE_WORDS // 4:
         piece.insert(0, found.pop())
     return [*found, "\n".join(piece)]
+
+
+def embedding_texts(parts: Iterable[str]) -> list[str]:
+    """The pieces of a memory as they are embedded: a line that stands there twice, to count twice, once."""
+    return [_LINE.join(dict.fromkeys(part.split(_LINE))) for part in parts]
 
 
 def _size(text: str) -> int:

@@ -17,12 +17,12 @@ from sense_memory.search import context, dates
 from sense_memory.search.column import Column
 from sense_memory.search.dates import DAY_SECONDS, Span
 from sense_memory.search.documents import SearchItem, Shelf
-from sense_memory.search.embedding import Meaning, spoken, unnamed
 from sense_memory.search.lexical import LexicalIndex, packed, unpack
 from sense_memory.search.postings import Postings
-from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve
+from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve, without_names
 from sense_memory.search.ranking import MIN_SIMILAR, Ground, Levers, Question, SearchHit, highest_rows, rank
 from sense_memory.search.tokens import fold
+from sense_memory.search.vectors import PieceVectors
 from sense_memory.search.vocabulary import Vocabulary
 
 
@@ -63,7 +63,7 @@ class MemoryIndex:
         self._shelf = Shelf()
         self._owners, self._lengths = Column(np.int32), Column(np.float32)
         self._session_lengths = Column(np.float64)
-        self._meaning = None if embedder is None else Meaning(embedder)
+        self._meaning = None if embedder is None else PieceVectors(embedder)
 
     def __len__(self) -> int:
         return len(self._shelf.rows)
@@ -145,9 +145,9 @@ class MemoryIndex:
                 self._shelf.put(item, start)
         index(texts)
         if self._meaning is not None and embeds:
-            self._meaning.extend(spoken(text for (text,) in texts))
+            self._meaning.extend(context.embedding_texts(text for (text,) in texts))
         elif self._meaning is not None:
-            self._meaning.leave(len(texts))
+            self._meaning.add_gaps(len(texts))
         self._owners.extend(owned)
         self._measure(first)
         if len(self._shelf) > 2 * len(self) + SPARE_ROWS:
@@ -155,7 +155,7 @@ class MemoryIndex:
 
     def texts_of(self, item: SearchItem) -> list[str]:
         """What an embedder is given for an item: a text for each of its pieces."""
-        return spoken(context.pieces(item.text) if self.levers.pieces else [item.text])
+        return context.embedding_texts(context.pieces(item.text) if self.levers.pieces else [item.text])
 
     def fill(self, vectors: Mapping[str, NDArray[Any]]) -> int:
         """Give items their vectors, made elsewhere: by id, a row for each text of `texts_of`.
@@ -226,7 +226,7 @@ class MemoryIndex:
 
     def asks(self, query: str) -> str:
         """What an embedder is given for a question; empty if there is nothing to ask."""
-        return unnamed(query[:MAX_QUERY_CHARS], self._speakers(query[:MAX_QUERY_CHARS], self.levers)[1])
+        return without_names(query[:MAX_QUERY_CHARS], self._speakers(query[:MAX_QUERY_CHARS], self.levers)[1])
 
     def _speakers(self, query: str, levers: Levers) -> tuple[set[int], set[str]]:
         return context.speakers_meant(query, self._shelf.speakers.all) if levers.speaker else (set(), set())
@@ -257,7 +257,7 @@ class MemoryIndex:
         dense = None
         if levers.dense and self._meaning is not None:
             if direction is None:
-                direction = self._meaning.direction(unnamed(query, names))
+                direction = self._meaning.direction(without_names(query, names))
             dense = None if direction is None else self._similar(direction)
         return Question(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
 
@@ -317,17 +317,16 @@ class MemoryIndex:
         owners = renumbered[self._owners.view[pieces]]
         self._lexical.keep(pieces)
         if self._meaning is not None:
-            self._meaning.keep(pieces)
+            self._meaning.select(pieces)
         self._owners = Column(np.int32, owners)
         self._lengths = Column(np.float32, self._lengths.view[rows])
         self._shelf.keep(rows, np.searchsorted(owners, np.arange(len(rows))))
 
-    def dump(self, *, vectors: bool = True) -> bytes:
-        """Everything as bytes, or all but the vectors. They hold the words of memories: for encrypted places."""
-        return b"".join(self.pieces(vectors=vectors))
+    def dump(self) -> list[bytes | memoryview]:
+        """Everything but the vectors, as pieces of bytes that are not copied: use them before anything is changed.
 
-    def pieces(self, *, vectors: bool = True) -> list[bytes | memoryview]:
-        """As `dump`, in pieces that are not copied: use them before anything is changed."""
+        They hold the words of memories: for encrypted places only. Vectors have a cache of their own.
+        """
         self._tidy()
         names, columns = self._shelf.dump()
         own: dict[str, NDArray[Any]] = {
@@ -337,11 +336,7 @@ class MemoryIndex:
         }
         header = {"format": FORMAT, "shelf": names, "pieces": self.levers.pieces}
         header["vocabulary"] = self._lexical.vocabulary.dump()
-        groups = [own, columns, self._lexical.fields[0].dump()]
-        if self._meaning is not None and vectors:
-            header["embedder"] = self._meaning.embedder.name
-            groups.append(self._meaning.dump())
-        return packed(header, groups)
+        return packed(header, [own, columns, self._lexical.fields[0].dump()])
 
     @classmethod
     def load(
@@ -352,22 +347,18 @@ class MemoryIndex:
         Args:
             dumped: bytes that this version of the package made; kept alive as long as the index.
             levers: as for a new index; `pieces` stays as it was dumped.
-            embedder: the one that the index was made with; any, where it was dumped without vectors.
+            embedder: for meaning besides words; every memory waits for its vectors, see `fill`.
 
         Raises:
-            ValueError: another format, another embedder, or no dump of an index.
+            ValueError: another format, or no dump of an index.
         """
         header, groups = unpack(dumped)
         if header.get("format") != FORMAT:
             raise ValueError("these bytes are no index of this format; build it anew")
-        if header.get("embedder") not in {None, embedder and embedder.name}:
-            raise ValueError("this index was made with another embedder; build it anew")
-        own, columns, postings = groups[:3]
+        own, columns, postings = groups
         self = cls(replace(levers or Levers(), pieces=header["pieces"]), embedder=embedder)
-        if "embedder" in header and embedder is not None:
-            self._meaning = Meaning(embedder, groups[3])
-        elif self._meaning is not None:
-            self._meaning.leave(len(own["owners"]))
+        if self._meaning is not None:
+            self._meaning.add_gaps(len(own["owners"]))
         self._lexical.vocabulary = Vocabulary.load(header["vocabulary"])
         self._lexical.fields = (Postings.load(postings),)
         self._shelf = Shelf.load(header["shelf"], columns)

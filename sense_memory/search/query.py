@@ -97,6 +97,21 @@ def bare(word: str) -> str:
     return word.removesuffix("'s")
 
 
+def without_names(query: str, names: Collection[str]) -> str:
+    """A question as it is embedded: as it was asked, without the names that are matched elsewhere.
+
+    A name draws every memory near that mentions it, and a question mark every question. The rest stays: models
+    of whole sentences lose without its small words, and tables of single words leave them out themselves.
+
+    Args:
+        query: any text.
+        names: folded words.
+    """
+    parts = [(part, words(part)) for part in query.split()]
+    kept = [part for part, said in parts if not said or not all(bare(word) in names for word in said)]
+    return " ".join(kept).rstrip("?\uff1f ")
+
+
 def stop_words(found: Collection[str]) -> frozenset[str]:
     """The stop words of the language that most of the words are stop words of; English if in doubt."""
     best = max(STOP_WORDS.values(), key=lambda stops: sum(word in stops for word in found))

@@ -1,36 +1,139 @@
-"""Vectors by id: the nearest of them to a query. One interface; which kind depends on how many there are.
+"""Vectors in rows, and the vectors of the pieces of all memories; every comparison is exact.
 
-    FlatIndex      exact; numpy, single precision             up to about 100,000 vectors
-    BitIndex       nearly exact; signs, then rescoring        beyond
+A question is compared with every vector in single precision: nothing near is ever missed, whatever was added or
+dropped before. On two shared cores that takes some 20 ms for 100,000 vectors of 384 numbers and 55 ms for 300,000,
+and four bytes of memory for each number: 155 MB and 460 MB. That is the limit of this design; no index that guesses
+stands in front of it.
 
-Each states in `exactness` what its answers are worth. They live in RAM; `dump` gives bytes for a place that
-encrypts them, since vectors tell much about the texts they stand for.
+Vectors are brought to length 1 and rounded to half precision when they are added (a cosine changes by some 0.0001,
+less than any model can tell), so vectors out of the cache answer exactly as those that were just made. They lie in
+blocks: one more row never moves the others.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from sense_memory.errors import InvalidInput
-from sense_memory.search.embedders.embedder import normalised
-from sense_memory.search.lexical import pack, unpack
-from sense_memory.search.rows import BitRows, ExactRows
+from sense_memory.errors import EmbedderError, InvalidInput
+from sense_memory.search.column import Column
+from sense_memory.search.context import pooled
+from sense_memory.search.embedders.embedder import embedded, normalised
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from sense_memory.search.rows import Nearest, Rows
+    from sense_memory.search.embedders.embedder import Embedder
 
-FORMAT: Final = 1  # of a dump; another layout has another number
-FLAT_COUNT: Final = 100_000  # beyond, comparing with every vector takes longer than everything else
+_PART_ROWS: Final = 8_192  # computed at a time, so that a part stays in the processor's cache
+_BLOCK_BYTES: Final = 2**26  # asked for at a time; the system gives what is filled, and takes back all of it
+_SLACK: Final = 1e-5  # single precision is off by less; rows so near the last place are compared again
+EMBEDDED_AT_ONCE_COUNT: Final = 512  # pieces: bounds what a failure costs, and what stands in memory twice
 
 
-class Found(NamedTuple):
+def rounded(vectors: NDArray[Any]) -> NDArray[np.float16]:
+    """Vectors of any length as they are stored."""
+    return normalised(vectors).astype(np.float16)
+
+
+# ── Rows ────────────────────────────────────────────────────────────────────────────────
+
+
+class VectorRows:
+    """Vectors of one dimension, numbered from 0 without gaps.
+
+    Args:
+        dimension: of every vector.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+        self._blocks: list[NDArray[np.float32]] = []
+        part_bytes = max(1, dimension) * _PART_ROWS * np.dtype(np.float32).itemsize
+        self._room = max(1, _BLOCK_BYTES // part_bytes) * _PART_ROWS  # rows of a block
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def extend(self, vectors: NDArray[Any]) -> None:
+        """Add some rows."""
+        self._append(rounded(vectors).astype(np.float32))
+
+    def replace(self, rows: Sequence[int], vectors: NDArray[Any]) -> None:
+        """Give some rows other vectors."""
+        values, start = rounded(vectors), 0
+        for end in range(1, len(rows) + 1):  # neighbouring rows are written together
+            if end == len(rows) or rows[end] != rows[end - 1] + 1 or rows[end] % self._room == 0:
+                self._write(rows[start], values[start:end])
+                start = end
+
+    def drop(self, row: int) -> None:
+        """Take a row out; the last one takes its place."""
+        self._count -= 1
+        block, place = divmod(self._count, self._room)
+        self._write(row, self._blocks[block][place : place + 1])
+
+    def select(self, rows: NDArray[np.int64]) -> None:
+        """Keep only some rows, in this order."""
+        selected = self.at(rows)
+        self._blocks, self._count = [], 0
+        self._append(selected)
+
+    def at(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Some rows: a copy."""
+        found = np.empty((len(rows), self.dimension), np.float32)
+        blocks = rows // self._room
+        for number, block in enumerate(self._blocks):
+            there = blocks == number
+            found[there] = block[rows[there] - number * self._room]
+        return found
+
+    def similarities(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The cosine of every row to a query of length 1."""
+        found = np.empty(self._count, np.float32)
+        for begin in range(0, self._count, _PART_ROWS):
+            block, place = divmod(begin, self._room)
+            part = self._blocks[block][place : place + min(_PART_ROWS, self._count - begin)]
+            # row by row: a product of matrices would start threads, which wait for each other on a busy machine
+            np.vecdot(part, query, out=found[begin : begin + len(part)])
+        return found
+
+    def nearest(
+        self, query: NDArray[np.float32], count: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The rows with the highest cosines to a query of length 1, in no order, with all ties; and their cosines.
+
+        A vector gets the same cosine wherever its row stands, which BLAS does not promise.
+        """
+        found = self.similarities(query)
+        rows = np.arange(self._count)
+        if count < self._count:
+            last = np.partition(found, self._count - count)[self._count - count]
+            rows = np.flatnonzero(found >= last - np.float32(_SLACK))
+        return rows, (self.at(rows) * query.astype(np.float64)).sum(1)
+
+    def _append(self, values: NDArray[np.float32]) -> None:
+        begin = 0
+        while begin < len(values):
+            if self._count == len(self._blocks) * self._room:
+                self._blocks.append(np.empty((self._room, self.dimension), np.float32))
+            part = values[begin : begin + self._room - self._count % self._room]
+            self._write(self._count, part)
+            self._count += len(part)
+            begin += len(part)
+
+    def _write(self, row: int, values: NDArray[Any]) -> None:
+        """Write vectors into the rows from one on, all of the same block."""
+        block, place = divmod(row, self._room)
+        self._blocks[block][place : place + len(values)] = values
+
+
+class NearestVectors(NamedTuple):
     """The nearest vectors, nearest first, ties by id.
 
     Attributes:
@@ -42,72 +145,17 @@ class Found(NamedTuple):
     similarities: NDArray[np.float32]
 
 
-@runtime_checkable
-class VectorIndex(Protocol):
-    """What every kind does.
+class VectorIndex:
+    """Vectors by id.
 
-    Attributes:
-        kind: "flat" or "bits".
-        exactness: what its answers are worth, in a sentence.
+    Args:
+        dimension: of every vector.
     """
 
-    kind: ClassVar[str]
-
-    @property
-    def exactness(self) -> str:
-        """What its answers are worth."""
-
-    @property
-    def dimension(self) -> int:
-        """Of every vector."""
-
-    def __len__(self) -> int: ...
-
-    def __contains__(self, ident: str) -> bool: ...
-
-    def put(self, ident: str, vector: ArrayLike) -> None:
-        """Add a vector, or replace the one of this id. Its length does not matter, only its direction.
-
-        Raises:
-            InvalidInput: another dimension, or numbers that are none.
-        """
-
-    def put_many(self, idents: Sequence[str], vectors: ArrayLike) -> None:
-        """Add or replace many, one row each; of an id that stands there twice the last one stays.
-
-        Raises:
-            InvalidInput: another dimension, numbers that are none, or not one row for each id; nothing changed.
-        """
-
-    def drop(self, ident: str) -> bool:
-        """Take a vector out; whether it was there."""
-
-    def search(self, query: ArrayLike, k: int = 10) -> Found:
-        """The nearest vectors, at most `k`.
-
-        Raises:
-            InvalidInput: another dimension, or numbers that are none.
-        """
-
-    def dump(self) -> bytes:
-        """Everything as bytes; for encrypted places only."""
-
-
-class _OverRows:
-    """Ids over rows."""
-
-    kind: ClassVar[str]
-    rows_type: ClassVar[type[ExactRows | BitRows]]
-
     def __init__(self, dimension: int) -> None:
-        self._rows: Rows = self.rows_type(dimension)
+        self._rows = VectorRows(dimension)
         self._ids: list[str] = []
         self._places: dict[str, int] = {}
-
-    @property
-    def exactness(self) -> str:
-        """What its answers are worth."""
-        return self._rows.exactness
 
     @property
     def dimension(self) -> int:
@@ -121,12 +169,20 @@ class _OverRows:
         return ident in self._places
 
     def put(self, ident: str, vector: ArrayLike) -> None:
-        """Add a vector, or replace the one of this id."""
+        """Add a vector, or replace the one of this id. Its length does not matter, only its direction.
+
+        Raises:
+            InvalidInput: another dimension, NaN or infinity.
+        """
         self.put_many((ident,), vector)
 
     def put_many(self, idents: Sequence[str], vectors: ArrayLike) -> None:
-        """Add or replace many, one row each."""
-        values = checked(vectors, self.dimension, len(idents))
+        """Add or replace many, one row each; of an id that is named twice the last row stays.
+
+        Raises:
+            InvalidInput: another dimension, NaN or infinity, or not one row for each id; nothing changed.
+        """
+        values = _checked(vectors, self.dimension, len(idents))
         fresh: dict[str, int] = {}
         for at, ident in enumerate(idents):
             if ident in self._places:
@@ -149,81 +205,24 @@ class _OverRows:
             self._ids[place], self._places[last] = last, place
         return True
 
-    def search(self, query: ArrayLike, k: int = 10) -> Found:
-        """The nearest vectors, at most `k`."""
-        (direction,) = normalised(checked(query, self.dimension, 1))
+    def search(self, query: ArrayLike, k: int = 10) -> NearestVectors:
+        """The nearest vectors, at most `k`.
+
+        Raises:
+            InvalidInput: another dimension, NaN or infinity.
+        """
+        (direction,) = normalised(_checked(query, self.dimension, 1))
         if k <= 0 or not self._ids:
-            return Found([], np.empty(0, np.float32))
-        near = self._rows.nearest(direction, k)
-        return ordered(near, [self._ids[row] for row in near.rows.tolist()], k)
-
-    def dump(self) -> bytes:
-        """Everything as bytes; for encrypted places only."""
-        return packed(self.kind, self.dimension, self._ids, {"halves": self._rows.halves()})
-
-    @classmethod
-    def restore(cls, dimension: int, ids: list[str], arrays: Mapping[str, NDArray[Any]]) -> _OverRows:
-        """What `dump` gave, taken apart."""
-        self = cls(dimension)
-        self._rows = cls.rows_type(dimension, arrays["halves"])
-        self._ids, self._places = ids, {ident: place for place, ident in enumerate(ids)}
-        if len(self._rows) != len(ids) or arrays["halves"].shape[1] != dimension:
-            raise ValueError("not a vector for each id")
-        return self
+            return NearestVectors([], np.empty(0, np.float32))
+        rows, cosines = self._rows.nearest(direction, k)
+        ids = [self._ids[row] for row in rows.tolist()]
+        keyed = sorted(zip((-cosines).tolist(), ids, strict=True))[:k]
+        return NearestVectors(
+            [ident for _, ident in keyed], np.array([-value for value, _ in keyed], np.float32)
+        )
 
 
-class FlatIndex(_OverRows):
-    """Exact: a query is compared with every vector.
-
-    Args:
-        dimension: of every vector.
-    """
-
-    kind = "flat"
-    rows_type = ExactRows
-
-
-class BitIndex(_OverRows):
-    """Nearly exact: signs select the vectors that a query is compared with.
-
-    Args:
-        dimension: of every vector.
-    """
-
-    kind = "bits"
-    rows_type = BitRows
-
-
-def choose(count: int, dimension: int) -> VectorIndex:
-    """An empty index of the kind that suits a number of vectors.
-
-    Args:
-        count: how many are expected.
-        dimension: of every vector.
-    """
-    return FlatIndex(dimension) if count <= FLAT_COUNT else BitIndex(dimension)
-
-
-def load(dumped: bytes) -> VectorIndex:
-    """What any kind's `dump` gave.
-
-    Raises:
-        ValueError: no dump of this format; build the index anew.
-    """
-    try:
-        header, groups = unpack(dumped)
-        kind, dimension, ids = header["kind"], int(header["dimension"]), list(header["ids"])
-        if header["format"] != FORMAT or kind not in {"flat", "bits"}:
-            raise ValueError("another format")
-        return (FlatIndex if kind == "flat" else BitIndex).restore(dimension, ids, groups[0])
-    except (ValueError, KeyError, TypeError, IndexError):
-        raise ValueError("these bytes are no vectors of this format; build the index anew") from None
-
-
-# ── What all kinds share ────────────────────────────────────────────────────────────────
-
-
-def checked(vectors: ArrayLike, dimension: int, count: int) -> NDArray[np.float64]:
+def _checked(vectors: ArrayLike, dimension: int, count: int) -> NDArray[np.float64]:
     """Vectors as numbers, one row each.
 
     Raises:
@@ -240,16 +239,109 @@ def checked(vectors: ArrayLike, dimension: int, count: int) -> NDArray[np.float6
             f"a vector has {values.shape[1]} numbers where this index holds {dimension}; nothing was changed"
         )
     if not np.isfinite(values).all():
-        raise InvalidInput("a vector holds numbers that are none; nothing was changed")
+        raise InvalidInput("a vector contains NaN or infinity; nothing was changed")
     return values
 
 
-def ordered(near: Nearest, ids: Sequence[str], k: int) -> Found:
-    """Candidates, nearest first, ties by id."""
-    keyed = sorted(zip((-near.similarities).tolist(), ids, strict=True))[:k]
-    return Found([ident for _, ident in keyed], np.array([-value for value, _ in keyed], np.float32))
+# ── The pieces of memories ──────────────────────────────────────────────────────────────
 
 
-def packed(kind: str, dimension: int, ids: Sequence[str], arrays: dict[str, NDArray[Any]]) -> bytes:
-    """A dump of any kind."""
-    return pack({"format": FORMAT, "kind": kind, "dimension": dimension, "ids": list(ids)}, [arrays])
+class PieceVectors:
+    """The vectors of the pieces of all memories, in their order; a piece without one is a gap.
+
+    An embedder that fails never stops anything: what could not be embedded is a gap, and a question that could not
+    be embedded is answered by words.
+
+    Args:
+        embedder: makes the vectors.
+
+    Attributes:
+        trouble: why the last text could not be embedded; None if it could.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self.trouble: EmbedderError | None = None
+        self._rows: VectorRows | None = None  # until the dimension is known
+        self._is_known = Column(np.bool_)
+
+    def __len__(self) -> int:
+        return len(self._is_known)
+
+    def extend(self, texts: Sequence[str]) -> None:
+        """Embed some pieces; those that cannot be are gaps."""
+        has_failed = False
+        for first in range(0, len(texts), EMBEDDED_AT_ONCE_COUNT):
+            part = texts[first : first + EMBEDDED_AT_ONCE_COUNT]
+            vectors = None if has_failed else self._embed(part)
+            has_failed = vectors is None  # a service that is down is not waited for again and again
+            is_known = not has_failed
+            if vectors is not None and self._rows is None:
+                self._rows = self._gap_rows(vectors.shape[1])
+            if self._rows is not None:
+                self._rows.extend(np.zeros((len(part), self._rows.dimension)) if vectors is None else vectors)
+            self._is_known.extend(np.full(len(part), is_known))
+
+    def add_gaps(self, count: int) -> None:
+        """Add some pieces without vectors: gaps, for `fill`."""
+        if self._rows is not None:
+            self._rows.extend(np.zeros((count, self._rows.dimension)))
+        self._is_known.extend(np.zeros(count, np.bool_))
+
+    def fill(self, places: Sequence[int], vectors: NDArray[Any]) -> bool:
+        """Give some pieces their vectors, a row each; False, and no change, where the dimension is another one."""
+        if self._rows is None:
+            self._rows = self._gap_rows(vectors.shape[1])
+        if vectors.shape[1] != self._rows.dimension:
+            return False
+        self._rows.replace(places, vectors)
+        self._is_known[list(places)] = True
+        return True
+
+    def select(self, rows: NDArray[np.int64]) -> None:
+        """Keep only some pieces, in this order."""
+        self._is_known = Column(np.bool_, self._is_known.view[rows])
+        if self._rows is not None:
+            self._rows.select(rows)
+
+    def gaps(self) -> NDArray[np.int64]:
+        """The pieces that could not be embedded."""
+        return np.flatnonzero(~self._is_known.view)
+
+    def direction(self, question: str) -> NDArray[np.float32] | None:
+        """The vector of a question (see `query.without_names`); None, and perhaps `trouble`, where there is none."""
+        if self._rows is None or not len(self._rows) or not question.strip():
+            return None
+        vectors = self._embed([question])
+        return None if vectors is None else vectors[0]
+
+    def similar(
+        self, direction: NDArray[np.float32], first_pieces: NDArray[np.int64]
+    ) -> NDArray[np.float32] | None:
+        """The cosine of each memory's best piece to a vector; None where that cannot be said.
+
+        Args:
+            direction: of any length; one of other numbers than the pieces have is like none.
+            first_pieces: where the pieces of each memory begin.
+        """
+        if self._rows is None or not len(self._rows) or not direction.any():
+            return None
+        if direction.shape != (self._rows.dimension,):
+            return None
+        return pooled(self._rows.similarities(normalised(direction[None])[0]), first_pieces)
+
+    def _gap_rows(self, dimension: int) -> VectorRows:
+        rows = VectorRows(dimension)
+        rows.extend(np.zeros((len(self), dimension)))
+        return rows
+
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """A row for each text; None, and `trouble`, if the embedder failed."""
+        try:
+            dimension = None if self._rows is None else self._rows.dimension
+            vectors = embedded(self.embedder, texts, dimension)
+        except EmbedderError as error:
+            self.trouble = error
+            return None
+        self.trouble = None
+        return vectors

@@ -357,7 +357,7 @@ def test_a_service_that_is_down_from_the_start_stops_nothing(service, ollama):
     index = MemoryIndex(embedder=ollama)
     index.put(SearchItem("1", "a banana"))
     assert [hit.id for hit in index.search("banana")] == ["1"]
-    loaded = MemoryIndex.load(index.dump(), embedder=ollama)
+    loaded = MemoryIndex.load(b"".join(index.dump()), embedder=ollama)
     assert loaded.without_meaning() == ["1"]
     service.answer = None
     loaded.put(SearchItem("2", "a cherry"))

@@ -349,7 +349,7 @@ def test_an_index_that_changed_bit_by_bit_answers_as_one_built_anew(many, droppe
 def test_a_loaded_index_answers_the_same_and_goes_on(many, more):
     index = MemoryIndex()
     index.put_many(many)
-    loaded = MemoryIndex.load(index.dump())
+    loaded = MemoryIndex.load(b"".join(index.dump()))
     assert answers(loaded) == answers(index)
 
     for item in more:
@@ -358,13 +358,13 @@ def test_a_loaded_index_answers_the_same_and_goes_on(many, more):
     for ident in "ab":
         assert loaded.drop(ident) == index.drop(ident)
     assert answers(loaded) == answers(index)
-    assert answers(MemoryIndex.load(loaded.dump())) == answers(index)
+    assert answers(MemoryIndex.load(b"".join(loaded.dump()))) == answers(index)
 
 
 def test_growing_on_does_not_write_into_the_bytes_it_was_loaded_from():
     index = MemoryIndex()
     index.put_many(said("Ann: otters", "Bob: dogs"))
-    dumped = index.dump()
+    dumped = b"".join(index.dump())
     before = bytes(bytearray(dumped))
     loaded = MemoryIndex.load(dumped)
     loaded.put_many(said("Ann: otters swim", session="s", start=9))
@@ -376,7 +376,7 @@ def test_growing_on_does_not_write_into_the_bytes_it_was_loaded_from():
 def test_names_that_are_no_valid_unicode_can_be_dumped(found):
     index = MemoryIndex()
     index.put(SearchItem("\ud800", "otters", 1.0, "\udfff", "Ann\ud800"))
-    assert found(MemoryIndex.load(index.dump()), "otters") == ["\ud800"]
+    assert found(MemoryIndex.load(b"".join(index.dump())), "otters") == ["\ud800"]
 
 
 def test_rows_left_behind_by_changes_are_cleared_away(found, monkeypatch):
@@ -399,7 +399,7 @@ def test_bytes_that_are_no_dump_are_refused(junk):
 
 def test_a_dump_of_another_format_is_refused(monkeypatch, index_of):
     monkeypatch.setattr("sense_memory.search.index.FORMAT", 0)
-    dumped = index_of("otters").dump()
+    dumped = b"".join(index_of("otters").dump())
     monkeypatch.undo()
     with pytest.raises(ValueError, match="build it anew"):
         MemoryIndex.load(dumped)
@@ -474,7 +474,7 @@ def test_any_text_can_be_kept_and_asked(texts, query):
     index.put_many(SearchItem(str(place), text, place * 1e5) for place, text in enumerate(texts))
     hits = index.search(query)
     assert len({hit.id for hit in hits}) == len(hits)
-    assert answers(MemoryIndex.load(index.dump())) == answers(index)
+    assert answers(MemoryIndex.load(b"".join(index.dump()))) == answers(index)
 
 
 @pytest.mark.parametrize("time_", [float("nan"), float("inf"), -1e300, 1e300, -5.0])

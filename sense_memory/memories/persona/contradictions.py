@@ -19,11 +19,10 @@ from sense_memory.palace.contradictions.detection import ClaimIndex
 from sense_memory.palace.contradictions.phrases import Phrases
 from sense_memory.palace.neighbours import near_pairs
 from sense_memory.records.vector_cache import Read
-from sense_memory.search.context import pieces
+from sense_memory.search.context import embedding_texts, pieces
 from sense_memory.search.embedders.embedder import normalised
-from sense_memory.search.embedding import spoken
 from sense_memory.search.ranking import MIN_SIMILAR
-from sense_memory.search.vectors import FlatIndex
+from sense_memory.search.vectors import VectorIndex
 
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ class _Facet:
     def __init__(self, memories: Iterable[PersonaMemory]) -> None:
         self._unread = {memory.path: memory for memory in memories}
         self._stamps: dict[str, str] = {}  # by path: of the states that there are vectors of
-        self._index: FlatIndex | None = None  # until the dimension is known
+        self._index: VectorIndex | None = None  # until the dimension is known
 
     def put(self, memory: PersonaMemory) -> bool:
         """A memory is new, or changed; whether it has no vector now."""
@@ -229,7 +228,7 @@ class _Facet:
                 continue
             row = _row(read)
             if self._index is None:
-                self._index = FlatIndex(len(row))
+                self._index = VectorIndex(len(row))
             if len(row) == self._index.dimension:
                 self._index.put(path, row)
                 self._stamps[path] = read.stamp
@@ -260,7 +259,7 @@ async def _embedded(embedding: Embedding, memories: Sequence[PersonaMemory]) -> 
 
 def _texts(memory: PersonaMemory) -> list[str]:
     """What an embedder is given for a memory, just as the search over everything has it."""
-    return spoken(pieces(item_of_persona(memory).text))
+    return embedding_texts(pieces(item_of_persona(memory).text))
 
 
 def _row(read: Read) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ folders, checked by hash.
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -15,7 +16,7 @@ from sense_memory.errors import EmbedderError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -106,3 +107,59 @@ def normalised(values: NDArray[Any]) -> NDArray[np.float32]:
     lengths = np.sqrt((wide * wide).sum(1, keepdims=True))
     found: NDArray[np.float32] = (wide / np.where(lengths > 1e-12, lengths, np.inf)).astype(np.float32)
     return found
+
+
+# ── Asking ──────────────────────────────────────────────────────────────────────────────
+
+
+def embedded(embedder: Embedder, texts: Sequence[str], dimension: int | None = None) -> NDArray[np.float32]:
+    """What an embedder, which is anybody's code, makes of some texts, if it is a row of numbers for each.
+
+    Args:
+        embedder: to be asked.
+        texts: to embed.
+        dimension: that the rows have to have; by default the embedder's.
+
+    Raises:
+        EmbedderError: it failed, whatever it raised, or gave something else.
+    """
+    import numpy as np
+
+    with _any_failure(embedder):
+        vectors = np.asarray(embedder.embed(texts), np.float32)
+    expected = len(texts), dimension or dimension_of(embedder)
+    if vectors.shape != expected or not np.isfinite(vectors).all():
+        problem = f"it gave {vectors.shape} numbers for {expected}, or some are NaN or infinity"
+        raise EmbedderError(embedder.name, problem)
+    return vectors
+
+
+def dimension_of(embedder: Embedder) -> int:
+    """The dimension of an embedder, which may have to be asked for it.
+
+    Raises:
+        EmbedderError: it failed, whatever it raised.
+    """
+    with _any_failure(embedder):
+        return embedder.dimension
+
+
+@contextmanager
+def _any_failure(embedder: Embedder) -> Iterator[None]:
+    """Whatever an embedder raises is an `EmbedderError`."""
+    try:
+        yield
+    except EmbedderError:
+        raise
+    except Exception as error:  # its words may hold a text, so the error names only where it happened
+        raise EmbedderError(embedder.name, f"it raised {type(error).__name__}{_place_of(error)}") from None
+
+
+def _place_of(error: Exception) -> str:
+    """The file and line that raised an error."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return (
+        "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+    )
