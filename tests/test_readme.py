@@ -1,7 +1,8 @@
-"""Every snippet and every command of the README is run, in its order, as a reader would."""
+"""Every snippet and every command of the README and of docs/ is run, page by page, as a reader would."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -14,23 +15,35 @@ from pathlib import Path
 
 import pytest
 
+from sense_memory import MemoryStore
 from tests.time_unit import SECOND
 
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
-PORT = "7447"  # the README's relay; the test moves it to a free one
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
+PROSE = {
+    name: re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL) for name, text in TEXTS.items()
+}
+PORT = "7447"  # the pages' relay; the tests move it to a free one
 SHELL = re.compile(r"[|<>$*;()=]").search  # what only a shell understands
 
 
-def blocks(language: str) -> list[str]:
-    return [text for name, text in BLOCKS if name == language]
+def blocks(name: str, language: str) -> list[str]:
+    """The texts of all blocks of a page in a language."""
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", TEXTS[name], flags=re.MULTILINE | re.DOTALL)
+    assert {kind for kind, _ in found} <= {"sh", "python", "console", "text"}  # each is run, but text
+    return [text for kind, text in found if kind == language]
+
+
+def pages_with(language: str) -> list[str]:
+    return [name for name in TEXTS if blocks(name, language)]
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """An environment in which only what the README says exists."""
+    """An environment in which only what the page says exists."""
     for name in ("NOSTR_NSEC", "SENSE_MEMORY_KEY_FILE", "SENSE_MEMORY_RELAYS", "SENSE_MEMORY_AGENT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "home"))
@@ -40,52 +53,65 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(command: str, folder: Path, **options) -> subprocess.CompletedProcess[str]:
+def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        text=True,
-        capture_output=True,
-        timeout=50 * SECOND,
-        check=False,
-        **options,
+        arguments, cwd=folder, text=True, capture_output=True, timeout=50 * SECOND, check=False
     )
 
 
-def test_every_block_is_of_a_kind_that_is_run():
-    assert {"sh", "python", "console", "text"} >= {name for name, _ in BLOCKS}
+# ── Python ──────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("snippet", blocks("python"))
-def test_every_python_snippet_runs_as_it_stands(snippet, home):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", snippet],
-        cwd=home,
-        text=True,
-        capture_output=True,
-        timeout=50 * SECOND,
-        check=False,
-    )
+@pytest.mark.parametrize(
+    "snippet", [pytest.param(text, id=name) for name in TEXTS for text in blocks(name, "python")]
+)
+def test_every_python_snippet_runs_as_it_stands(snippet, home, forks):
+    program = home / "snippet.py"
+    program.write_text(snippet, encoding="utf-8")
 
-    assert (0, "") == (done.returncode, done.stderr)
+    done = forks(program, folder=home)
+
+    assert (0, b"") == (done.code, done.stderr)
     assert done.stdout
 
 
-def test_the_two_commands_exist_and_the_demo_restores_everything():
-    (commands,) = [block.split() for block in blocks("sh") if "make demo" in block]
-    assert ["make", "demo", "make", "test"] == commands
-    makefile = (ROOT / "Makefile").read_text()
-    assert re.search(r"^test:", makefile, flags=re.MULTILINE)  # running it here would never end
-    assert "scripts/demo/demo.py" in makefile
+def test_every_call_that_a_page_names_is_one_of_the_store():
+    """`await store.x(` is a coroutine, `store.x(` is none."""
+    calls = {call for text in TEXTS.values() for call in re.findall(r"(await )?\bstore\.(\w+)\(", text)}
+    assert calls
+    for awaited, name in calls:
+        if (method := getattr(MemoryStore, name, None)) is None:
+            pytest.fail(f"MemoryStore has no {name}")
+        if awaited:
+            assert inspect.iscoroutinefunction(method), name
 
-    done = run(f"{sys.executable} scripts/demo/demo.py", ROOT)
+
+def test_every_call_of_the_store_is_in_the_page_of_python():
+    internal = {"close", "drop_relay", "discard_draft", "holders", "integrity", "is_complete", "rescue"}
+    named = set(re.findall(r"\bstore\.(\w+)\(", TEXTS["docs/python.md"]))
+    public = {
+        name for name, method in vars(MemoryStore).items() if inspect.isfunction(method) and name[0] != "_"
+    }
+
+    assert public - named - internal == set()
+
+
+# ── Commands ────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_two_commands_exist_and_the_demo_restores_everything():
+    (commands,) = [block.split() for block in blocks("README.md", "sh")]
+    assert ["make", "demo", "make", "test"] == commands
+    assert "scripts/demo/demo.py" in (ROOT / "Makefile").read_text()  # `make test` here would never end
+
+    done = run([sys.executable, "scripts/demo/demo.py"], ROOT)
 
     assert (0, "") == (done.returncode, done.stderr)
     assert "Everything came back." in done.stdout
 
 
 def expected(lines: list[str]) -> re.Pattern[str]:
-    """The output a README block shows; `…` stands for anything that differs from run to run."""
+    """The output a console block shows; `…` stands for anything that differs from run to run."""
     text = "\n".join(line.rstrip() for line in lines).strip()
     return re.compile(".*".join(map(re.escape, text.split("…"))), flags=re.DOTALL)
 
@@ -101,41 +127,116 @@ def steps(block: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+class Terminal:
+    """Runs commands in the folder of a reader; `sense-memory relay` runs on, as in a second terminal."""
+
+    def __init__(self, forks, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = str(probe.getsockname()[1])
+        self._forks, self._folder = forks, folder
+        self._program = shutil.which("sense-memory")
+        self._relay = None
+
+    def __call__(self, command: str) -> tuple[int, str]:
+        """The exit code, and what is shown."""
+        here = command.replace(PORT, self._port)
+        if here == "sense-memory relay":
+            return 0, self._start_relay()
+        if SHELL(here):
+            done = run(["bash", "-c", here], self._folder)
+            code, shown = done.returncode, done.stdout + done.stderr
+        else:
+            done = self._forks(self._program, *shlex.split(here)[1:], folder=self._folder)
+            code, shown = done.code, (done.stdout + done.stderr).decode()
+        return code, "\n".join(line.rstrip() for line in shown.splitlines()).strip().replace(self._port, PORT)
+
+    def _start_relay(self) -> str:
+        self._relay = subprocess.Popen(
+            [self._program, "relay", "--port", self._port],
+            cwd=self._folder,
+            text=True,
+            stdout=subprocess.PIPE,
+        )
+        assert self._port in self._relay.stdout.readline()
+        return ""
+
+    def close(self) -> None:
+        if self._relay is not None:
+            self._relay.send_signal(signal.SIGINT)
+            assert self._relay.wait(10 * SECOND) == 0
+            self._relay.stdout.close()
+
+
 @pytest.fixture
-def port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+def terminal(home, forks):
+    begun = Terminal(forks, home)
+    yield begun
+    begun.close()
 
 
-def test_the_console_session_prints_what_the_readme_shows(home, port, forks):
-    """All console blocks are one session; `sense-memory relay` runs on beside it, as in a second terminal."""
-    relay, program = None, shutil.which("sense-memory")
-    try:
-        for command, output in (step for block in blocks("console") for step in steps(block)):
-            here = command.replace(PORT, port)
-            if here.startswith("sense-memory relay") and "relays" not in here:
-                relay = subprocess.Popen(
-                    [program, *here.split()[1:], "--port", port],
-                    cwd=home,
-                    text=True,
-                    stdout=subprocess.PIPE,
-                )
-                first = relay.stdout.readline()
-                assert port in first
-                continue
-            if SHELL(here):
-                done = run(here, home)
-                code, told = done.returncode, done.stdout + done.stderr
-            else:
-                done = forks(program, *shlex.split(here)[1:], folder=home)
-                code, told = done.code, (done.stdout + done.stderr).decode()
-            fails = any(line.startswith("error:") for line in output)
-            assert fails == bool(code), f"{command}: exit {code}\n{told}"
-            shown = "\n".join(line.rstrip() for line in told.splitlines()).strip()
-            assert expected(output).fullmatch(shown.replace(port, PORT)), f"{command}\n{shown}"
-    finally:
-        if relay is not None:
-            relay.send_signal(signal.SIGINT)
-            assert relay.wait(10 * SECOND) == 0
-            relay.stdout.close()
+@pytest.mark.parametrize("name", pages_with("console"))
+def test_the_commands_of_a_page_print_what_it_shows(name, terminal):
+    """All blocks of a page are one session; those of docs/ begin with the key and the relay of the README."""
+    if name != "README.md":
+        assert "README.md#60-seconds" in TEXTS[name]  # where the reader is told so
+        for command in ("init", "relay", f"relays add ws://127.0.0.1:{PORT}"):
+            code, shown = terminal(f"sense-memory {command}")
+            assert code == 0, shown
+    for command, output in (step for block in blocks(name, "console") for step in steps(block)):
+        code, shown = terminal(command)
+        fails = any(line.startswith("error:") for line in output)
+        assert fails == bool(code), f"{command}: exit {code}\n{shown}"
+        assert expected(output).fullmatch(shown), f"{command}\n{shown}"
+
+
+# ── What pages name ─────────────────────────────────────────────────────────────────────
+
+
+def inline_code(name: str) -> list[str]:
+    return re.findall(r"`([^`\n]+)`", PROSE[name])
+
+
+def test_every_target_of_make_that_a_page_names_exists():
+    targets = {
+        code.split()[-1]
+        for name in TEXTS
+        for code in inline_code(name)
+        if re.match(r"(\w+=\S+ )*make ", code)
+    }
+    makefile = (ROOT / "Makefile").read_text()
+
+    assert targets
+    assert {name for name in targets if not re.search(rf"^{name}:", makefile, flags=re.MULTILINE)} == set()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_link_of_a_page_leads_somewhere(name):
+    """To files of this repository, and to headings in them; what is on the web is not asked."""
+    for target in re.findall(r"\]\((?!https?://)([^)]+)\)", TEXTS[name]):
+        path, _, heading = target.partition("#")
+        file = (ROOT / name).parent / path if path else ROOT / name
+        assert file.exists(), target
+        if heading:
+            titles = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert heading in {
+                re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles
+            }, target
+
+
+FOLDERS = ("sense_memory/", "relays/", "scripts/", "tests/", "docs/")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_path_and_module_that_a_page_names_exists(name):
+    for code in inline_code(name):
+        if code.startswith(FOLDERS):
+            assert (ROOT / code).exists(), code
+        elif re.fullmatch(r"sense_memory(\.\w+)+", code) and code != "sense_memory.relay":  # also a logger
+            path = ROOT / code.replace(".", "/")
+            assert path.with_suffix(".py").exists() or path.is_dir() or hasattr_of(code), code
+
+
+def hasattr_of(code: str) -> bool:
+    module, _, attribute = code.rpartition(".")
+    return hasattr(__import__(module, fromlist=[attribute]), attribute)
