@@ -1031,13 +1031,13 @@ class MemoryStore:
 
     async def _synced(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """As `sync`, but which edits lost is left to be told by that: nobody sees the report of this."""
-        from sense_memory.relay.sync.push import Plan
+        from sense_memory.relay.sync.push import SyncPlan
 
         ledger = self._opened()
         unfit = await self._publish_accesses()
         if retry_refused:
             await ledger.write(ledger.outbox.retry, self._urls, self._clock())
-        report = await self._round(Plan(sweep=full))
+        report = await self._round(SyncPlan(sweep=full))
         if not self._urls:
             await self._settle()
         return replace(report, unfit=(*report.unfit, *unfit))
@@ -1048,13 +1048,13 @@ class MemoryStore:
         Persona memories that were recalled are written anew with their accesses first; those of which no event
         can hold that are named (`unfit`), and everything else goes on.
         """
-        from sense_memory.relay.sync.push import Plan
+        from sense_memory.relay.sync.push import SyncPlan
 
         ledger, unfit = self._opened(), list[str]()
         if self._palace is not None or ledger.edits.accesses():
             unfit = await self._persona().publish_accesses()
         fresh = [url for url in self._urls if ledger.outbox.state(url).completed_at is None]
-        report = await self._round(Plan(pull=bool(fresh) and not self._offline_first))
+        report = await self._round(SyncPlan(pull=bool(fresh) and not self._offline_first))
         return replace(report, unfit=tuple(unfit))
 
     async def holdings(self) -> list[Holding]:
@@ -1401,7 +1401,7 @@ class MemoryStore:
                 clock=self._clock,
                 timeouts=self._timeouts or Timeouts(),
                 offline_first=self._offline_first,
-                heard=self._heard,
+                act_on_pull=self._heard,
             )
         return self._pool
 
@@ -1477,7 +1477,7 @@ class MemoryStore:
         if all(outbox.state(url).completed_at is not None for url in self._urls):
             return False
         pool = self._relay_pool()
-        await self._while_open(pool.asked(found))
+        await self._while_open(pool.wait_for_first_answers(found))
         if not found() and not any(outbox.state(url).completed_at is not None for url in self._urls):
             raise NotSynced(what, pool.problems)
         return True

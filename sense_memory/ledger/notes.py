@@ -38,7 +38,7 @@ class Remark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
+class PullProgress:
     """A pull that goes over several connections, because the relay hung up in the middle.
 
     Attributes:
@@ -67,7 +67,7 @@ class Notes:
 
     # ── Pulls ───────────────────────────────────────────────────────────────────────────
 
-    def unfinished(self, url: str) -> Unfinished | None:
+    def unfinished(self, url: str) -> PullProgress | None:
         """The pull of a relay that was cut off, or None."""
         found = self._db.row(
             "SELECT begun_at, u.since, newest, walks FROM unfinished u JOIN relays USING (relay) WHERE url = ?",
@@ -79,9 +79,9 @@ class Notes:
             int(kind): (second, largest, edge[0] if edge else "")
             for kind, (second, largest, *edge) in json.loads(found[3]).items()
         }
-        return Unfinished(found[0], found[1], found[2], walks)
+        return PullProgress(found[0], found[1], found[2], walks)
 
-    def leave_off(self, url: str, pull: Unfinished | None) -> None:
+    def leave_off(self, url: str, pull: PullProgress | None) -> None:
         """Remember where a pull was cut off; None for one that ended, however it did."""
         if pull is None and self.unfinished(url) is None:
             return

@@ -37,10 +37,10 @@ _HASHED = f"{address.PREFIX}~"  # slots that do not spell their path out
 class Ears(Protocol):
     """Who can listen to relays."""
 
-    def listen(self, told: Callable[[str, str], None]) -> None:
+    def start_live(self, told: Callable[[str, str], None]) -> None:
         """Have relays tell at once what comes in; `told` is called with a relay and what is wrong with it."""
 
-    def deafen(self) -> None:
+    def stop_live(self) -> None:
         """End that."""
 
 
@@ -170,7 +170,7 @@ class Watchers:
             self._reader.on_new = self._take_note
             self._task = asyncio.create_task(self._run(), name="sense-memory watch")
             if self._ears is not None:
-                self._ears.listen(self._tell)
+                self._ears.start_live(self._tell)
         return watch
 
     async def close(self) -> None:
@@ -202,7 +202,7 @@ class Watchers:
     def _end(self) -> None:
         """Everything as before the first watch; the next one begins anew."""
         if self._ears is not None:
-            self._ears.deafen()
+            self._ears.stop_live()
         self._task = self._reader.on_new = None
         self._ledger.arrivals.end()
         for watch in self._watches:

@@ -6,7 +6,7 @@ import json
 
 from relays.faults import CloseEvery, FaultyRelay, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from sense_memory.ledger.notes import Unfinished
+from sense_memory.ledger.notes import PullProgress
 from sense_memory.nostr.event import KIND_APP_DATA
 
 
@@ -114,7 +114,7 @@ async def test_a_pull_that_goes_on_minutes_after_it_was_cut_off_brings_what_came
         reader = MemoryStore(signer, [walked.url], ledger=":memory:", **options)
         async with writer, reader:
             await writer.remember("old", "v")
-            place = Unfinished(clock(), None, int(clock()), {KIND_APP_DATA: (int(clock()), 0, "")})
+            place = PullProgress(clock(), None, int(clock()), {KIND_APP_DATA: (int(clock()), 0, "")})
             reader._ledger.outbox.ensure([walked.url])
             reader._ledger.notes.leave_off(walked.url, place)
             clock.advance(120)

@@ -18,7 +18,7 @@ from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_M
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.client.connection import RelayConnection
 from sense_memory.relay.client.nip11 import frame_bytes, may_compare, may_count, relay_information
-from sense_memory.relay.sync.reconcile import Stock
+from sense_memory.relay.sync.reconcile import InventoryCache
 
 
 if TYPE_CHECKING:
@@ -87,18 +87,23 @@ async def holdings(
     Raises:
         LedgerError: the ledger could not be read.
     """
-    stock = Stock(ledger)
-    surveys = [_Survey(url, ledger, signer.public_key, stock) for url in urls]
-    return list(await asyncio.gather(*(survey.over(signer, clock, timeouts) for survey in surveys)))
+    inventories = InventoryCache(ledger)
+    queries = [_HoldingsQuery(url, ledger, signer.public_key, inventories) for url in urls]
+    return list(await asyncio.gather(*(query.run(signer, clock, timeouts) for query in queries)))
 
 
-class _Survey:
+class _HoldingsQuery:
     """The questions to one relay."""
 
-    def __init__(self, url: str, ledger: Ledger, author: str, stock: Stock) -> None:
-        self._url, self._inventory, self._author, self._stock = url, ledger.inventory, author, stock
+    def __init__(self, url: str, ledger: Ledger, author: str, inventories: InventoryCache) -> None:
+        self._url, self._inventory, self._author, self._inventories = (
+            url,
+            ledger.inventory,
+            author,
+            inventories,
+        )
 
-    async def over(self, signer: Signer, clock: Callable[[], float], timeouts: Timeouts) -> Holding:
+    async def run(self, signer: Signer, clock: Callable[[], float], timeouts: Timeouts) -> Holding:
         """Dial, ask, hang up; whatever goes wrong with the relay becomes the `problem`."""
         connection = RelayConnection(
             self._url,
@@ -137,7 +142,7 @@ class _Survey:
         return self._unknown("" if knows_neither else problem)
 
     async def _compared(self, connection: RelayConnection) -> Holding:
-        version, items = await self._stock.of(self._url)
+        version, items = await self._inventories.items_for(self._url)
         known = connection.information
         wanted = Filter(authors=(self._author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
         found = await connection.compare(

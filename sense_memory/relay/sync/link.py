@@ -21,9 +21,9 @@ from sense_memory.limits import (
 )
 from sense_memory.relay.client.dialler import Dialler
 from sense_memory.relay.log import log_fault
-from sense_memory.relay.sync.live import Listener
+from sense_memory.relay.sync.live import LiveSubscription
 from sense_memory.relay.sync.overlap import Overlap
-from sense_memory.relay.sync.push import Plan, RelaySync
+from sense_memory.relay.sync.push import RelaySync, SyncPlan
 from sense_memory.relay.sync.reports import RelayLog, RelayReport
 
 
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from sense_memory.relay.client.nip11 import RelayInformation
     from sense_memory.relay.client.timeouts import Timeouts
     from sense_memory.relay.sync.push import Intake
-    from sense_memory.relay.sync.reconcile import Stock
+    from sense_memory.relay.sync.reconcile import InventoryCache
 
-_FRUITLESS_COUNT = 2  # of them, after which a relay is pulled without a subscription until it holds on
+_CUT_OFF_COUNT = 2  # of them, after which a relay is pulled without a subscription until it holds on
 
 
-class Link:
+class RelayLink:
     """One relay: its connection while it lives, its back-off, its last report.
 
     Attributes:
         report: of the last run.
         failure: what went wrong on this machine in the last run, or None.
-        has_told: whether the last pull was complete; None where the relay could not be reached, or refuses to be read.
+        last_pull_complete: whether the last pull was complete; None where the relay could not be reached, or refuses to be read.
     """
 
     def __init__(
@@ -57,44 +57,46 @@ class Link:
         signer: Signer,
         intake: Intake,
         *,
-        stock: Stock,
+        inventories: InventoryCache,
         clock: Callable[[], float],
         timeouts: Timeouts,
-        pulled: Callable[[], Awaitable[None]] | None = None,
+        on_pull: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._pulled = pulled
-        self.has_told: bool | None = None
+        self._on_pull = on_pull
+        self.last_pull_complete: bool | None = None
         self.url = url
         self.report: RelayReport | None = None
         self.failure: SenseMemoryError | None = None
         self.wake = asyncio.Event()
         self.first_round = asyncio.Event()
-        self._revived = asyncio.Event()
+        self._recovered = asyncio.Event()
         self._ledger, self._clock = ledger, clock
         self._dialler = Dialler(url, signer, clock=clock, timeouts=timeouts)
-        self._sync = RelaySync(url, ledger, signer.public_key, intake, stock=stock, clock=clock)
+        self._sync = RelaySync(url, ledger, signer.public_key, intake, inventories=inventories, clock=clock)
         self._connection: RelayConnection | None = None
         self._log = RelayLog(url)
-        self._turn = asyncio.Lock()
-        self._fruitless = 0  # connections in a row that ended when no more than a subscription was through
-        self.listener = Listener(url, ledger, signer.public_key, intake, wake=self.wake.set)
+        self._run_lock = asyncio.Lock()
+        self._cut_off_count = (
+            0  # connections in a row that ended when no more than a subscription was through
+        )
+        self.live = LiveSubscription(url, ledger, signer.public_key, intake, wake=self.wake.set)
 
-    async def run(self, plan: Plan, *, brief: bool = False) -> RelayReport:
+    async def run(self, plan: SyncPlan, *, brief: bool = False) -> RelayReport:
         """One run over a live connection, unless there is nothing to do; a failure becomes `problem`.
 
         Args:
             plan: what to do.
             brief: do not count what waits in the ledger when there is nothing to do.
         """
-        async with self._turn:
+        async with self._run_lock:
             now = asyncio.get_running_loop().time
             begun, pace = now(), self._dialler.pace
             self.failure = None
             if plan.pull:
-                self.has_told = False
+                self.last_pull_complete = False
             try:
                 if not plan.pull and not await self._is_behind(plan):
-                    return RelayReport(self.url, asked=False) if brief else self._sync.standing()
+                    return RelayReport(self.url, asked=False) if brief else self._sync.ledger_report()
                 as_of = self._clock()
                 report = await self._attempt(plan, as_of)
                 while (rest := await self._rest(plan, report)) and pace.may_hurry(now()):
@@ -110,32 +112,32 @@ class Link:
                 report = RelayReport(self.url, problem=problem, asked=plan.pull)
             if plan.pull or report.asked:
                 can_tell = (report.pulled.reasons or not report.problem) and not report.pulled.refused
-                self.has_told = report.pulled.complete if can_tell else None
+                self.last_pull_complete = report.pulled.complete if can_tell else None
             if not report.problem:
-                self._revived.set()
+                self._recovered.set()
             pace.ended(now(), failed=bool(report.problem) and not self._sync.came_further)
             self.report = replace(report, seconds=now() - begun)
             self.first_round.set()
-            self.listener.failed(report.problem)
+            self.live.report_failure(report.problem)
             return self.report
 
-    async def _attempt(self, plan: Plan, as_of: float) -> RelayReport:
+    async def _attempt(self, plan: SyncPlan, as_of: float) -> RelayReport:
         """One run over one connection; what came to the relay until a moment has to be shown."""
         self._sync.was_cut_off = self._sync.came_further = False
         try:
             connection = await self._connected()
-            may_listen = plan.pull and self._fruitless < _FRUITLESS_COUNT
-            listens = may_listen and await self.listener.begin(connection)
+            may_listen = plan.pull and self._cut_off_count < _CUT_OFF_COUNT
+            listens = may_listen and await self.live.subscribe(connection)
             report = await self._sync.run(connection, plan, as_of)
             if not self._sync.was_cut_off:
-                self._fruitless = 0
-            elif listens and not (self._sync.came_further or self.listener.has_heard):
-                self._fruitless += 1
+                self._cut_off_count = 0
+            elif listens and not (self._sync.came_further or self.live.has_received):
+                self._cut_off_count += 1
             return report
         except RelayError as error:
-            return replace(self._sync.standing(), problem=error.problem, asked=plan.pull)
+            return replace(self._sync.ledger_report(), problem=error.problem, asked=plan.pull)
 
-    async def _rest(self, plan: Plan, report: RelayReport) -> Plan | None:
+    async def _rest(self, plan: SyncPlan, report: RelayReport) -> SyncPlan | None:
         """What is left to do of a plan after the relay hung up; None where trying again at once is of no use."""
         if not self._sync.was_cut_off:
             return None
@@ -164,7 +166,7 @@ class Link:
         """The relay's last words, escaped."""
         return tuple(self._connection.notices) if self._connection is not None else ()
 
-    async def _is_behind(self, plan: Plan) -> bool:
+    async def _is_behind(self, plan: SyncPlan) -> bool:
         """Whether something may be sent to this relay: it is queued, or came in and was never given to it."""
         if self._sync.is_held_back(plan):
             return False
@@ -192,17 +194,17 @@ class Link:
         loop = asyncio.get_running_loop()
         next_pull, compare, sends, overlap = loop.time(), True, False, Overlap()
         while True:
-            pulls = not sends and (self.listener.is_due or loop.time() >= next_pull)
-            compare = compare or self.listener.is_off
+            pulls = not sends and (self.live.pull_is_due or loop.time() >= next_pull)
+            compare = compare or self.live.needs_start
             is_whole = compare or overlap.is_due(loop.time())
-            plan = Plan(pull=pulls, compare=compare, newer=not is_whole, offline_first=offline_first)
+            plan = SyncPlan(pull=pulls, compare=compare, newer=not is_whole, offline_first=offline_first)
             report = await self.run(plan, brief=True)
             self._log.ended(report, self._rest_seconds)
             # A pull that is cut off again and again would leave what was written here for ever.
             sends = pulls and self._sync.was_cut_off and report.waiting > 0 and not report.held_back
-            if self.has_told and pulls and self._pulled is not None:
+            if self.last_pull_complete and pulls and self._on_pull is not None:
                 with suppress(SenseMemoryError):  # the ledger's: the next round says so
-                    await self._pulled()
+                    await self._on_pull()
             if pulls and not report.problem:
                 compare = False
                 pause = BACKGROUND_SECONDS if report.complete else INCOMPLETE_SECONDS
@@ -210,9 +212,9 @@ class Link:
                 if is_whole:
                     overlap.fetched(loop.time(), in_vain=self._sync.in_vain, new=report.served.get("new", 0))
             if not self._rest_seconds:
-                await _until(self.wake, POLL_SECONDS)
+                await _wait(self.wake, POLL_SECONDS)
             while seconds := self._rest_seconds:
-                await _until(self._revived, seconds)
+                await _wait(self._recovered, seconds)
 
     async def drain(self, *, offline_first: bool) -> None:
         """Send what is queued, now; a relay that is known to fail is not tried."""
@@ -220,7 +222,7 @@ class Link:
             return
         with suppress(SenseMemoryError):  # the ledger's: what is queued stays so
             is_fresh = self._ledger.outbox.state(self.url).completed_at is None
-            plan = Plan(pull=is_fresh and not offline_first, offline_first=offline_first)
+            plan = SyncPlan(pull=is_fresh and not offline_first, offline_first=offline_first)
             if await self._is_behind(replace(plan, offline_first=True)):
                 await self.run(plan, brief=True)
 
@@ -231,7 +233,7 @@ class Link:
 
     async def close(self) -> None:
         """End the connection, if there is one, and stop asking the relay about itself."""
-        await self.listener.close()
+        await self.live.close()
         await self._dialler.close()
         await self._hang_up()
 
@@ -253,9 +255,9 @@ class Link:
         return self._connection
 
 
-async def _until(told: asyncio.Event, seconds: float) -> None:
+async def _wait(event: asyncio.Event, seconds: float) -> None:
     """Wait until something is told, for so long at most; it can be told anew then."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await told.wait()
-    told.clear()
+            await event.wait()
+    event.clear()

@@ -45,10 +45,10 @@ class _Inbox:
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
         self._bytes = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._closed = self.overflowed = False
 
-    def put(self, events: Sequence[Event]) -> None:
+    def add_events(self, events: Sequence[Event]) -> None:
         """Add events; once there are too many, none is kept any more."""
         self._events.extend(events)
         self._bytes += sum(len(event.content) for event in events)
@@ -57,24 +57,24 @@ class _Inbox:
             self.close()
         if self.overflowed:
             self._events.clear()
-        self._news.set()
+        self._changed.set()
 
     def close(self) -> None:
         """There will be no more."""
         self._closed = True
-        self._news.set()
+        self._changed.set()
 
-    async def take(self) -> list[Event]:
+    async def next_events(self) -> list[Event]:
         """What has come, a page of it at most, as soon as there is something; empty when no more will come."""
         while not self._events and not self._closed:
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
         taken = [self._events.popleft() for _ in range(min(len(self._events), PAGE_COUNT))]
         self._bytes -= sum(len(event.content) for event in taken)
         return taken
 
 
-class Listener:
+class LiveSubscription:
     """The live subscription of one relay.
 
     Args:
@@ -85,8 +85,8 @@ class Listener:
         wake: called when a pull has become due.
 
     Attributes:
-        is_due: whether a pull is due, because one has to listen and does not.
-        has_heard: whether the last subscription told of something.
+        pull_is_due: whether a pull is due, because one has to listen and does not.
+        has_received: whether the last subscription told of something.
     """
 
     def __init__(
@@ -100,54 +100,54 @@ class Listener:
     ) -> None:
         self._url, self._ledger, self._author, self._intake = url, ledger, author, intake
         self._wake = wake
-        self.is_due = self.has_heard = False
-        self._told: Callable[[str, str], None] | None = None
+        self.pull_is_due = self.has_received = False
+        self._on_change: Callable[[str, str], None] | None = None
         self._state: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._on: RelayConnection | None = None
         self._refuses: RelayConnection | None = None
 
-    def want(self, told: Callable[[str, str], None]) -> None:
+    def start(self, on_change: Callable[[str, str], None]) -> None:
         """Listen, beginning with a pull.
 
         Args:
-            told: called with the relay and what is wrong with it, whenever that changes; empty while it tells
+            on_change: called with the relay and what is wrong with it, whenever that changes; empty while it tells
                 what comes in.
         """
-        self._told, self._state, self.is_due = told, None, True
+        self._on_change, self._state, self.pull_is_due = on_change, None, True
         self._wake()
 
     @property
-    def is_off(self) -> bool:
+    def needs_start(self) -> bool:
         """Whether the next pull is to begin with a subscription: something may have come that nobody heard."""
         refused = self._refuses is not None and self._refuses.is_open
-        return self._told is not None and self._task is None and not refused
+        return self._on_change is not None and self._task is None and not refused
 
-    def unwant(self) -> None:
+    def stop(self) -> None:
         """Listen no more."""
-        self._told, self.is_due = None, False
+        self._on_change, self.pull_is_due = None, False
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
 
     async def close(self) -> None:
-        """As `unwant`, and wait for its end."""
-        self.unwant()
+        """As `stop`, and wait for its end."""
+        self.stop()
         if self._tasks:
             await asyncio.wait(self._tasks)
         for task in tuple(self._tasks):
             if not task.cancelled():
                 task.result()  # it fails only when something in here is broken: say so
 
-    async def begin(self, connection: RelayConnection) -> bool:
+    async def subscribe(self, connection: RelayConnection) -> bool:
         """Subscribe, if that is wanted and not done already; before a pull. Whether the relay agreed just now."""
-        self.is_due = False
+        self.pull_is_due = False
         if self._task is not None and self._on is not connection:
             await asyncio.wait([self._task])  # it files what came before the connection was lost
-        if self._told is None or self._task is not None or self._refuses is connection:
+        if self._on_change is None or self._task is not None or self._refuses is connection:
             return False
-        self._on, self.has_heard = connection, False
+        self._on, self.has_received = connection, False
         agreed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = self._task = asyncio.create_task(
             self._listen(connection, agreed), name="sense-memory listener"
@@ -161,17 +161,17 @@ class Listener:
         if task.cancelled() or task.exception() is None:
             self._tasks.discard(task)
 
-    def failed(self, problem: str) -> None:
+    def report_failure(self, problem: str) -> None:
         """A run failed: the relay is not even connected, or not any more."""
         if problem and self._task is None:
-            self._tell(problem)
+            self._report(problem)
 
     async def _listen(self, connection: RelayConnection, agreed: asyncio.Future[None]) -> None:
         """Listen until it ends, and have a pull made then."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
-            problem, outcome = await self._hear(connection, agreed)
+            problem, outcome = await self._receive(connection, agreed)
         except SenseMemoryError as error:  # the ledger's: the next pull says so as well
             problem, outcome = str(error), RelayOutcome.RETRY
         except Exception as error:  # a fault of ours: the next pull brings what was not filed
@@ -181,47 +181,47 @@ class Listener:
                 self._task = None
         if outcome is RelayOutcome.REFUSED and connection.is_open:
             self._refuses = connection
-        self.is_due = loop.time() - begun > BACKGROUND_SECONDS or not connection.is_open
-        self._tell(f"{problem}; asked every {BACKGROUND_SECONDS:.0f} s" if connection.is_open else problem)
-        if self.is_due:
+        self.pull_is_due = loop.time() - begun > BACKGROUND_SECONDS or not connection.is_open
+        self._report(f"{problem}; asked every {BACKGROUND_SECONDS:.0f} s" if connection.is_open else problem)
+        if self.pull_is_due:
             self._wake()
 
-    async def _hear(
+    async def _receive(
         self, connection: RelayConnection, agreed: asyncio.Future[None]
     ) -> tuple[str, RelayOutcome]:
         """Subscribe and file what comes; returns why that ended."""
         inbox = _Inbox()
 
-        def heard(events: Sequence[Event]) -> None:
-            self.has_heard |= bool(events)
+        def on_events(events: Sequence[Event]) -> None:
+            self.has_received |= bool(events)
             if not agreed.done() and not events:
                 agreed.set_result(None)
-                self._tell("")
-            inbox.put(events)
+                self._report("")
+            inbox.add_events(events)
 
         live = OpenLive(
-            filters=self._wanted(),
+            filters=self._filters(),
             author=self._author,
             opened_at=asyncio.get_running_loop().time(),
         )
-        hearing: asyncio.Task[EventPage] = asyncio.create_task(
-            connection.listen(live, heard, self._ledger.arrivals.held)
+        receiving: asyncio.Task[EventPage] = asyncio.create_task(
+            connection.listen(live, on_events, self._ledger.arrivals.held)
         )
-        hearing.add_done_callback(lambda _: inbox.close())
+        receiving.add_done_callback(lambda _: inbox.close())
         try:
-            while events := await inbox.take():
+            while events := await inbox.next_events():
                 await self._intake(events, self._url)
             if inbox.overflowed:
                 return _TOO_FAST, RelayOutcome.RETRY
-            page = await hearing
+            page = await receiving
             return connection.problem or page.reason, page.outcome
         except RelayError as error:
             return error.problem, RelayOutcome.RETRY
         finally:
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
 
-    def _wanted(self) -> tuple[Filter, ...]:
+    def _filters(self) -> tuple[Filter, ...]:
         """Everything of ours, whenever it was dated: a device that was offline sends what it wrote days ago.
 
         What is stored already is the pull's business; a limit of 0 would say so, but not every relay knows it.
@@ -232,7 +232,7 @@ class Listener:
             Filter(authors=mine, kinds=(KIND_DIRECT_MESSAGE,), tags={"p": mine}, limit=1),
         )
 
-    def _tell(self, problem: str) -> None:
-        if self._told is not None and problem != self._state:
+    def _report(self, problem: str) -> None:
+        if self._on_change is not None and problem != self._state:
             self._state = problem
-            self._told(self._url, problem)
+            self._on_change(self._url, problem)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.limits import DEBOUNCE_SECONDS, FIRST_ANSWER_SECONDS, FIRST_SILENCE_SECONDS
 from sense_memory.relay.client.nip11 import broken_limit
-from sense_memory.relay.sync.link import Link
-from sense_memory.relay.sync.push import Plan
-from sense_memory.relay.sync.reconcile import Stock
+from sense_memory.relay.sync.link import RelayLink
+from sense_memory.relay.sync.push import SyncPlan
+from sense_memory.relay.sync.reconcile import InventoryCache
 from sense_memory.relay.sync.reports import SyncReport
 
 
@@ -42,7 +42,7 @@ class Pool:
         clock: seconds since 1970.
         timeouts: of every connection.
         offline_first: push to relays that never completed a pull.
-        heard: acts on what was pulled, once all relays that can be read have told everything; whether it wrote.
+        act_on_pull: acts on what was pulled, once all relays that can be read have told everything; whether it wrote.
     """
 
     def __init__(
@@ -55,35 +55,35 @@ class Pool:
         clock: Callable[[], float],
         timeouts: Timeouts,
         offline_first: bool = False,
-        heard: Callable[[], Awaitable[bool]] | None = None,
+        act_on_pull: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        self._heard = heard
+        self._act_on_pull = act_on_pull
         self._ledger = ledger
         self._clock = clock
         self._offline_first = offline_first
-        stock = Stock(ledger)
+        inventories = InventoryCache(ledger)
         self._links = [
-            Link(
+            RelayLink(
                 url,
                 ledger,
                 signer,
                 intake,
-                stock=stock,
+                inventories=inventories,
                 clock=clock,
                 timeouts=timeouts,
-                pulled=self._pulled,
+                on_pull=self._pulled,
             )
             for url in urls
         ]
         self._wake = asyncio.Event()
-        self._asked = asyncio.Event()
+        self._first_answers = asyncio.Event()
         self._began = -inf
         self._background: asyncio.Task[None] | None = None
         self._retired: list[asyncio.Task[None]] = []
-        self._is_for_listeners = False  # whether the background ends with them
+        self._is_for_live = False  # whether the background ends with them
         ledger.outbox.ensure(urls)
 
-    async def sync(self, plan: Plan) -> SyncReport:
+    async def sync(self, plan: SyncPlan) -> SyncReport:
         """One round over all relays at once, and a second sending for what the first brought from others.
 
         Raises:
@@ -92,28 +92,32 @@ class Pool:
         plan = replace(plan, offline_first=plan.offline_first or self._offline_first)
         reports = await asyncio.gather(*(link.run(plan) for link in self._links))
         self._raise_our_own()
-        await self._act_on_it()
+        await self._act_if_all_pulled()
         followed = await asyncio.gather(
             *(self._follow_up(link, report, plan) for link, report in zip(self._links, reports, strict=True))
         )
         self._raise_our_own()
-        self._asked.set()
+        self._first_answers.set()
         return SyncReport(tuple(followed))
 
     async def _pulled(self) -> None:
         """A relay that is followed was pulled completely."""
-        if await self._act_on_it():
+        if await self._act_if_all_pulled():
             self.wake()
 
-    async def _act_on_it(self) -> bool:
+    async def _act_if_all_pulled(self) -> bool:
         """Have what was pulled acted upon, if it is all; whether anything was written.
 
         A relay that could not be reached, or that refuses to be read, is not waited for: it may stay so for good. Nor
         is one whose pulls got no further for hours.
         """
         never = self._ledger.notes.never_shows_all
-        told = [link.has_told for link in self._links if link.has_told or not never(link.url)]
-        return self._heard is not None and True in told and False not in told and await self._heard()
+        told = [
+            link.last_pull_complete for link in self._links if link.last_pull_complete or not never(link.url)
+        ]
+        return (
+            self._act_on_pull is not None and True in told and False not in told and await self._act_on_pull()
+        )
 
     def _raise_our_own(self) -> None:
         """Raise what went wrong on this machine: it is no relay's fault, and no relay's report."""
@@ -121,7 +125,7 @@ class Pool:
             if link.failure is not None:
                 raise link.failure
 
-    async def _follow_up(self, link: Link, report: RelayReport, plan: Plan) -> RelayReport:
+    async def _follow_up(self, link: RelayLink, report: RelayReport, plan: SyncPlan) -> RelayReport:
         """Send a relay what came in from the others meanwhile."""
         if report.problem:
             return report
@@ -133,24 +137,24 @@ class Pool:
         self._began = asyncio.get_running_loop().time()
         self._background = asyncio.create_task(self._run(), name="sense-memory relays")
 
-    def listen(self, told: Callable[[str, str], None]) -> None:
-        """Have every relay tell at once what comes in; see `Listener.want`. Needs the background, and starts it."""
+    def start_live(self, on_change: Callable[[str, str], None]) -> None:
+        """Have every relay tell at once what comes in; see `LiveSubscription.start`. Needs the background, and starts it."""
         for link in self._links:
-            link.listener.want(told)
+            link.live.start(on_change)
         if self._background is None:
             self.start()
-            self._is_for_listeners = True
+            self._is_for_live = True
 
-    def deafen(self) -> None:
+    def stop_live(self) -> None:
         """End that."""
         for link in self._links:
-            link.listener.unwant()
-        if self._is_for_listeners:
+            link.live.stop()
+        if self._is_for_live:
             self._retire()
 
     def _retire(self) -> None:
         """End the background; `close` waits for that."""
-        background, self._background, self._is_for_listeners = self._background, None, False
+        background, self._background, self._is_for_live = self._background, None, False
         if background is not None:
             background.cancel()
             self._retired = [*(task for task in self._retired if not task.cancelled()), background]
@@ -159,7 +163,7 @@ class Pool:
         """Something was written: send it soon."""
         self._wake.set()
 
-    async def asked(self, found: Callable[[], object] = lambda: False) -> None:
+    async def wait_for_first_answers(self, found: Callable[[], object] = lambda: False) -> None:
         """Let relays that are asked for the first time answer, before "not here" is said.
 
         Waits until one has shown everything, or all were tried. The others that the background is asking then get
@@ -169,13 +173,15 @@ class Pool:
             found: whether what is looked for is here by now.
         """
         if self._background is None:
-            if not self._asked.is_set() and not self._has_answer():
-                await self.sync(Plan())
+            if not self._first_answers.is_set() and not self._has_answer():
+                await self.sync(SyncPlan())
             return
-        while not (self._asked.is_set() or found()) and (self._patience() > 0 or not self._has_answer()):
+        while not (self._first_answers.is_set() or found()) and (
+            self._patience() > 0 or not self._has_answer()
+        ):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._asked.wait()
+                    await self._first_answers.wait()
 
     def _has_answer(self) -> bool:
         return any(link.has_answered for link in self._links)
@@ -237,9 +243,9 @@ class Pool:
                     group.create_task(link.follow(self._offline_first))
                 group.create_task(self._spread_wakes())
                 await asyncio.gather(*(link.first_round.wait() for link in self._links))
-                self._asked.set()
+                self._first_answers.set()
         finally:
-            self._asked.set()  # whatever ended it: nobody has to wait any longer
+            self._first_answers.set()  # whatever ended it: nobody has to wait any longer
 
     async def _spread_wakes(self) -> None:
         while True:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import RelayError
-from sense_memory.ledger.notes import Remark, Unfinished
+from sense_memory.ledger.notes import PullProgress, Remark
 from sense_memory.ledger.outbox import LOST
 from sense_memory.limits import (
     BACKGROUND_SECONDS,
@@ -27,7 +27,7 @@ from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.client.nip11 import page_size
 from sense_memory.relay.client.page import LATE, EventPage
 from sense_memory.relay.sync.reconcile import Reconciler
-from sense_memory.relay.sync.walk import CROWDED, GAP, Position, Pulled, pull
+from sense_memory.relay.sync.walk import CROWDED, GAP, Position, PullResult, pull
 
 
 if TYPE_CHECKING:
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
-    from sense_memory.relay.sync.reconcile import Stock
-    from sense_memory.relay.sync.walk import Fetch, Take
+    from sense_memory.relay.sync.reconcile import InventoryCache
+    from sense_memory.relay.sync.walk import Fetch, FileEvents
 
 _KINDS = (KIND_DELETION, KIND_APP_DATA, KIND_DIRECT_MESSAGE)  # a walk each
 _NOWHERE = dict.fromkeys(_KINDS, (None, 0, ""))  # where each walk begins
 
 
-class _Filing:
+class _BackgroundFiling:
     """Files each page while the relay looks for the next one; one page at a time.
 
     Args:
-        take: where verified events go.
+        file_events: where verified events go.
     """
 
-    def __init__(self, take: Take) -> None:
-        self._take = take
+    def __init__(self, file_events: FileEvents) -> None:
+        self._file_events = file_events
         self._task: asyncio.Task[None] | None = None
 
-    async def take(self, events: Sequence[Event]) -> None:
+    async def file_page(self, events: Sequence[Event]) -> None:
         """Begin with a page, once the one before is filed."""
         await self.done()
         self._task = asyncio.create_task(self._file(events))
@@ -71,14 +71,14 @@ class _Filing:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _file(self, events: Sequence[Event]) -> None:
-        await self._take(events)
+        await self._file_events(events)
 
 
-async def filed(fetch: Fetch, take: Take, *wanted: Any, **options: Any) -> Pulled:
+async def filed(fetch: Fetch, file_events: FileEvents, *wanted: Any, **options: Any) -> PullResult:
     """`pull`, with the pages filed while the next are on their way; all of them are when it returns."""
-    filing = _Filing(take)
+    filing = _BackgroundFiling(file_events)
     try:
-        found = await pull(fetch, filing.take, *wanted, **options)
+        found = await pull(fetch, filing.file_page, *wanted, **options)
         await filing.done()
     finally:
         await filing.close()
@@ -92,7 +92,7 @@ class Puller:
         url: the relay, as the ledger knows it.
         ledger: the ledger.
         author: its public key, 64 hex digits.
-        stock: what is compared with relays, shared by those of a store.
+        inventories: what is compared with relays, shared by those of a store.
         clock: seconds since 1970.
 
     Attributes:
@@ -101,10 +101,16 @@ class Puller:
     """
 
     def __init__(
-        self, url: str, ledger: Ledger, author: str, *, stock: Stock, clock: Callable[[], float]
+        self,
+        url: str,
+        ledger: Ledger,
+        author: str,
+        *,
+        inventories: InventoryCache,
+        clock: Callable[[], float],
     ) -> None:
         self._url, self._ledger, self._author, self._clock = url, ledger, author, clock
-        self._reconciler = Reconciler(url, ledger, author, stock, clock)
+        self._reconciler = Reconciler(url, ledger, author, inventories, clock)
         self.came_further, self.repeated = False, 0
         self._saw_everything = False  # whether the last pull was of all that the relay holds
         self._newest = 0  # the latest second of which it showed all; nothing later was there
@@ -112,13 +118,19 @@ class Puller:
         self._strikes = 0
 
     async def pull(
-        self, connection: RelayConnection, take: Take, *, compare: bool, sweep: bool, as_of: float
-    ) -> Pulled:
+        self,
+        connection: RelayConnection,
+        file_events: FileEvents,
+        *,
+        compare: bool,
+        sweep: bool,
+        as_of: float,
+    ) -> PullResult:
         """Compare, or walk, or go on with a walk that was cut off; where a walk finds a crowd, compare after all.
 
         Args:
             connection: an open connection to the relay.
-            take: where verified events go, page by page.
+            file_events: where verified events go, page by page.
             compare: prefer a comparison of everything (NIP-77) to a walk over what is new.
             sweep: walk over everything, where there is no comparison; somebody asks for it himself, so what the
                 relay lost is sent again even if it was sent a moment ago.
@@ -132,14 +144,18 @@ class Puller:
         serves_deleted = notes.is_noted(self._url, Remark.UNDELETED)
         is_forgetful = notes.is_noted(self._url, Remark.FORGETFUL)
         looks_again = (compare and serves_deleted) or ((compare or heals) and is_forgetful)
-        course = self._course(sweep=sweep or looks_again)
-        may_compare = course.walks == _NOWHERE and not serves_deleted
-        since = None if compare else course.since
-        found = await self._pull(connection, course, take, every, as_of, may_compare=may_compare, since=since)
+        progress = self._next_progress(sweep=sweep or looks_again)
+        may_compare = progress.walks == _NOWHERE and not serves_deleted
+        since = None if compare else progress.since
+        found = await self._pull(
+            connection, progress, file_events, every, as_of, may_compare=may_compare, since=since
+        )
         if found.missing and heals and not self._saw_everything:
             # What is gone of the newest may be all of it.
-            whole = self._course(sweep=True)
-            rest = await self._pull(connection, whole, take, every, as_of, may_compare=not serves_deleted)
+            whole = self._next_progress(sweep=True)
+            rest = await self._pull(
+                connection, whole, file_events, every, as_of, may_compare=not serves_deleted
+            )
             found = replace(found + rest, missing=max(found.missing, rest.missing))
         if notes.is_noted(self._url, Remark.DROPS_DELETIONS) and outbox.keeps_deletions(self._url):
             await self._ledger.write(notes.drop, self._url, Remark.DROPS_DELETIONS)
@@ -151,30 +167,30 @@ class Puller:
             await self._ledger.write(notes.note, self._url, Remark.INCOMPLETE, self._clock())
         return found
 
-    async def pull_newer(self, connection: RelayConnection, take: Take) -> Pulled | None:
+    async def pull_newer(self, connection: RelayConnection, file_events: FileEvents) -> PullResult | None:
         """Ask only for what is dated after the newest that was seen; None where a whole pull has to be made.
 
         That takes nothing from the next whole pull: no cursor moves, nothing is looked for that went missing, and
         what is cut off is not resumed.
         """
         self.came_further, self.repeated = False, 0
-        course = self._course(sweep=False)
-        is_known = 0 < self._newest <= course.begun_at  # not where the clock was set back
-        if not is_known or course.since is None or course.walks != _NOWHERE:
+        progress = self._next_progress(sweep=False)
+        is_known = 0 < self._newest <= progress.begun_at  # not where the clock was set back
+        if not is_known or progress.since is None or progress.walks != _NOWHERE:
             return None
-        newer = replace(course, since=self._newest + 1)
+        newer = replace(progress, since=self._newest + 1)
         positions = {kind: Position(*place) for kind, place in newer.walks.items()}
-        walks = await self._walks(connection, newer, positions, take, patient=False)
-        found = sum(walks.values(), Pulled())
+        walks = await self._walks(connection, newer, positions, file_events, patient=False)
+        found = sum(walks.values(), PullResult())
         if found.complete:
-            self._see(course.begun_at, found.newest)
+            self._see(progress.begun_at, found.newest)
         return found
 
     def _see(self, begun: float, newest: int) -> None:
         """Everything up to a second was shown in a pull that began then."""
         self._newest = max(self._newest, min(int(begun), newest))
 
-    def _remark_on(self, found: Pulled, *, heals: bool) -> None:
+    def _remark_on(self, found: PullResult, *, heals: bool) -> None:
         """Remember whether something was gone that the relay had accepted, until it has shown everything."""
         outbox, notes, now = self._ledger.outbox, self._ledger.notes, self._clock()
         if found.missing:
@@ -187,52 +203,52 @@ class Puller:
     async def _pull(
         self,
         connection: RelayConnection,
-        course: Unfinished,
-        take: Take,
+        progress: PullProgress,
+        file_events: FileEvents,
         every: float,
         as_of: float,
         *,
         may_compare: bool,
         since: int | None = None,
-    ) -> Pulled:
+    ) -> PullResult:
         """Compare what is dated since a second, or walk; `_saw_everything` tells which of it that was."""
         if may_compare:
-            compared = await self._compare(connection, course, take, every, since=since)
+            compared = await self._compare(connection, progress, file_events, every, since=since)
             if compared is not None:
                 return compared
             if not connection.is_open:
                 self.came_further = not connection.misbehaving  # the next try is a walk
-                return Pulled((connection.problem or "",))
-        total = await self._walk(connection, course, take, every)
-        self.repeated = total.received if course.since is not None else 0
+                return PullResult((connection.problem or "",))
+        total = await self._walk(connection, progress, file_events, every)
+        self.repeated = total.received if progress.since is not None else 0
         if total.reasons and {CROWDED, GAP}.issuperset(total.reasons):
-            return await self._compare(connection, course, take, every) or total
-        if total.complete and as_of - course.begun_at > BACKGROUND_SECONDS:
+            return await self._compare(connection, progress, file_events, every) or total
+        if total.complete and as_of - progress.begun_at > BACKGROUND_SECONDS:
             # It goes on with what another run began: what came meanwhile lies above the place.
             saw_everything = self._saw_everything
-            total += await self._walk(connection, self._course(sweep=False), take, every)
+            total += await self._walk(connection, self._next_progress(sweep=False), file_events, every)
             self._saw_everything = saw_everything
         return total
 
     async def _compare(
         self,
         connection: RelayConnection,
-        course: Unfinished,
-        take: Take,
+        progress: PullProgress,
+        file_events: FileEvents,
         every: float,
         *,
         since: int | None = None,
-    ) -> Pulled | None:
+    ) -> PullResult | None:
         """A complete pull by comparison, or None."""
         fetch = fetching(connection)
-        pulled = await self._reconciler.pull(connection, fetch, take, since=since, every=every)
+        pulled = await self._reconciler.pull(connection, fetch, file_events, since=since, every=every)
         if pulled is not None:
-            await self._ledger.write(self._move_cursor, course.begun_at, pulled.newest, swept=since is None)
+            await self._ledger.write(self._move_cursor, progress.begun_at, pulled.newest, swept=since is None)
         return pulled
 
     async def _walk(
-        self, connection: RelayConnection, course: Unfinished, take: Take, every: float
-    ) -> Pulled:
+        self, connection: RelayConnection, progress: PullProgress, file_events: FileEvents, every: float
+    ) -> PullResult:
         """Walk until no event came after the relay had said that there are no more.
 
         One may have been written at that very moment. A relay that does it again, or sends several, is
@@ -241,32 +257,32 @@ class Puller:
         notes = self._ledger.notes
         patient = self._strike(connection, afresh=True) > 1 or notes.is_noted(self._url, Remark.LATE)
         while True:
-            positions = {kind: Position(*place) for kind, place in course.walks.items()}
-            found = await self._walks(connection, course, positions, take, patient=patient)
+            positions = {kind: Position(*place) for kind, place in progress.walks.items()}
+            found = await self._walks(connection, progress, positions, file_events, patient=patient)
             before, strikes = self._strikes, self._strike(connection)
             if patient or strikes == before:
                 break
             patient = strikes > 1
-        total = sum(found.values(), Pulled(newest=course.newest))
+        total = sum(found.values(), PullResult(newest=progress.newest))
         if LATE in total.reasons:
             await self._ledger.write(notes.note, self._url, Remark.LATE, self._clock())
         if total.complete:
             await self._ledger.write_if_due(notes.drop, self._url, Remark.LATE)
-            missing = await self._ledger.write(self._completed, course, total.newest, every)
+            missing = await self._ledger.write(self._completed, progress, total.newest, every)
             return replace(total, missing=missing)
         left = {kind: positions[kind] for kind, walk in found.items() if not walk.complete}
-        await self._ledger.write(self._leave_off, course, total, left, connection)
+        await self._ledger.write(self._leave_off, progress, total, left, connection)
         return total
 
     async def _walks(
         self,
         connection: RelayConnection,
-        course: Unfinished,
+        progress: PullProgress,
         positions: Mapping[int, Position],
-        take: Take,
+        file_events: FileEvents,
         *,
         patient: bool,
-    ) -> dict[int, Pulled]:
+    ) -> dict[int, PullResult]:
         """The walks of a pull, by kind, all at once; each moves its position."""
         fetch, size = fetching(connection, patient=patient), page_size(connection.information)
         horizon = self._clock() + MAX_FUTURE_SECONDS
@@ -276,8 +292,8 @@ class Puller:
                     kind: group.create_task(
                         filed(
                             fetch,
-                            take,
-                            *self._wanted(course, kind),
+                            file_events,
+                            *self._wanted(progress, kind),
                             page_size=size,
                             position=position,
                             horizon=horizon,
@@ -304,7 +320,7 @@ class Puller:
         self._strikes += min(count, 2)
         return self._strikes
 
-    def _course(self, *, sweep: bool) -> Unfinished:
+    def _next_progress(self, *, sweep: bool) -> PullProgress:
         """The pull to make: the one that was cut off a moment ago, or a new one."""
         begun = self._clock()
         left = self._ledger.notes.unfinished(self._url)
@@ -318,17 +334,17 @@ class Puller:
         swept = (
             sweep or state.cursor is None or state.swept_at is None or begun - state.swept_at > SWEEP_SECONDS
         )
-        return Unfinished(begun, None if swept else state.cursor, 0, _NOWHERE)
+        return PullProgress(begun, None if swept else state.cursor, 0, _NOWHERE)
 
-    def _completed(self, course: Unfinished, newest: int, every: float) -> int:
+    def _completed(self, progress: PullProgress, newest: int, every: float) -> int:
         """Everything that was asked for was shown: the cursor moves, and what went missing is queued."""
-        outbox, swept = self._ledger.outbox, course.since is None
-        lost = outbox.lost(self._url, course.begun_at, course.since or 0)
+        outbox, swept = self._ledger.outbox, progress.since is None
+        lost = outbox.lost(self._url, progress.begun_at, progress.since or 0)
         if lost:  # queued first: a crash in between costs another sweep, and never what was found
-            outbox.missing(self._url, lost, course.begun_at, self._clock(), every=every)
-        self._move_cursor(course.begun_at, newest, swept=swept)
+            outbox.missing(self._url, lost, progress.begun_at, self._clock(), every=every)
+        self._move_cursor(progress.begun_at, newest, swept=swept)
         if swept:
-            self._ledger.notes.drop(self._url, Remark.UNDELETED, course.begun_at)
+            self._ledger.notes.drop(self._url, Remark.UNDELETED, progress.begun_at)
         return len(lost)
 
     def _move_cursor(self, begun: float, newest: int, *, swept: bool) -> None:
@@ -341,23 +357,27 @@ class Puller:
         outbox.completed(self._url, cursor, self._clock(), swept=swept)
 
     def _leave_off(
-        self, course: Unfinished, total: Pulled, left: Mapping[int, Position], connection: RelayConnection
+        self,
+        progress: PullProgress,
+        total: PullResult,
+        left: Mapping[int, Position],
+        connection: RelayConnection,
     ) -> None:
         """Remember where a pull was cut off, if it came further than before and nothing else was wrong."""
         walks = {kind: (position.second, position.largest, position.edge) for kind, position in left.items()}
-        moved = walks.keys() != course.walks.keys() or any(
-            second != course.walks[kind][0] for kind, (second, _, _) in walks.items()
+        moved = walks.keys() != progress.walks.keys() or any(
+            second != progress.walks[kind][0] for kind, (second, _, _) in walks.items()
         )
         self.came_further = moved and total.reasons == (connection.problem,) and not connection.misbehaving
-        rest = replace(course, newest=total.newest, walks=walks) if self.came_further else None
+        rest = replace(progress, newest=total.newest, walks=walks) if self.came_further else None
         self._ledger.notes.leave_off(self._url, rest)
 
-    def _wanted(self, course: Unfinished, kind: int) -> tuple[Filter, Callable[[], Sequence[str]]]:
+    def _wanted(self, progress: PullProgress, kind: int) -> tuple[Filter, Callable[[], Sequence[str]]]:
         """What a walk asks for, and the d-tags to ask for where a second holds more than a page."""
         mine = (self._author,)
         tags = {"p": mine} if kind == KIND_DIRECT_MESSAGE else {}
         known_tags = self._ledger.slots if kind == KIND_APP_DATA else tuple
-        return Filter(authors=mine, kinds=(kind,), tags=tags, since=course.since), known_tags
+        return Filter(authors=mine, kinds=(kind,), tags=tags, since=progress.since), known_tags
 
 
 def fetching(connection: RelayConnection, *, patient: bool = False) -> Fetch:

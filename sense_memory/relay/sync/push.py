@@ -24,7 +24,7 @@ from sense_memory.relay.client.nip11 import is_too_large
 from sense_memory.relay.client.timeouts import CONNECTION_LOST, TOO_LARGE_LOST
 from sense_memory.relay.sync.pull import Puller, fetching
 from sense_memory.relay.sync.reports import RelayReport
-from sense_memory.relay.sync.walk import Pulled, by_address
+from sense_memory.relay.sync.walk import PullResult, by_address
 
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from sense_memory.ledger.outbox import Parcel
     from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
-    from sense_memory.relay.sync.reconcile import Stock
-    from sense_memory.relay.sync.walk import Take
+    from sense_memory.relay.sync.reconcile import InventoryCache
+    from sense_memory.relay.sync.walk import FileEvents
 
 
 # ── Isolation ───────────────────────────────────────────────────────────────────────────
@@ -129,7 +129,7 @@ class Intake(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SyncPlan:
     """What a run should do.
 
     Attributes:
@@ -149,7 +149,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class _Sending:
+class _SendProgress:
     """One sending.
 
     Attributes:
@@ -173,7 +173,7 @@ class RelaySync:
         ledger: the ledger.
         author: its public key, 64 hex digits.
         intake: where pulled events go.
-        stock: what is compared with relays, shared by those of a store.
+        inventories: what is compared with relays, shared by those of a store.
         clock: seconds since 1970.
 
     Attributes:
@@ -189,19 +189,19 @@ class RelaySync:
         author: str,
         intake: Intake,
         *,
-        stock: Stock,
+        inventories: InventoryCache,
         clock: Callable[[], float],
     ) -> None:
         self._url, self._ledger, self._author = url, ledger, author
         self._intake, self._clock = intake, clock
-        self._puller = Puller(url, ledger, author, stock=stock, clock=clock)
+        self._puller = Puller(url, ledger, author, inventories=inventories, clock=clock)
         self.was_cut_off = self.came_further = False
         self.in_vain = 0
         self._isolation = Isolation()
         self._awaited = 0.0  # the second that was last waited for
         self._reported: tuple[RelayConnection | None, Counter[str]] = None, Counter()
 
-    async def run(self, connection: RelayConnection, plan: Plan, as_of: float) -> RelayReport:
+    async def run(self, connection: RelayConnection, plan: SyncPlan, as_of: float) -> RelayReport:
         """Pull and push once; a connection that fails on the way becomes the report's `problem`.
 
         Args:
@@ -213,15 +213,15 @@ class RelaySync:
         self._isolation.begin()
         served: Counter[str] = Counter()
         sent: Counter[str] = Counter()
-        pulled = Pulled()
+        pulled = PullResult()
         await self._ledger.write_if_due(self._ledger.outbox.set_clock_back, self._url, self._clock())
         if plan.sweep:
             await self._ledger.write(self._ledger.outbox.hasten, self._url, self._clock())
         if plan.pull:
-            take = self._taking(served)
-            newer = await self._puller.pull_newer(connection, take) if plan.newer else None
+            file_events = self._filing_into(served)
+            newer = await self._puller.pull_newer(connection, file_events) if plan.newer else None
             pulled = newer or await self._puller.pull(
-                connection, take, compare=plan.compare, sweep=plan.sweep, as_of=as_of
+                connection, file_events, compare=plan.compare, sweep=plan.sweep, as_of=as_of
             )
             self.came_further = self._puller.came_further or pulled.complete
             self.in_vain = max(0, self._puller.repeated - served["new"])
@@ -237,7 +237,7 @@ class RelaySync:
             RelayOutcome.RATE_LIMITED.value,
         }
         return replace(
-            self.standing(),
+            self.ledger_report(),
             problem="" if self._isolation.gave_up else problem,
             pulled=pulled,
             served=dict(served),
@@ -255,7 +255,7 @@ class RelaySync:
         self._reported = connection, now
         return dict(now - before if connection is known else now)
 
-    def standing(self) -> RelayReport:
+    def ledger_report(self) -> RelayReport:
         """What the ledger says of this relay, when nothing was asked of it."""
         outbox = self._ledger.outbox
         counts = outbox.counts(self._url)
@@ -268,7 +268,7 @@ class RelaySync:
             asked=False,
         )
 
-    def is_held_back(self, plan: Plan) -> bool:
+    def is_held_back(self, plan: SyncPlan) -> bool:
         """Whether nothing may be sent, because the relay never showed everything it has."""
         return self._ledger.outbox.state(self._url).completed_at is None and not plan.offline_first
 
@@ -309,7 +309,7 @@ class RelaySync:
         if isolation.aside is None and isolation.suspects:
             await self._isolate(connection, sent, served)
         if connection.is_open:
-            sending, judged = _Sending(sent, served), sent.total()
+            sending, judged = _SendProgress(sent, served), sent.total()
             lost = await self._offer(connection, self._due(connection, sending), sending)
             too_large = connection.problem == TOO_LARGE_LOST
             isolation.ended(lost, answered=sent.total() > judged, is_too_large=too_large)
@@ -322,7 +322,7 @@ class RelaySync:
             await self._push(connection, sent, served)
 
     async def _offer(
-        self, connection: RelayConnection, parcels: AsyncIterator[Parcel], sending: _Sending
+        self, connection: RelayConnection, parcels: AsyncIterator[Parcel], sending: _SendProgress
     ) -> list[int]:
         """Send events and record the relay's word on each; returns the seqs of those that it cut off."""
         outbox, verdicts = self._ledger.outbox, sending.verdicts
@@ -358,7 +358,7 @@ class RelaySync:
             part, parcels = parcels[:size], parcels[size:]
             if len(part) == 1 and not await self._answers(connection):
                 return
-            sending = _Sending(sent, served, {parcel.id: (parcel.seq, parcel.slot) for parcel in part})
+            sending = _SendProgress(sent, served, {parcel.id: (parcel.seq, parcel.slot) for parcel in part})
             lost = await self._offer(connection, each(part), sending)
             if lost or not connection.is_open:
                 too_large = connection.problem == TOO_LARGE_LOST
@@ -393,7 +393,7 @@ class RelaySync:
         mine = Filter(authors=(self._author,), kinds=(KIND_DELETION,), ids=accepted, limit=len(accepted))
         page = await fetching(connection)([mine])
         if page.events or not page.complete:
-            await self._taking(Counter())(page.events)
+            await self._filing_into(Counter())(page.events)
             return False
         await self._ledger.write(self._bury_again)
         return True
@@ -402,7 +402,7 @@ class RelaySync:
         self._ledger.notes.note(self._url, Remark.DROPS_DELETIONS, self._clock())
         self._ledger.outbox.bury_again(self._url, self._clock())
 
-    async def _due(self, connection: RelayConnection, sending: _Sending) -> AsyncIterator[Parcel]:
+    async def _due(self, connection: RelayConnection, sending: _SendProgress) -> AsyncIterator[Parcel]:
         """What is due, read as there is room for it: each is noted as waiting, or judged at once."""
         last, due = 0, self._ledger.outbox.due
         while parcels := await self._ledger.write_if_due(
@@ -423,14 +423,14 @@ class RelaySync:
     ) -> None:
         """Fetch what the relay says is newer than ours, at once."""
         wanted = Filter(authors=(self._author,), kinds=(KIND_APP_DATA,))
-        await by_address(fetching(connection), self._taking(served), wanted, slots)
+        await by_address(fetching(connection), self._filing_into(served), wanted, slots)
 
-    def _taking(self, served: Counter[str]) -> Take:
-        async def take(events: Sequence[Event]) -> None:
+    def _filing_into(self, served: Counter[str]) -> FileEvents:
+        async def file_events(events: Sequence[Event]) -> None:
             # Relays show the newest first; filed the other way round, arrivals are in the order of their writing.
             served.update(await self._intake(events[::-1], self._url))
 
-        return take
+        return file_events
 
 
 def _useless(connection: RelayConnection) -> Counter[str]:

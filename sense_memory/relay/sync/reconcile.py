@@ -20,7 +20,7 @@ from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.negentropy import Items
 from sense_memory.relay.client.nip11 import frame_bytes, ids_count, may_compare
 from sense_memory.relay.client.requests import Comparison
-from sense_memory.relay.sync.walk import Pulled, newest_of
+from sense_memory.relay.sync.walk import PullResult, newest_of
 
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from sense_memory.ledger.inventory import Pair, Version
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.client.page import EventPage
-    from sense_memory.relay.sync.walk import Fetch, Take
+    from sense_memory.relay.sync.walk import Fetch, FileEvents
 
 
-class Stock:
+class InventoryCache:
     """The inventories of a ledger in the form that is compared, kept while nothing changes.
 
     Args:
@@ -46,7 +46,7 @@ class Stock:
         self._used: dict[tuple[str, bool], tuple[Version, int]] = {}
         self._kept: dict[tuple[Version, int], Items] = {}
 
-    async def of(self, url: str, since: int | None = None) -> tuple[Version, Items]:
+    async def items_for(self, url: str, since: int | None = None) -> tuple[Version, Items]:
         """A relay's inventory now, or the part that is dated since a second; and its version."""
         async with self._turn:
             version = self._inventory.version(url)
@@ -66,14 +66,14 @@ class Reconciler:
         url: the relay, as the ledger knows it.
         ledger: the ledger.
         author: its public key, 64 hex digits.
-        stock: shared by the relays of a store.
+        inventories: shared by the relays of a store.
         clock: seconds since 1970.
     """
 
     def __init__(
-        self, url: str, ledger: Ledger, author: str, stock: Stock, clock: Callable[[], float]
+        self, url: str, ledger: Ledger, author: str, inventories: InventoryCache, clock: Callable[[], float]
     ) -> None:
-        self._url, self._ledger, self._stock, self._clock = url, ledger, stock, clock
+        self._url, self._ledger, self._inventories, self._clock = url, ledger, inventories, clock
         # Without the `p` tag of our journal: relays answer fastest where nothing but author and kinds is named,
         # and some keep a tree for such filters.
         self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
@@ -84,17 +84,17 @@ class Reconciler:
         self,
         connection: RelayConnection,
         fetch: Fetch,
-        take: Take,
+        file_events: FileEvents,
         *,
         since: int | None = None,
         every: float = HEAL_SECONDS,
-    ) -> Pulled | None:
+    ) -> PullResult | None:
         """Compare, fetch what only the relay has, and queue what only the ledger has.
 
         Args:
             connection: an open connection to the relay.
             fetch: one REQ, answered by one page.
-            take: where verified events go, page by page.
+            file_events: where verified events go, page by page.
             since: compare what is dated then or later, seconds since 1970; None for everything.
             every: seconds after which the relay is sent again what it lost.
 
@@ -104,7 +104,7 @@ class Reconciler:
         now = self._clock()
         if now - self._refused_at < SWEEP_SECONDS or not may_compare(connection.information):
             return None
-        version, items = await self._stock.of(self._url, since)
+        version, items = await self._inventories.items_for(self._url, since)
         if not self._is_worth_it(len(items), since):
             return None
         found = await self._compare(connection, replace(self._wanted, since=since), items)
@@ -114,8 +114,8 @@ class Reconciler:
         known = self._ledger.inventory.known(found.need)
         wanted = set(found.need).difference(ident for _, ident in known)
         horizon = now + MAX_FUTURE_SECONDS
-        fetched = _Fetched(fetch, take, ids_count(connection.information), horizon)
-        if not await fetched.all(self._wanted, wanted):
+        fetched = _FetchById(fetch, file_events, ids_count(connection.information), horizon)
+        if not await fetched.fetch_all(self._wanted, wanted):
             return None  # it claims what it does not serve, or has a newer version by now
         self._is_proven |= bool(fetched.pairs)
         if not await self._serves(fetch, items.ids_but(frozenset(found.have))):
@@ -133,7 +133,7 @@ class Reconciler:
             every=every,
         )
         latest = items.latest(frozenset(found.have), until=horizon)
-        return fetched.totals + Pulled(newest=latest, missing=missing)
+        return fetched.totals + PullResult(newest=latest, missing=missing)
 
     async def _serves(self, fetch: Fetch, ids: Sequence[bytes]) -> bool:
         """Whether it serves one of the events that it says to have; asked until it did once.
@@ -166,7 +166,7 @@ class Reconciler:
             return Comparison(complete=False, reason=error.problem)
 
 
-class _Fetched:
+class _FetchById:
     """Events fetched by their ids.
 
     Attributes:
@@ -174,18 +174,18 @@ class _Fetched:
         totals: what came, besides.
     """
 
-    def __init__(self, fetch: Fetch, take: Take, most: int, horizon: float) -> None:
-        self._fetch, self._take, self._most, self._horizon = fetch, take, most, horizon
+    def __init__(self, fetch: Fetch, file_events: FileEvents, most: int, horizon: float) -> None:
+        self._fetch, self._file_events, self._most, self._horizon = fetch, file_events, most, horizon
         self.pairs: list[Pair] = []
-        self.totals = Pulled()
+        self.totals = PullResult()
 
-    async def all(self, wanted: Filter, ids: Iterable[bytes]) -> bool:
+    async def fetch_all(self, wanted: Filter, ids: Iterable[bytes]) -> bool:
         """Fetch events, as many at once as a relay serves; whether all of them came."""
         missing = dict.fromkeys(ident.hex() for ident in ids)
         while batch := tuple(islice(missing, self._most)):
             page = await self._fetch([replace(wanted, ids=batch, limit=len(batch))])
             if page.events:
-                await self._take(page.events)
+                await self._file_events(page.events)
             self.totals += _totals(page, self._horizon)
             for event in page.events:
                 del missing[event.id]
@@ -195,8 +195,8 @@ class _Fetched:
         return True
 
 
-def _totals(page: EventPage, horizon: float) -> Pulled:
+def _totals(page: EventPage, horizon: float) -> PullResult:
     newest = newest_of(page.events, horizon)
-    return Pulled(
+    return PullResult(
         received=len(page.events), newest=newest, invalid=page.invalid, over_delivered=page.over_delivered
     )

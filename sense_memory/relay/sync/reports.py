@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.log import log
-from sense_memory.relay.sync.walk import Pulled
+from sense_memory.relay.sync.walk import PullResult
 
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class RelayReport:
 
     url: str
     problem: str = ""
-    pulled: Pulled = field(default_factory=Pulled)
+    pulled: PullResult = field(default_factory=PullResult)
     served: Mapping[str, int] = field(default_factory=dict)
     sent: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.filters import Filter
 
     Fetch: TypeAlias = Callable[[Sequence[Filter]], Awaitable[EventPage]]
-    Take: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
+    FileEvents: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
 
 # A page that is cut off before its EOSE says nothing of the second in which it was cut. So a relay that hangs up after
 # each single message cannot be pulled: every answer begins with what is known, and stepping past a second unseen
@@ -41,7 +41,7 @@ _NOTHING: Final = EventPage((), complete=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
+class PullResult:
     """What a walk over one filter brought.
 
     Attributes:
@@ -67,8 +67,8 @@ class Pulled:
         """Whether what was not received does not exist at this relay."""
         return not self.reasons
 
-    def __add__(self, other: Pulled) -> Pulled:
-        return Pulled(
+    def __add__(self, other: PullResult) -> PullResult:
+        return PullResult(
             tuple(dict.fromkeys(self.reasons + other.reasons)),
             self.received + other.received,
             max(self.newest, other.newest),
@@ -100,33 +100,33 @@ class Position:
 
 async def pull(
     fetch: Fetch,
-    take: Take,
+    file_events: FileEvents,
     wanted: Filter,
     known_tags: Callable[[], Sequence[str]] = tuple,
     *,
     page_size: int = PAGE_COUNT,
     position: Position | None = None,
     horizon: float = inf,
-) -> Pulled:
-    """Walk a filter from its newest event to its oldest, handing each new event to `take` once.
+) -> PullResult:
+    """Walk a filter from its newest event to its oldest, handing each new event to `file_events` once.
 
     Args:
         fetch: one REQ, answered by one page.
-        take: where verified events go, page by page.
+        file_events: where verified events go, page by page.
         wanted: the filter; its `limit` is set here.
         known_tags: the d-tags to ask for by name where a second holds more than a page.
         page_size: the `limit` of each REQ.
         position: where to begin; moved along.
-        horizon: later events do not count for `Pulled.newest`: they are quarantined.
+        horizon: later events do not count for `PullResult.newest`: they are quarantined.
     """
-    walk, at = _Walk(take, horizon), position or Position()
+    walk, at = _Walk(file_events, horizon), position or Position()
     pages = _Pages(fetch, wanted, page_size)
     known, second, stuck = at.largest, wanted.until if at.second is None else at.second, False
     page = await pages.first(at)
     while page.complete and page.events:
         count = len(page.events)
         at.largest = max(at.largest, count)
-        if await walk.take(page) and walk.second != second:
+        if await walk.file_new(page) and walk.second != second:
             second = walk.second
             at.move(second, walk.edge)
             page = await pages.onward(second, walk.edge)
@@ -147,7 +147,7 @@ async def pull(
             stuck = True  # cut off: it may be crowded, and would have to be looked at again
         else:
             at.move(pages.until(max(crowd - 1, wanted.since or 0)), ())
-    if await walk.take(page) and pages.joined and not stuck and _newest_first(page):
+    if await walk.file_new(page) and pages.joined and not stuck and _newest_first(page):
         at.move(walk.second, walk.edge)
     return replace(walk.done(*pages.reasons, page.reason), refused=page.outcome is RelayOutcome.REFUSED)
 
@@ -237,9 +237,11 @@ def newest_of(events: Iterable[Event], horizon: float) -> int:
     return max((event.created_at for event in events if event.created_at <= horizon), default=0)
 
 
-async def by_address(fetch: Fetch, take: Take, wanted: Filter, tags: Sequence[str]) -> Pulled:
+async def by_address(
+    fetch: Fetch, file_events: FileEvents, wanted: Filter, tags: Sequence[str]
+) -> PullResult:
     """Fetch the current events of some addresses: one filter each, because relays disagree about several."""
-    walk = _Walk(take)
+    walk = _Walk(file_events)
     await _by_address(fetch, walk, wanted, tuple(dict.fromkeys(tags)))
     return walk.done()
 
@@ -247,7 +249,7 @@ async def by_address(fetch: Fetch, take: Take, wanted: Filter, tags: Sequence[st
 async def _by_address(fetch: Fetch, walk: _Walk, wanted: Filter, tags: Sequence[str]) -> None:
     for batch in _batches(tags):
         page = await fetch([replace(wanted, tags={"d": (tag,)}, limit=1) for tag in batch])
-        await walk.take(page)
+        await walk.file_new(page)
         if not page.complete:
             walk.reasons.append(page.reason)
 
@@ -268,27 +270,27 @@ class _Walk:
         reasons: why the walk is not complete.
     """
 
-    def __init__(self, take: Take, horizon: float = inf) -> None:
-        self._take, self._horizon = take, horizon
+    def __init__(self, file_events: FileEvents, horizon: float = inf) -> None:
+        self._file_events, self._horizon = file_events, horizon
         self.edge: set[str] = set()
         self.second = -1
-        self.totals = Pulled()
+        self.totals = PullResult()
         self.reasons: list[str] = []
 
-    async def take(self, page: EventPage) -> bool:
+    async def file_new(self, page: EventPage) -> bool:
         """Hand over what is new in a page; whether there was any."""
         fresh = [event for event in page.events if event.id not in self.edge]
         if fresh:
-            await self._take(fresh)
+            await self._file_events(fresh)
             oldest = min(event.created_at for event in page.events)
             if oldest != self.second:
                 self.edge.clear()
             self.edge |= {event.id for event in page.events if event.created_at == oldest}
             self.second = oldest
         newest = newest_of(fresh, self._horizon)
-        self.totals += Pulled((), len(fresh), newest, page.invalid, page.over_delivered)
+        self.totals += PullResult((), len(fresh), newest, page.invalid, page.over_delivered)
         return bool(fresh)
 
-    def done(self, *reasons: str) -> Pulled:
+    def done(self, *reasons: str) -> PullResult:
         """The outcome, with further reasons for being incomplete; empty ones are none."""
-        return self.totals + Pulled(tuple(filter(None, (*self.reasons, *reasons))))
+        return self.totals + PullResult(tuple(filter(None, (*self.reasons, *reasons))))

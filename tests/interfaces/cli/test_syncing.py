@@ -9,7 +9,7 @@ from relays.faults import ForgetAfterAck, Refuse
 from sense_memory import RelayReport, RelayStatus, Status
 from sense_memory.interfaces.cli.syncing import outcome, survival
 from sense_memory.ledger.notes import Remark
-from sense_memory.relay.sync.walk import Pulled
+from sense_memory.relay.sync.walk import PullResult
 
 
 pytestmark = pytest.mark.usefixtures("whole_seconds")
@@ -156,9 +156,9 @@ STATUS = RelayStatus("wss://a", is_local=False, last_complete=1.0, events={"acke
     [
         (RelayReport("wss://a"), STATUS, "in step"),
         (RelayReport("wss://a", problem="gone"), STATUS, "gone"),
-        (RelayReport("wss://a", pulled=Pulled(("no EOSE",))), STATUS, "incomplete: no EOSE"),
+        (RelayReport("wss://a", pulled=PullResult(("no EOSE",))), STATUS, "incomplete: no EOSE"),
         (
-            RelayReport("wss://a", pulled=Pulled(("no EOSE",)), held_back=True),
+            RelayReport("wss://a", pulled=PullResult(("no EOSE",)), held_back=True),
             STATUS,
             "incomplete: no EOSE; nothing is sent before it has shown everything",
         ),

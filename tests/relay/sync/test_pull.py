@@ -17,7 +17,7 @@ from sense_memory.limits import ADDRESS_BATCH_COUNT, PAGE_COUNT
 from sense_memory.nostr.event import RawEvent
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.client.page import EventPage
-from sense_memory.relay.sync.walk import GAP, Position, Pulled, by_address, pull
+from sense_memory.relay.sync.walk import GAP, Position, PullResult, by_address, pull
 
 
 ME = "ab" * 32
@@ -156,7 +156,7 @@ def test_an_empty_relay_costs_one_request_and_is_complete():
 
     pulled, basket = walk(relay)
 
-    assert pulled == Pulled()
+    assert pulled == PullResult()
     assert pulled.complete
     assert basket.events == []
     assert len(relay.asked) == 1
@@ -399,7 +399,7 @@ def test_addresses_are_asked_for_once_each_in_batches_of_single_filters():
 def test_no_addresses_are_no_requests():
     relay = DumbRelay(events_at(1), cap=500)
 
-    assert run(by_address(relay.fetch, Basket().take, EVERYTHING, [])) == Pulled()
+    assert run(by_address(relay.fetch, Basket().take, EVERYTHING, [])) == PullResult()
     assert relay.asked == []
 
 
@@ -414,10 +414,10 @@ def test_an_address_that_could_not_be_asked_for_is_a_reason():
 
 
 def test_outcomes_add_up_and_name_each_reason_once():
-    one, two = Pulled(("a", "b"), 2, 9, 1, 0), Pulled(("b", "c"), 3, 7, 0, 4)
+    one, two = PullResult(("a", "b"), 2, 9, 1, 0), PullResult(("b", "c"), 3, 7, 0, 4)
 
-    assert one + two == Pulled(("a", "b", "c"), 5, 9, 1, 4)
-    assert (one + Pulled()) == one
+    assert one + two == PullResult(("a", "b", "c"), 5, 9, 1, 4)
+    assert (one + PullResult()) == one
 
 
 # ── Any relay ───────────────────────────────────────────────────────────────────────────

@@ -20,8 +20,8 @@ from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr.event import Unsigned
 from sense_memory.relay.server import client_handler
 from sense_memory.relay.server import limits as relay_limits
-from sense_memory.relay.sync.push import Plan
-from sense_memory.relay.sync.reconcile import Stock
+from sense_memory.relay.sync.push import SyncPlan
+from sense_memory.relay.sync.reconcile import InventoryCache
 from tests.time_unit import SECOND
 
 
@@ -641,7 +641,7 @@ async def test_the_background_asks_for_what_is_new_once_it_has_compared(ours):
         await store.sync()
         await store.sync()
         forget_frames(record)
-        await store._relay_pool().sync(Plan(compare=False))
+        await store._relay_pool().sync(SyncPlan(compare=False))
         assert record.said("NEG-OPEN") == []
         assert {frame[2].get("since") for frame in record.said("REQ")} == {
             store._ledger.outbox.state(record.url).cursor
@@ -650,7 +650,7 @@ async def test_the_background_asks_for_what_is_new_once_it_has_compared(ours):
 
 # ── The overlap ─────────────────────────────────────────────────────────────────────────
 
-FROM_CURSOR = Plan(compare=False)  # as the background pulls
+FROM_CURSOR = SyncPlan(compare=False)  # as the background pulls
 
 
 async def test_what_is_dated_since_the_cursor_is_compared_where_that_is_much(stage):
@@ -742,12 +742,12 @@ async def test_what_is_compared_is_kept_while_nothing_changes_and_shared_by_rela
     async with ours.relay() as one, ours.relay() as two, ours.device(one, two) as store:
         await store.remember_many((f"key {number}", "value") for number in range(40))
         await store.sync()
-        stock = Stock(store._ledger)
-        _, kept = await stock.of(one)
+        inventories = InventoryCache(store._ledger)
+        _, kept = await inventories.items_for(one)
         assert len(kept) == 40
-        assert (await stock.of(two))[1] is (await stock.of(one))[1] is kept
+        assert (await inventories.items_for(two))[1] is (await inventories.items_for(one))[1] is kept
         await store.remember("another", "value")
-        fresh = (await stock.of(one))[1]
+        fresh = (await inventories.items_for(one))[1]
         assert len(fresh) == 41
-        assert (await stock.of(two))[1] is fresh
-        assert len(stock._kept) == 1
+        assert (await inventories.items_for(two))[1] is fresh
+        assert len(inventories._kept) == 1
