@@ -497,7 +497,7 @@ class MemoryStore:
             ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
             LedgerError: the ledger could not be written.
         """
-        from sense_memory.memories.persona import names as given
+        from sense_memory.memories.persona import arguments as given
 
         await self._writing()
         path = address.persona_path(domain, facet, key).removeprefix(address.PERSONA)
@@ -535,7 +535,7 @@ class MemoryStore:
             NeedsNewerVersion: a newer sense-memory wrote it.
             InvalidAddress: no name at all.
         """
-        from sense_memory.memories.persona import names as given
+        from sense_memory.memories.persona import arguments as given
 
         persona = self._persona()
         domain, facet = given.selection(domain, facet)
@@ -608,14 +608,14 @@ class MemoryStore:
 
     async def persona_domains(self) -> list[str]:
         """Every domain that holds a memory, in order. Raises NotSynced as `persona_recall`."""
-        return (await self._persona().desk.catalog()).domains()
+        return (await self._persona().names.catalog()).domains()
 
     async def persona_facets(self, domain: str) -> list[str]:
         """Every facet of a domain that holds a memory, in order. Raises NotSynced as `persona_recall`."""
-        from sense_memory.memories.persona import names as given
+        from sense_memory.memories.persona import arguments as given
 
         name, _ = given.selection(domain, None)
-        return [] if name is None else (await self._persona().desk.catalog()).facets(name)
+        return [] if name is None else (await self._persona().names.catalog()).facets(name)
 
     async def persona_stats(self) -> dict[str, Any]:
         """How many persona memories there are: `total`, by state in `states`, by domain in `domains`, by domain
@@ -833,7 +833,7 @@ class MemoryStore:
             domain: only of this domain.
             facet: only of this facet.
         """
-        from sense_memory.memories.persona import names as given
+        from sense_memory.memories.persona import arguments as given
 
         domain, facet = given.selection(domain, facet)
         return await self._persona().as_of(arguments.moment(time), domain, facet)

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.models import State
-from sense_memory.palace.version import Said, Version, copy_key
+from sense_memory.palace.version import PersonaVersion, Provenance, copy_key
 
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ class Joined:
         settled: whether the newest version says all this already, and knows all of them.
     """
 
-    version: Version
-    losers: tuple[Version, ...] = ()
+    version: PersonaVersion
+    losers: tuple[PersonaVersion, ...] = ()
     settled: bool = True
 
 
-def merge(some: Iterable[Version], others: Iterable[Version]) -> tuple[Version, ...]:
+def merge(some: Iterable[PersonaVersion], others: Iterable[PersonaVersion]) -> tuple[PersonaVersion, ...]:
     """The versions of both that no other knows, the newest first. Commutative, associative, idempotent."""
     ordered = sorted({version.id: version for version in chain(some, others)}.values(), key=_rank)
     return tuple(
@@ -70,7 +70,7 @@ def merge(some: Iterable[Version], others: Iterable[Version]) -> tuple[Version, 
     )
 
 
-def joined(versions: Iterable[Version]) -> Joined:
+def joined(versions: Iterable[PersonaVersion]) -> Joined:
     """What the versions of one memory make together: a function of the set, whatever its order.
 
     Raises:
@@ -85,18 +85,22 @@ def joined(versions: Iterable[Version]) -> Joined:
     main, *losers = _values(speaking)
     same = [version for version in speaking if version.memory.value == main.memory.value]
     memory = _joined(main, same, speaking)
-    version = Version(
-        memory.changed(event_id=left[0].id), left[0].at, main.said, max(v.ts for v in speaking), main.rest
+    version = PersonaVersion(
+        memory.changed(event_id=left[0].id),
+        left[0].at,
+        main.provenance,
+        max(v.ts for v in speaking),
+        main.rest,
     )
     settled = all(getattr(left[0].memory, name) == getattr(memory, name) for name in _COMPARED)
     return Joined(version, tuple(losers), settled)
 
 
-def sibling(loser: Version) -> PersonaMemory:
+def sibling(loser: PersonaVersion) -> PersonaMemory:
     """The memory under which a value that lost is kept: on every device the same, at the same path."""
     memory = loser.memory
     return memory.changed(
-        key=copy_key(memory.key, loser.said.id),
+        key=copy_key(memory.key, loser.provenance.id),
         connections=(),
         dismissed=(),
         conflict_of=memory.path,
@@ -104,12 +108,12 @@ def sibling(loser: Version) -> PersonaMemory:
     )
 
 
-def _rank(version: Version) -> tuple[int, str]:
+def _rank(version: PersonaVersion) -> tuple[int, str]:
     """NIP-01: the later second, then the lower id."""
     return -version.at, version.id
 
 
-def _counts_over(newer: Version, older: Version) -> bool:
+def _counts_over(newer: PersonaVersion, older: PersonaVersion) -> bool:
     """Whether the newer by rank knows the older, or keeps no vector and overwrites whatever there is."""
     seen, known = newer.memory.seen, older.memory.seen
     if not seen:
@@ -117,34 +121,36 @@ def _counts_over(newer: Version, older: Version) -> bool:
     return bool(known) and all(seen.get(device, 0) >= count for device, count in known.items())
 
 
-def _values(speaking: Sequence[Version]) -> list[Version]:
+def _values(speaking: Sequence[PersonaVersion]) -> list[PersonaVersion]:
     """For each value that still stands the newest version with it; the value said last leads."""
     current = [version for version in speaking if not _is_outdated(version, speaking)] or speaking
-    by_value: dict[str, list[Version]] = {}
+    by_value: dict[str, list[PersonaVersion]] = {}
     for version in current:
         by_value.setdefault(version.memory.value, []).append(version)
-    latest = [min(same, key=_said_rank) for same in by_value.values()]
-    return sorted(latest, key=_said_rank)
+    latest = [min(same, key=_provenance_rank) for same in by_value.values()]
+    return sorted(latest, key=_provenance_rank)
 
 
-def _said_rank(version: Version) -> tuple[Any, ...]:
-    return -version.said.at, version.said.id, *_rank(version)
+def _provenance_rank(version: PersonaVersion) -> tuple[Any, ...]:
+    return -version.provenance.at, version.provenance.id, *_rank(version)
 
 
-def _is_outdated(version: Version, speaking: Iterable[Version]) -> bool:
+def _is_outdated(version: PersonaVersion, speaking: Iterable[PersonaVersion]) -> bool:
     """Whether a version's value was replaced by one that was said in knowledge of it."""
-    said = version.said
+    said = version.provenance
     for other in speaking:
-        if other.said.id == said.id:
+        if other.provenance.id == said.id:
             continue
         if said.device and other.memory.seen.get(said.device, 0) >= said.count:
             return True
-        if not said.device and (-other.said.at, other.said.id) < (-said.at, said.id):
+        if not said.device and (-other.provenance.at, other.provenance.id) < (-said.at, said.id):
             return True
     return False
 
 
-def _joined(main: Version, same: Sequence[Version], speaking: Sequence[Version]) -> PersonaMemory:
+def _joined(
+    main: PersonaVersion, same: Sequence[PersonaVersion], speaking: Sequence[PersonaVersion]
+) -> PersonaMemory:
     """The memory of `main` with what joins: from those of the same value what is about the value."""
     memories = [version.memory for version in speaking]
     about = [version.memory for version in same]
@@ -176,4 +182,4 @@ def _united(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
 
-__all__ = ["Joined", "Said", "Version", "joined", "merge", "sibling"]
+__all__ = ["Joined", "PersonaVersion", "Provenance", "joined", "merge", "sibling"]

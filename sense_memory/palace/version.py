@@ -32,7 +32,7 @@ _IS_SPARED: Final = ("dissolved_at", "dismissed", "conflict_of")  # left out of 
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Provenance:
     """The event that said a value first; edits of anything else hand it on.
 
     Attributes:
@@ -49,20 +49,20 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class PersonaVersion:
     """What one event says of a memory.
 
     Attributes:
         memory: as written.
         at: the event's created_at, seconds since 1970.
-        said: which event its value comes from.
+        provenance: which event its value comes from; the field `said`.
         ts: when it was written, by the writer's clock.
         rest: fields of newer writers, to be carried over.
     """
 
     memory: PersonaMemory
     at: int
-    said: Said
+    provenance: Provenance
     ts: float
     rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -89,20 +89,22 @@ def memory_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> Pers
     return _lean(PersonaMemory.model_validate({"created_at": created_at, **usable, "event_id": event_id}))
 
 
-def version_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> Version:
+def version_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> PersonaVersion:
     """As `memory_of`, with all that an edit or a merge needs to know."""
     memory = memory_of(fields, event_id, created_at)
     ts = fields.get("ts")
-    return Version(
+    return PersonaVersion(
         memory,
         created_at,
-        said_in(fields.get("said"), memory.seen, event_id, created_at),
+        provenance_in(fields.get("said"), memory.seen, event_id, created_at),
         float(ts) if isinstance(ts, int | float) and not isinstance(ts, bool) else float(created_at),
         {name: fields[name] for name in fields.keys() - _OURS},
     )
 
 
-def fields_of(memory: PersonaMemory, said: Said | str, ts: float, rest: Mapping[str, Any]) -> dict[str, Any]:
+def fields_of(
+    memory: PersonaMemory, said: Provenance | str, ts: float, rest: Mapping[str, Any]
+) -> dict[str, Any]:
     """The fields of a record, as JSON has them.
 
     Args:
@@ -150,7 +152,7 @@ def _lean(memory: PersonaMemory) -> PersonaMemory:
     return memory
 
 
-def said_in(claim: Any, seen: Mapping[str, int], event_id: str, created_at: int) -> Said:
+def provenance_in(claim: Any, seen: Mapping[str, int], event_id: str, created_at: int) -> Provenance:
     """Where a value comes from; without a claim that makes sense, from this event.
 
     Args:
@@ -161,10 +163,10 @@ def said_in(claim: Any, seen: Mapping[str, int], event_id: str, created_at: int)
     """
     match claim:
         case str() if claim in seen:
-            return Said(created_at, event_id, claim, seen[claim])
+            return Provenance(created_at, event_id, claim, seen[claim])
         case [str() as device, int() as count, int() as at, str() as ident]:
-            return Said(at, ident, device, count)
-    return Said(created_at, event_id)
+            return Provenance(at, ident, device, count)
+    return Provenance(created_at, event_id)
 
 
 def counts_in(seen: Any) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.ledger.removals import ID_CHARS, Origin, Removal
 from sense_memory.limits import MAX_SAFE_INTEGER
 from sense_memory.nostr import address
-from sense_memory.palace.version import copy_key, counts_in, said_in
+from sense_memory.palace.version import copy_key, counts_in, provenance_in
 from sense_memory.records.envelope import RecordType
 
 
@@ -37,7 +37,7 @@ def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
     if record.type not in {RecordType.FLAT, RecordType.PERSONA}:
         return Origin.plain(event_id, created_at)
     seen = counts_in(fields.get("seen"))
-    said = said_in(fields.get("said"), seen, event_id, created_at)
+    said = provenance_in(fields.get("said"), seen, event_id, created_at)
     copied = fields.get("conflict_of")
     slot = address.d_tag(address.PERSONA + copied) if isinstance(copied, str) and copied else ""
     text = hash(fields["value"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.merge import joined, merge, sibling
-from sense_memory.palace.version import Said, Version, fields_of, version_of
+from sense_memory.palace.version import PersonaVersion, Provenance, fields_of, version_of
 
 
 NOW = 1_775_000_000
@@ -26,7 +26,9 @@ def version(ident, at=NOW, said=None, rest=None, **fields):
     ident = ident.ljust(64, "0")
     item = memory(event_id=ident, **fields)
     device = ["", *item.seen][-1]
-    return Version(item, at, said or Said(at, ident, device, item.seen.get(device, 0)), float(at), rest or {})
+    return PersonaVersion(
+        item, at, said or Provenance(at, ident, device, item.seen.get(device, 0)), float(at), rest or {}
+    )
 
 
 # ── Laws, for anything that JSON may hold ───────────────────────────────────────────────
@@ -44,9 +46,9 @@ def worlds(draw):
         seen = draw(vectors)
         said = draw(
             st.one_of(
-                st.just(Said(NOW, ident)),
+                st.just(Provenance(NOW, ident)),
                 st.builds(
-                    Said,
+                    Provenance,
                     st.integers(NOW, NOW + 2),
                     st.sampled_from([f"{n:064x}" for n in range(5)]),
                     st.sampled_from(["", "a", "b"]),
@@ -66,7 +68,7 @@ def worlds(draw):
             dissolved_at=draw(st.sampled_from([None, NOW, NOW + 1])),
             halflife_days=draw(st.sampled_from([30.0, 60.0])),
         )
-        found.append(Version(item, draw(st.integers(NOW, NOW + 3)), said, float(NOW)))
+        found.append(PersonaVersion(item, draw(st.integers(NOW, NOW + 3)), said, float(NOW)))
     return found
 
 
@@ -147,9 +149,9 @@ def test_of_two_values_the_later_counts_and_the_other_is_kept():
 
 def test_a_value_yields_to_one_that_was_said_in_knowledge_of_it_whatever_came_later():
     first = version("1", NOW, seen={"a": 1}, value="artist")
-    touched = version("2", NOW + 9, said=first.said, seen={"a": 2}, value="artist", access_count=5)
+    touched = version("2", NOW + 9, said=first.provenance, seen={"a": 2}, value="artist", access_count=5)
     edit = version(
-        "3", NOW + 1, said=Said(NOW + 1, "3".ljust(64, "0"), "b", 1), seen={"a": 1, "b": 1}, value="new"
+        "3", NOW + 1, said=Provenance(NOW + 1, "3".ljust(64, "0"), "b", 1), seen={"a": 1, "b": 1}, value="new"
     )
     both = joined([touched, edit])
 
@@ -173,11 +175,11 @@ def test_a_version_without_a_vector_is_last_write_wins():
 
 def test_source_and_confidence_come_with_the_value():
     first = version("1", NOW, seen={"a": 1}, source="tool:web", confidence=0.2)
-    touched = version("2", NOW + 9, said=first.said, seen={"a": 2}, source="tool:web", confidence=0.2)
+    touched = version("2", NOW + 9, said=first.provenance, seen={"a": 2}, source="tool:web", confidence=0.2)
     edit = version(
         "3",
         NOW + 1,
-        said=Said(NOW + 1, "3".ljust(64, "0"), "b", 1),
+        said=Provenance(NOW + 1, "3".ljust(64, "0"), "b", 1),
         seen={"a": 1, "b": 1},
         value="new",
         source="user",
@@ -217,8 +219,8 @@ def test_fields_make_the_round_trip():
         contradicts=("x/y/a",),
     )
     for said, expected in (
-        ("a", Said(NOW, "1" * 64, "a", 1)),
-        (Said(5, "2" * 64, "b", 7), Said(5, "2" * 64, "b", 7)),
+        ("a", Provenance(NOW, "1" * 64, "a", 1)),
+        (Provenance(5, "2" * 64, "b", 7), Provenance(5, "2" * 64, "b", 7)),
     ):
         found = version_of(fields_of(item, said, 3.5, {"mood": 1}), "1" * 64, NOW)
-        assert found == Version(item, NOW, expected, 3.5, {"mood": 1})
+        assert found == PersonaVersion(item, NOW, expected, 3.5, {"mood": 1})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from sense_memory.ledger import Ledger
-    from sense_memory.memories.persona.edit import Standing
+    from sense_memory.memories.persona.edit import SlotState
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.models import PersonaMemory
 
@@ -63,34 +63,34 @@ async def _settle(ledger: Ledger, palace: Palace, slot: str, *, heard: bool) -> 
                 return True
         except HeadMoved:
             continue
-        standing = await palace.standing(slot)
+        slot_state = await palace.slot_state(slot)
         if (
-            standing.joined is None
-            and standing.stray is not None
-            and (heard or standing.stray.memory.conflict_of)
+            slot_state.joined is None
+            and slot_state.stray is not None
+            and (heard or slot_state.stray.memory.conflict_of)
         ):
             with suppress(HeadMoved):
-                await palace.remove_again(standing)
+                await palace.remove_again(slot_state)
                 return True
             continue
-        memory = _due(standing) if heard else None
+        memory = _due(slot_state) if heard else None
         if memory is None:
-            if heard and standing.known:
-                await ledger.write(ledger.edits.drop, slot, standing.known)
+            if heard and slot_state.known:
+                await ledger.write(ledger.edits.drop, slot, slot_state.known)
             return False
         with suppress(HeadMoved):
-            await palace.write([Edit(standing, memory, settles=not standing.is_revived)])
+            await palace.write([Edit(slot_state, memory, settles=not slot_state.is_revived)])
             return True
 
 
-def _due(standing: Standing) -> PersonaMemory | None:
+def _due(slot_state: SlotState) -> PersonaMemory | None:
     """What has to be written at an address, or None."""
-    current = standing.joined
+    current = slot_state.joined
     if current is None:
         return None
-    if standing.is_revived:
-        return standing.memory
-    if current.settled and not current.losers and not standing.is_covered:
+    if slot_state.is_revived:
+        return slot_state.memory
+    if current.settled and not current.losers and not slot_state.is_covered:
         return None
     return current.version.memory
 
@@ -105,7 +105,7 @@ async def until_done(attempt: Callable[[], Awaitable[_T]]) -> _T:
             return await attempt()
 
 
-class Batch:
+class EditBatch:
     """Edits that belong together.
 
     Args:
@@ -114,15 +114,15 @@ class Batch:
 
     def __init__(self, palace: Palace) -> None:
         self._palace = palace
-        self._standings: dict[str, Standing] = {}
+        self._slot_states: dict[str, SlotState] = {}
         self._memories: dict[str, PersonaMemory | None] = {}
         self._changed: dict[str, bool] = {}  # by path: whether the value is new
 
     async def get(self, path: str) -> PersonaMemory | None:
         """A memory as it stands, with what this batch has changed; None where there is none."""
-        if path not in self._standings:
-            standing = await self._palace.standing(address.d_tag(address.PERSONA + path))
-            self._standings[path], self._memories[path] = standing, standing.memory
+        if path not in self._slot_states:
+            slot_state = await self._palace.slot_state(address.d_tag(address.PERSONA + path))
+            self._slot_states[path], self._memories[path] = slot_state, slot_state.memory
         return self._memories[path]
 
     def put(self, memory: PersonaMemory, *, says: bool = False) -> None:
@@ -149,10 +149,10 @@ class Batch:
         ids = await self._palace.write(edits, drafts=drafts, spare=lambda edit: spare(edit.memory.path))
         return {edit.memory.path: ident for edit, ident in zip(edits, ids, strict=True)}
 
-    def only(self, path: str) -> Batch:
+    def only(self, path: str) -> EditBatch:
         """Of this batch what concerns one memory."""
-        alone = Batch(self._palace)
-        alone._standings[path] = self._standings[path]
+        alone = EditBatch(self._palace)
+        alone._slot_states[path] = self._slot_states[path]
         alone._memories[path] = self._memories[path]
         alone._changed[path] = self._changed[path]
         return alone
@@ -164,4 +164,4 @@ class Batch:
         for path, says in self._changed.items():
             memory = self._memories[path]
             if memory is not None:
-                yield Edit(self._standings[path], memory, says=says)
+                yield Edit(self._slot_states[path], memory, says=says)

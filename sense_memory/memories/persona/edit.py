@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Basis
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.merge import Joined
-    from sense_memory.palace.version import Version
+    from sense_memory.palace.version import PersonaVersion
     from sense_memory.records.envelope import Record
 
 
@@ -27,7 +27,7 @@ _TRIMMED: Final = ("dismissed", "connections", "contradicts", "themes")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SlotState:
     """What stands at an address, for an edit.
 
     Attributes:
@@ -47,7 +47,7 @@ class Standing:
     basis: Basis
     joined: Joined | None = None
     known: tuple[int, ...] = ()
-    stray: Version | None = None
+    stray: PersonaVersion | None = None
     pending: tuple[float, int] = (0.0, 0)
     is_covered: bool = False
     is_revived: bool = False
@@ -80,14 +80,14 @@ class Edit:
     """A memory to be written.
 
     Attributes:
-        standing: what it starts from.
+        slot_state: what it starts from.
         memory: how it is to be.
         says: whether its value is new; otherwise the edit hands on who said it.
         extra: fields to write beside those of the spec.
         settles: whether it only says what its versions make together, which is no edit of this device.
     """
 
-    standing: Standing
+    slot_state: SlotState
     memory: PersonaMemory
     says: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -96,21 +96,21 @@ class Edit:
     @property
     def basis(self) -> Basis:
         """What the ledger is told of it: settling takes no accesses along."""
-        basis = self.standing.basis
+        basis = self.slot_state.basis
         return replace(basis, accessed_at=0.0, accesses=0) if self.settles else basis
 
 
 def record_of(edit: Edit, device: str, now: float) -> Record:
     """What is written: the next step of this device's count, in knowledge of all that the edit starts from."""
-    before = edit.standing.joined
+    before = edit.slot_state.joined
     if edit.settles and before is not None:
         version = before.version
-        return envelope.persona(fields_of(edit.memory, version.said, version.ts, version.rest))
+        return envelope.persona(fields_of(edit.memory, version.provenance, version.ts, version.rest))
     seen = {} if before is None else dict(before.version.memory.seen)
-    pruned = edit.standing.basis.removal.seen.get(device, 0)
+    pruned = edit.slot_state.basis.removal.seen.get(device, 0)
     seen[device] = max(seen.get(device, 0) + 1, pruned + 1, int(now))  # up, even if it was removed in between
     rest = {} if before is None else {k: v for k, v in before.version.rest.items() if k != RESTORED}
-    said = device if before is None or edit.says else before.version.said
+    said = device if before is None or edit.says else before.version.provenance
     return envelope.persona(fields_of(edit.memory.changed(seen=seen), said, now, {**rest, **edit.extra}))
 
 

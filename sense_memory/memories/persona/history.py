@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sense_memory.ledger import Ledger
-    from sense_memory.memories.persona.edit import Standing
+    from sense_memory.memories.persona.edit import SlotState
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.version import Version
+    from sense_memory.palace.version import PersonaVersion
     from sense_memory.records.reader import Reader
 
 _CONTENT: Final = (  # what an undo brings back; times and counts go on
@@ -41,7 +41,7 @@ _CONTENT: Final = (  # what an undo brings back; times and counts go on
 )
 
 
-async def versions(ledger: Ledger, reader: Reader, slot: str) -> list[Version]:
+async def versions(ledger: Ledger, reader: Reader, slot: str) -> list[PersonaVersion]:
     """The versions of a memory since it was last forgotten, newest first."""
     found = []
     for stored in ledger.versions(slot):
@@ -55,19 +55,19 @@ async def versions(ledger: Ledger, reader: Reader, slot: str) -> list[Version]:
     return found
 
 
-def undone(standing: Standing, past: Iterable[Version], now: float) -> Edit | None:
+def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) -> Edit | None:
     """The edit that takes a memory back to what it was before; None where there is nothing before.
 
     Args:
-        standing: what stands there.
+        slot_state: what stands there.
         past: its versions, newest first.
         now: seconds since 1970.
     """
-    memory = standing.memory
-    if memory is None or standing.joined is None:
+    memory = slot_state.memory
+    if memory is None or slot_state.joined is None:
         return None
     older = list(past)
-    restored = standing.joined.version.rest.get(RESTORED)
+    restored = slot_state.joined.version.rest.get(RESTORED)
     if isinstance(restored, str) and any(version.id == restored for version in older):
         older = list(dropwhile(lambda version: version.id != restored, older))
     content = _content(memory)
@@ -82,7 +82,7 @@ def undone(standing: Standing, past: Iterable[Version], now: float) -> Edit | No
         state=State.ACTIVE,
         dissolved_at=None,
     )
-    return Edit(standing, changed, says=True, extra={RESTORED: earlier.id})
+    return Edit(slot_state, changed, says=True, extra={RESTORED: earlier.id})
 
 
 async def as_of(ledger: Ledger, reader: Reader, slots: Iterable[str], time: float) -> list[PersonaMemory]:

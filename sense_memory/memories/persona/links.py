@@ -5,29 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sense_memory.errors import InvalidInput
-from sense_memory.memories.persona.batch import Batch, until_done
+from sense_memory.memories.persona.batch import EditBatch, until_done
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sense_memory.memories.persona.names import Desk
+    from sense_memory.memories.persona.names import NameResolver
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.catalog import Catalog
 
 
-class Linking:
+class LinkEditor:
     """The links of a palace.
 
     Args:
         palace: whose.
-        desk: finds memories by name.
+        names: finds memories by name.
         clock: seconds since 1970.
     """
 
-    def __init__(self, palace: Palace, desk: Desk, clock: Callable[[], float]) -> None:
-        self._palace, self._desk, self._clock = palace, desk, clock
+    def __init__(self, palace: Palace, names: NameResolver, clock: Callable[[], float]) -> None:
+        self._palace, self._names, self._clock = palace, names, clock
 
     async def connect(self, one: str, other: str) -> None:
         """Link two memories both ways; both are reinforced."""
@@ -62,8 +62,8 @@ class Linking:
         """Mark a memory as contradicted and replaced by another."""
 
         async def attempt() -> None:
-            first, second = await self._desk.both(old, new, "contradicted by")
-            batch = Batch(self._palace)
+            first, second = await self._names.pair(old, new, "contradicted by")
+            batch = EditBatch(self._palace)
             memory = await batch.get(first)
             if memory is None or (second in memory.contradicts and memory.superseded_by == second):
                 return
@@ -77,7 +77,7 @@ class Linking:
 
         await until_done(attempt)
 
-    async def relink(self, batch: Batch, path: str, targets: list[str]) -> None:
+    async def relink(self, batch: EditBatch, path: str, targets: list[str]) -> None:
         """Connect a memory with these and no others, both ways as far as they exist; written with its batch.
 
         Raises:
@@ -104,8 +104,8 @@ class Linking:
         """Change two memories, each with regard to the other; None leaves one as it is."""
 
         async def attempt() -> None:
-            first, second = await self._desk.both(one, other, what)
-            batch = Batch(self._palace)
+            first, second = await self._names.pair(one, other, what)
+            batch = EditBatch(self._palace)
             for path, to in ((first, second), (second, first)):
                 memory = await batch.get(path)
                 changed = None if memory is None else change(memory, to)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sense_memory.errors import LedgerError, NeedsNewerVersion, TooLargeError
 from sense_memory.ledger import Role
 from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT, MAX_PLAINTEXT_BYTES
-from sense_memory.memories.persona.edit import Standing, record_of, sum_of, trimmed
+from sense_memory.memories.persona.edit import SlotState, record_of, sum_of, trimmed
 from sense_memory.nostr import address
 from sense_memory.palace.catalog import Catalog, collector_resting
 from sense_memory.palace.lifecycle import revived
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Basis, Ledger
     from sense_memory.memories.persona.edit import Edit
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.version import Version
+    from sense_memory.palace.version import PersonaVersion
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
     from sense_memory.records.snapshot import Opened
@@ -131,7 +131,7 @@ class Palace:
         """Put what some heads (slot, seq) and some forked slots hold into the catalog; these slots are not gone."""
         for slot in forked:
             with suppress(NeedsNewerVersion):
-                memory = (await self.standing(slot)).memory
+                memory = (await self.slot_state(slot)).memory
                 if memory is not None:
                     gone.discard(slot)
                     self._put(slot, memory)
@@ -258,7 +258,7 @@ class Palace:
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────
 
-    async def standing(self, slot: str) -> Standing:
+    async def slot_state(self, slot: str) -> SlotState:
         """What stands at an address now.
 
         Raises:
@@ -267,7 +267,7 @@ class Palace:
         """
         edits = self._ledger.edits
         basis = edits.basis(slot)
-        versions: dict[int, Version] = {}
+        versions: dict[int, PersonaVersion] = {}
         forgotten: set[int] = set()
         pruned: set[int] = set()
         seqs = [*basis.forks] if basis.head is None else [basis.head, *basis.forks]
@@ -290,7 +290,7 @@ class Palace:
             said = {seq: versions[seq] for seq in pruned}
         is_stray = basis.head in versions and basis.head not in said
         left = {version.id for version in merge(said.values(), ())}
-        return Standing(
+        return SlotState(
             slot,
             basis,
             joined(said.values()) if said else None,
@@ -306,17 +306,17 @@ class Palace:
             is_forgotten=basis.head in forgotten,
         )
 
-    async def remove_again(self, standing: Standing) -> None:
+    async def remove_again(self, slot_state: SlotState) -> None:
         """Remove what came back although it was forgotten or pruned; what nobody has removed is not reached.
 
         Raises:
             HeadMoved: something came in since; nothing was written.
             ClockSkewError, LedgerError: as `Writer.forget_all`.
         """
-        if standing.stray is not None:
-            path = address.PERSONA + standing.stray.memory.path
-            why = AGAIN if standing.is_forgotten else PRUNE
-            await self._writer.forget_all([path], {standing.slot: standing.basis}, why=why)
+        if slot_state.stray is not None:
+            path = address.PERSONA + slot_state.stray.memory.path
+            why = AGAIN if slot_state.is_forgotten else PRUNE
+            await self._writer.forget_all([path], {slot_state.slot: slot_state.basis}, why=why)
 
     async def remove_flat_again(self, slot: str) -> bool:
         """As `remove_again`, for a flat memory that was signed anew where nobody knew that it was forgotten.
@@ -360,10 +360,10 @@ class Palace:
         }
         edits = [edit for index, (edit, _) in enumerate(made) if index not in left_out]
         records = [record for index, (_, record) in enumerate(made) if index not in left_out]
-        bases = {edit.standing.slot: edit.basis for edit in edits}
+        bases = {edit.slot_state.slot: edit.basis for edit in edits}
         aside: dict[str, str] = {}
         for edit in edits:
-            records += self._siblings(edit.standing, bases, aside, is_lasting=not edit.settles)
+            records += self._siblings(edit.slot_state, bases, aside, is_lasting=not edit.settles)
         try:
             ids = iter(await self._writer.write(records, drafts=drafts, bases=bases, aside=aside))
         except TooLargeError:
@@ -372,11 +372,11 @@ class Palace:
             raise
         for edit in edits:
             if not edit.settles:
-                self._forget_pending(edit.standing)
+                self._forget_pending(edit.slot_state)
         return ["" if index in left_out else next(ids) for index in range(len(made))]
 
     def _siblings(
-        self, standing: Standing, bases: Mapping[str, Basis], aside: dict[str, str], *, is_lasting: bool
+        self, slot_state: SlotState, bases: Mapping[str, Basis], aside: dict[str, str], *, is_lasting: bool
     ) -> list[Record]:
         """The memories that keep values which lost, where no device has written them yet.
 
@@ -384,7 +384,7 @@ class Palace:
         others wait until that has happened, unless they are to edit.
 
         Args:
-            standing: what stands at an address.
+            slot_state: what stands at an address.
             bases: what is written, by slot.
             aside: is given what has to become a draft, see `Ledger.keep_aside`.
             is_lasting: whether this device edits, and so takes the place of what it knows.
@@ -393,27 +393,27 @@ class Palace:
             TooLargeError: another device has to look first.
         """
         records: dict[str, Record] = {}
-        for loser in standing.joined.losers if standing.joined is not None else ():
-            whole = envelope.persona(fields_of(sibling(loser), loser.said, loser.ts, loser.rest))
+        for loser in slot_state.joined.losers if slot_state.joined is not None else ():
+            whole = envelope.persona(fields_of(sibling(loser), loser.provenance, loser.ts, loser.rest))
             slot = address.d_tag(whole.path)
             if slot in bases or self._ledger.mark(slot) is not None:
                 continue
             record = trimmed(whole)
             if envelope.fits(record):
                 records[slot] = record
-            elif is_lasting or loser.said.device == self._ledger.edits.device:
-                aside[loser.id] = loser.said.id
+            elif is_lasting or loser.provenance.device == self._ledger.edits.device:
+                aside[loser.id] = loser.provenance.id
             else:
                 raise TooLargeError(MAX_PLAINTEXT_BYTES + 1, MAX_PLAINTEXT_BYTES)
         return list(records.values())
 
-    def _forget_pending(self, standing: Standing) -> None:
+    def _forget_pending(self, slot_state: SlotState) -> None:
         """The accesses that an edit has taken along."""
-        at, count = self._pending.get(standing.slot, (0.0, 0))
-        if count > standing.pending[1]:
-            self._pending[standing.slot] = at, count - standing.pending[1]
+        at, count = self._pending.get(slot_state.slot, (0.0, 0))
+        if count > slot_state.pending[1]:
+            self._pending[slot_state.slot] = at, count - slot_state.pending[1]
         else:
-            self._pending.pop(standing.slot, None)
+            self._pending.pop(slot_state.slot, None)
 
 
 def _names(opened: Opened) -> tuple[str, str, str]:

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.errors import ClockSkewError, NeedsNewerVersion
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT
-from sense_memory.memories.persona import names as given
-from sense_memory.memories.persona.batch import Batch, settle, until_done
+from sense_memory.memories.persona.batch import EditBatch, settle, until_done
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.memories.persona.history import as_of, undone, versions
-from sense_memory.memories.persona.links import Linking, leads_to, superseded
-from sense_memory.memories.persona.names import Desk
+from sense_memory.memories.persona.links import LinkEditor, leads_to, superseded
+from sense_memory.memories.persona.names import NameResolver, path_in, path_to
 from sense_memory.memories.persona.palace import ROOTS, Palace
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
@@ -58,7 +57,7 @@ class Persona:
 
     Attributes:
         palace: all of them, opened.
-        desk: finds them by name.
+        names: finds them by name.
         links: connects them.
     """
 
@@ -76,8 +75,8 @@ class Persona:
         self._ledger, self._reader, self._writer, self._clock = ledger, reader, writer, clock
         self._plan, self._embedding = plan, embedding
         self.palace = Palace(ledger, reader, writer, clock)
-        self.desk = Desk(self.palace, ask)
-        self.links = Linking(self.palace, self.desk, clock)
+        self.names = NameResolver(self.palace, ask)
+        self.links = LinkEditor(self.palace, self.names, clock)
         self._contradictions: Contradictions | None = None
         self._nearness: Nearness | None = None
 
@@ -93,7 +92,7 @@ class Persona:
 
         async def attempt() -> str:
             catalog = await self.palace.refresh()
-            batch = Batch(self.palace)
+            batch = EditBatch(self.palace)
             before = await batch.get(path)
             if before is None:
                 self._check_plan(catalog, path)
@@ -101,7 +100,7 @@ class Persona:
             batch.put(memory, says=True)
             doubtful = await self._contradict(batch, path, near)
             if connections:
-                targets = [given.path_in(catalog, name) or given.path_to(name) for name in connections]
+                targets = [path_in(catalog, name) or path_to(name) for name in connections]
                 await self.links.relink(batch, path, list(dict.fromkeys(targets)))
             ident = await self._write_first(batch, path, drafts=drafts)
             self._watched().suspect(doubtful)
@@ -115,7 +114,7 @@ class Persona:
         """A memory by its exact key, revived; None where there is none."""
         tags = address.persona_lookup_paths(domain, facet, key)
         paths = [path.removeprefix(address.PERSONA) for path in tags]
-        catalog = await self.desk.catalog(
+        catalog = await self.names.catalog(
             lambda found: any(path in found for path in paths), "this memory is"
         )
         for path in paths:
@@ -139,7 +138,7 @@ class Persona:
                 if memory is not None and domain in {None, memory.domain} and facet in {None, memory.facet}
             ]
 
-        catalog = await self.desk.catalog(paths, "this memory is")
+        catalog = await self.names.catalog(paths, "this memory is")
         wanted = set(paths(catalog))
         if len(wanted) == 1:
             return [shown(self.palace.touch(wanted.pop()), self._clock())]
@@ -157,7 +156,7 @@ class Persona:
             found = catalog.ranked(now, domain, facet, include_forgotten=include_forgotten)
             return [shown(memory, now) for memory in found]
 
-        return ranked(await self.palace.refresh()) or ranked(await self.desk.catalog(ranked))
+        return ranked(await self.palace.refresh()) or ranked(await self.names.catalog(ranked))
 
     # ── The past ────────────────────────────────────────────────────────────────────────
 
@@ -176,8 +175,8 @@ class Persona:
         async def attempt() -> PersonaMemory | None:
             for path in address.persona_lookup_paths(domain, facet, key):
                 slot = address.d_tag(path)
-                standing = await self.palace.standing(slot)
-                edit = undone(standing, await versions(self._ledger, self._reader, slot), self._clock())
+                slot_state = await self.palace.slot_state(slot)
+                edit = undone(slot_state, await versions(self._ledger, self._reader, slot), self._clock())
                 if edit is not None:
                     await self.palace.write([edit])
                     return (await self.palace.refresh()).get(edit.memory.path)
@@ -223,8 +222,10 @@ class Persona:
             part = slots[start : start + MAX_BATCH_COUNT]
 
             async def attempt(part: Sequence[str] = part) -> list[str]:
-                standings = [await self.palace.standing(slot) for slot in part]
-                edits = [Edit(standing, standing.memory) for standing in standings if standing.memory]
+                slot_states = [await self.palace.slot_state(slot) for slot in part]
+                edits = [
+                    Edit(slot_state, slot_state.memory) for slot_state in slot_states if slot_state.memory
+                ]
                 ids = await self.palace.write(edits, spare=lambda _: True)
                 return [edit.memory.path for edit, ident in zip(edits, ids, strict=True) if not ident]
 
@@ -235,11 +236,11 @@ class Persona:
         """Write one memory with its accesses, if they are due; its path where they do not fit."""
 
         async def attempt() -> str:
-            standing = await self.palace.standing(slot)
-            if standing.memory is None or not standing.access_is_due:
+            slot_state = await self.palace.slot_state(slot)
+            if slot_state.memory is None or not slot_state.access_is_due:
                 return ""
-            (ident,) = await self.palace.write([Edit(standing, standing.memory)], spare=lambda _: True)
-            return "" if ident else standing.memory.path
+            (ident,) = await self.palace.write([Edit(slot_state, slot_state.memory)], spare=lambda _: True)
+            return "" if ident else slot_state.memory.path
 
         with suppress(ClockSkewError, NeedsNewerVersion):
             return await until_done(attempt)
@@ -287,7 +288,7 @@ class Persona:
         before = (await self.palace.refresh()).get(path)
         return await self._watched().look(_unopposed(self._written(path, before, fields)))
 
-    async def _contradict(self, batch: Batch, path: str, near: Sequence[str]) -> list[Contradiction]:
+    async def _contradict(self, batch: EditBatch, path: str, near: Sequence[str]) -> list[Contradiction]:
         """Mark what a new memory contradicts as superseded by it; returns what is too doubtful for that."""
         memory = await batch.get(path)
         if memory is None:
@@ -323,7 +324,7 @@ class Persona:
             self._nearness = Nearness(self._embedding)
         return self._nearness
 
-    async def _write_first(self, batch: Batch, path: str, *, drafts: bool) -> str:
+    async def _write_first(self, batch: EditBatch, path: str, *, drafts: bool) -> str:
         """Write a batch; where the clock forbids that, the text alone, and if need be as a draft.
 
         What it changes of other memories is left out where it does not fit: a full memory keeps no other from

@@ -16,8 +16,8 @@ from sense_memory.limits import (
     MAX_DELETED_COUNT,
     SUGGESTED_PAIRS_COUNT,
 )
-from sense_memory.memories.persona import names as given
-from sense_memory.memories.persona.batch import Batch, until_done
+from sense_memory.memories.persona import arguments as given
+from sense_memory.memories.persona.batch import EditBatch, until_done
 from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
 from sense_memory.palace.contradictions.detection import pairs
@@ -123,7 +123,7 @@ class Reviews:
         domain, _ = given.selection(domain, None)
         if type(max_tokens) is not int:
             raise InvalidInput("max_tokens must be a whole number")
-        catalog = await self._persona.desk.catalog()
+        catalog = await self._persona.names.catalog()
         now = self._clock()
         relevances = catalog.columns().relevances(now)
         found = compress(
@@ -133,7 +133,7 @@ class Reviews:
 
     async def stats(self) -> dict[str, Any]:
         """Counts: all, by state, by domain and facet, linked, superseded."""
-        catalog = await self._persona.desk.catalog()
+        catalog = await self._persona.names.catalog()
         sizes, tally = catalog.sizes(), catalog.tally()
         return {
             "total": len(catalog),
@@ -149,7 +149,7 @@ class Reviews:
 
     async def introspect(self) -> IntrospectionReport:
         """Look over everything, compare with the last time, and leave a log for the next."""
-        catalog = await self._persona.desk.catalog()
+        catalog = await self._persona.names.catalog()
         memories, columns = tuple(catalog), catalog.columns()
         previous = await self._last_log()
         scan = await asyncio.to_thread(pairs, memories, SUGGESTED_PAIRS_COUNT)
@@ -193,7 +193,7 @@ class Reviews:
         return Pruned.of(PruneReport.dry(made), made.count)
 
     async def _plan(self) -> PrunePlan:
-        catalog = await self._persona.desk.catalog()
+        catalog = await self._persona.names.catalog()
         return plan(catalog, self._clock(), columns=catalog.columns())
 
     async def prune(self, incomplete: Callable[[], Awaitable[Sequence[str]]]) -> Pruned:
@@ -226,7 +226,7 @@ class Reviews:
         unfit: dict[str, str] = {}
 
         async def attempt() -> None:
-            batch = Batch(self._persona.palace)
+            batch = EditBatch(self._persona.palace)
             for step in steps:
                 memory = await batch.get(step.path)
                 for now in plan([memory] if memory else [], self._clock()).rewrites:
@@ -246,12 +246,12 @@ class Reviews:
             paths, bases = [], {}
             for step in steps:
                 path = address.PERSONA + step.path
-                standing = await self._persona.palace.standing(address.d_tag(path))
-                memory = standing.memory
+                slot_state = await self._persona.palace.slot_state(address.d_tag(path))
+                memory = slot_state.memory
                 now = plan([memory] if memory else [], self._clock())
                 if any(step.action is PruneAction.DELETE for step in now.steps):
                     paths.append(path)
-                    bases[standing.slot] = standing.basis
+                    bases[slot_state.slot] = slot_state.basis
                 else:
                     refused[step.path] = "it was changed meanwhile"
             if paths:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput
 from sense_memory.limits import MAX_FOUND_COUNT
-from sense_memory.memories.persona import names as given
+from sense_memory.memories.persona import arguments as given
 from sense_memory.palace.lifecycle import state_at
 from sense_memory.palace.search import FORMAT, PalaceIndex, PersonaHit
 from sense_memory.records.cached_index import Kept, made_of, mark_of, with_head, without_head
@@ -59,7 +59,7 @@ class PalaceSearch(Kept):
     async def search(self, query: str, limit: int, relevance_floor: float) -> list[PersonaHit]:
         """The memories that a query means, the best first."""
         check(query, limit, relevance_floor)
-        catalog = await self._persona.desk.catalog()
+        catalog = await self._persona.names.catalog()
         index = self._index or await self._made(catalog)
         near = await self._near(query) if self._near is not None else None
         hits = []

@@ -377,7 +377,7 @@ async def test_a_clear_contradiction_supersedes_in_the_same_write(open_store):
         ),
         (lambda s: s.persona_remember("d", "f", "k", "v", confidence=1.1), InvalidInput, "between 0 and 1"),
         (lambda s: s.persona_remember("d", "f", "k", "v", confidence=float("nan")), InvalidInput, "between"),
-        (lambda s: s.persona_remember("d", "f", "k", "v", source="me"), InvalidInput, "a source must be"),
+        (lambda s: s.persona_remember("d", "f", "k", "v", source="me"), InvalidInput, "source must be"),
         (
             lambda s: s.persona_remember("d", "f", "k", "v", [], ["nobody"]),
             InvalidInput,
@@ -389,7 +389,7 @@ async def test_a_clear_contradiction_supersedes_in_the_same_write(open_store):
             "connected with itself",
         ),
         (lambda s: s.persona_connect("lisa", "nobody"), InvalidInput, "no memory 'nobody'"),
-        (lambda s: s.persona_connect("lisa", ""), InvalidAddress, "named by domain/facet/key"),
+        (lambda s: s.persona_connect("lisa", ""), InvalidAddress, "name a memory by domain/facet/key"),
         (lambda s: s.persona_connect("lisa", "people/facts/lisa"), InvalidInput, "connected with itself"),
         (lambda s: s.persona_connect("twin", "lisa"), InvalidInput, "'people/facts/twin', 'self/facts/twin'"),
         (lambda s: s.persona_contradict("lisa", "lisa"), InvalidInput, "contradicted by itself"),
