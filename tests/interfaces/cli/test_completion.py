@@ -34,7 +34,7 @@ def configured(agent, home):
     agent("--agent", "bob", "init")
     agent("relays", "add", "wss://a.example")
     agent("relays", "add", "ws://127.0.0.1:7447")
-    agent("remember", "user_timezone", "Europe/Lisbon")
+    agent("remember", "user_timezone", "Europe/Lisbon", "--wait", 0)
 
 
 # ── What is offered ─────────────────────────────────────────────────────────────────────
