@@ -6,23 +6,31 @@ from sense_memory.interfaces.cli import (
     backup,
     completion,
     doctor,
-    drafts,
     embedding,
+    history,
     journal,
     keys,
-    live,
     memories,
     palace,
-    past,
-    portable,
     relays,
-    searching,
-    syncing,
+    search,
+    sync,
 )
 from sense_memory.interfaces.cli.program import app
 
 
 __all__ = [
-    "app", "backup", "completion", "doctor", "drafts", "embedding", "journal", "keys", "live", "memories",
-    "palace", "past", "portable", "relays", "searching", "syncing",
-]  # fmt: skip
+    "app",
+    "backup",
+    "completion",
+    "doctor",
+    "embedding",
+    "history",
+    "journal",
+    "keys",
+    "memories",
+    "palace",
+    "relays",
+    "search",
+    "sync",
+]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import SenseMemoryError
+from sense_memory.interfaces.cli.help_pages import ends, first_sentence
 from sense_memory.interfaces.cli.invocation import JsonOption, of
-from sense_memory.interfaces.cli.pages import ends, first_sentence
-from sense_memory.interfaces.cli.palace.shapes import Shown
+from sense_memory.interfaces.cli.palace.shapes import StateChoice
 from sense_memory.interfaces.cli.program import SETUP, SHARED, app
 from sense_memory.interfaces.cli.text import as_json
 
@@ -46,7 +46,7 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-_CHOICES: Final = {"SHELL": Shell, "STATE": Shown}  # by what stands for the value on a help page
+_CHOICES: Final = {"SHELL": Shell, "STATE": StateChoice}  # by what stands for the value on a help page
 _SCRIPTS: Final = {
     Shell.BASH: r"""
 _sense_memory_complete() {

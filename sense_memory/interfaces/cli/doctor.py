@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+import stat
+import time
+import warnings
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, of, signer_of
+from sense_memory.errors import RelayError, SenseMemoryError
+from sense_memory.interfaces.cli.embedding import embedder_in_use, embedder_sentence
+from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.invocation import (
+    ExitCode,
+    Invocation,
+    JsonOption,
+    of,
+    password_prompt,
+    signer_of,
+    with_store,
+)
 from sense_memory.interfaces.cli.json_output import holding_data, relay_data
-from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import SETUP, app
-from sense_memory.interfaces.cli.text import as_json, one_line, quantity
+from sense_memory.interfaces.cli.sync import LOCAL, kept, survival
+from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sense_memory.interfaces.cli.checks import Check, RelayFindings
+    from sense_memory.config.settings import Settings
+    from sense_memory.interfaces.cli.embedding import EmbedderInUse
+    from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.ledger.rescue import RescueReport
+    from sense_memory.memories.status import RelayStatus, Status
+    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.relay.client.nip11 import RelayInformation
+    from sense_memory.relay.sync.holdings import Holding
 
 
 @app.command(
@@ -49,14 +71,13 @@ def doctor(
     Each relay is asked what it holds, and that is compared with the ledger: exactly, or by numbers, or not at
     all, as far as it can (NIP-77, NIP-45). Without --rescue nothing is fetched, sent or changed.
     """
-    from sense_memory.interfaces.cli.checks import State, examine
     from sense_memory.interfaces.cli.tables import spinner
 
     invocation = of(context)
     rescued = asyncio.run(_rescue(invocation)) if rescue else None
     with spinner("checking"):
         found = asyncio.run(examine(invocation))
-    ok = all(check.state is not State.FAIL for check in found.checks)
+    ok = all(check.state is not CheckState.FAIL for check in found.checks)
     if invocation.as_json:
         result = {
             "ok": ok,
@@ -102,10 +123,9 @@ def _summary(rescued: RescueReport) -> str:
 def _print(checks: Sequence[Check]) -> None:
     from rich.text import Text
 
-    from sense_memory.interfaces.cli.checks import HOLDS, State
     from sense_memory.interfaces.cli.tables import plain_table, show
 
-    styles = {State.OK: "green", State.WARN: "yellow", State.FAIL: "bold red"}
+    styles = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "bold red"}
     table = plain_table("check", "", "finding")
     for check in checks:
         table.add_row(
@@ -114,3 +134,305 @@ def _print(checks: Sequence[Check]) -> None:
             Text(one_line(check.finding)),
         )
     show(table)
+
+
+LARGEST_EVENT_BYTES: Final = 65_536  # around a memory of MAX_PLAINTEXT_BYTES, in the worst case
+LARGEST_CONTENT_CHARS: Final = 54_704  # base64 of such a memory, sealed (NIP-44)
+FRAME_BYTES: Final = 10  # `["EVENT",]` around it
+HOLDS: Final = "holds "  # begins the name of a check of what a relay holds; its URL follows
+OPEN_SECONDS: Final = 5.0
+DOUBT_SECONDS: Final = 2.0  # for a relay that may not know the question at all
+CLOSE_SECONDS: Final = 1.0
+CLOCK_SLACK_SECONDS: Final = 300
+NO_EARLIER: Final = 1_735_689_600  # 2025-01-01: before it, this program did not exist
+
+
+class CheckState(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the table: what was checked, how it ended, and what was found."""
+
+    name: str
+    state: CheckState
+    finding: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelayFindings:
+    """What was found out about a relay.
+
+    Attributes:
+        url: its address.
+        problem: why it cannot be reached, or empty.
+        status: as the ledger knows it; None where there is no ledger.
+        holding: what it says it holds; None where it was not asked.
+    """
+
+    url: str
+    problem: str
+    status: RelayStatus | None
+    holding: Holding | None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What `doctor` found out.
+
+    Attributes:
+        checks: in the order they are shown.
+        relays: all that are configured.
+        embedder: the one in use, or None.
+    """
+
+    checks: tuple[Check, ...]
+    relays: tuple[RelayFindings, ...]
+    embedder: EmbedderInUse | None
+
+
+async def examine(invocation: Invocation) -> Findings:
+    """Check everything."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        settings = invocation.load()
+        key, signer = check_key(settings)
+    found = [key, *(Check("settings", CheckState.WARN, str(warning.message)) for warning in caught)]
+    status, embedder = None, None
+    if signer is not None:
+        checks, status = await check_ledger(settings, signer)
+        found += checks
+        embedder = await with_store(
+            _there(settings, status), signer, lambda store: embedder_in_use(settings, store)
+        )
+    if embedder is not None:
+        found.append(check_embedder(embedder))
+    if not settings.relays:
+        found.append(
+            Check("relays", CheckState.WARN, "none are configured: everything is on this machine only")
+        )
+    lines = {relay.url: relay for relay in status.relays} if status else {}
+    relays, held = await asyncio.gather(
+        asyncio.gather(*(check_relay(url, lines.get(url)) for url in settings.relays)),
+        ask_relays(settings, signer, status),
+    )
+    holdings = {holding.url: holding for holding in held}
+    for check in relays:
+        found.append(check)
+        if check.state is not CheckState.FAIL and check.name in holdings:
+            found.append(check_holding(holdings[check.name], kept(status.counts) if status else ""))
+    if status is not None and settings.relays:
+        found.append(
+            Check("backup", CheckState.OK if status.is_replicated else CheckState.WARN, survival(status))
+        )
+    found.append(check_clock(status, time.time()))
+    problems = {check.name: check.finding for check in relays if check.state is CheckState.FAIL}
+    findings = (
+        RelayFindings(url, problems.get(url, ""), lines.get(url), holdings.get(url))
+        for url in settings.relays
+    )
+    return Findings(tuple(found), tuple(findings), embedder)
+
+
+def check_key(settings: Settings) -> tuple[Check, LocalSigner | None]:
+    """Where the key comes from, and who could read it."""
+    from sense_memory.config.settings import find_secret
+    from sense_memory.nostr.signer import LocalSigner
+
+    try:
+        secret, place = find_secret(settings, ask_password=password_prompt())
+    except SenseMemoryError as error:
+        return Check("key", CheckState.FAIL, str(error)), None
+    signer = LocalSigner(secret)
+    shown = f", mode {_mode(settings.key_file):04o}" if place.endswith(str(settings.key_file)) else ""
+    return Check("key", CheckState.OK, f"{signer.npub}, from {place}{shown}"), signer
+
+
+async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Check], Status | None]:
+    """The file, who could read it, and whether every event in it still verifies."""
+    from sense_memory.config.settings import ledger_path
+    from sense_memory.store import MemoryStore
+
+    path = settings.ledger or ledger_path(settings.home, signer.public_key)
+    if not path.exists():
+        return [Check("ledger", CheckState.OK, f"{path} does not exist yet; the first memory makes it")], None
+    mode = _mode(path)
+    try:
+        async with MemoryStore(signer, settings.relays, ledger=path, background=False) as store:
+            status, problems = store.status(), store.integrity()
+    except SenseMemoryError as error:
+        return [Check("ledger", CheckState.FAIL, str(error))], None
+    held = quantity(status.counts["events"], "event")
+    checks = [Check("ledger", CheckState.FAIL, f"{path}: {problem}") for problem in problems[:10]]
+    if not checks:
+        checks = [Check("ledger", CheckState.OK, f"{path}, {held}, all sound, mode {_mode(path):04o}")]
+    if mode & 0o077:
+        checks.append(
+            Check("ledger", CheckState.WARN, f"others could read it (mode {mode:04o}); it is 0600 now")
+        )
+    return checks, status
+
+
+def _there(settings: Settings, status: Status | None) -> Settings:
+    """The settings, with a ledger in memory where there is none, or none that can be read."""
+    return settings if status is not None else replace(settings, ledger=Path(":memory:"))
+
+
+def check_embedder(found: EmbedderInUse) -> Check:
+    """Whether the embedder can be used, and whether it has read everything."""
+    state = CheckState.WARN if found.without_vectors else CheckState.OK
+    return Check("embedder", CheckState.FAIL if found.problem else state, embedder_sentence(found))
+
+
+async def check_relay(url: str, line: RelayStatus | None) -> Check:
+    """Whether a relay can be reached, what it allows, and what it has."""
+    from sense_memory.relay.client.nip11 import relay_information
+    from sense_memory.relay.client.websocket import open_socket
+
+    try:
+        socket = await open_socket(url, OPEN_SECONDS, CLOSE_SECONDS)
+    except RelayError as error:
+        return Check(url, CheckState.FAIL, error.problem)
+    await socket.hang_up(CLOSE_SECONDS)
+    information = await relay_information(url)
+    facts, problems = _facts(information), _obstacles(information)
+    if line is not None:
+        if line.is_local:
+            facts.append(LOCAL)
+        if line.last_complete is None:
+            problems.append("never showed everything yet: run `sense-memory sync`")
+        else:
+            facts.append(f"last complete pull {age(line.last_complete, time.time())}")
+        problems += [f"{reason} ({count:,})" for reason, count in line.reasons.items()]
+        problems += line.remarks
+    state = CheckState.WARN if problems else CheckState.OK
+    return Check(url, state, "; ".join([*problems, "reachable", *facts]))
+
+
+async def ask_relays(settings: Settings, signer: LocalSigner | None, status: Status | None) -> list[Holding]:
+    """What each relay holds; nothing where there is no ledger to compare it with."""
+    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.store import MemoryStore
+
+    if signer is None or status is None or not settings.relays:
+        return []
+    patience = Timeouts(open=OPEN_SECONDS, idle=OPEN_SECONDS, notice_settle=DOUBT_SECONDS)
+    options: dict[str, Any] = {"ledger": status.ledger, "background": False, "timeouts": patience}
+    try:
+        async with MemoryStore(signer, settings.relays, **options) as store:
+            return await store.holdings()
+    except SenseMemoryError:
+        return []  # the ledger's own check has said it
+
+
+def check_holding(holding: Holding, memories: str = "") -> Check:
+    """What one relay holds, in words, and what to do about it.
+
+    Args:
+        holding: what it says.
+        memories: what is in the events here, in the words of `status`; it has them if it lacks none of those.
+    """
+    from sense_memory.relay.sync.holdings import Holding, Method
+
+    state, finding = CheckState.OK, ""
+    here = quantity(holding.here, "event")
+    match holding:
+        case Holding(problem=str(problem)) if problem:
+            state, finding = CheckState.WARN, f"could not be asked what it holds: {problem}"
+        case Holding(method=Method.NEGENTROPY, missing_there=0, missing_here=0):
+            what = f"{memories}, in " if memories else ""
+            finding = (
+                f"holds {what}the {here} that {'belongs' if holding.here == 1 else 'belong'} there, exactly"
+            )
+        case Holding(method=Method.NEGENTROPY):
+            lacks = f"lacks {holding.missing_there:,} of the {here} here" if holding.missing_there else ""
+            more = f"says it holds {holding.missing_here:,} that are not here" if holding.missing_here else ""
+            state, finding = (
+                CheckState.WARN,
+                f"{' and '.join(filter(None, (lacks, more)))}: run `sense-memory sync`",
+            )
+        case Holding(method=Method.COUNT, there=int(there), missing_there=0, missing_here=0):
+            finding = f"counts {there:,} events, as many as belong there (numbers only)"
+        case Holding(method=Method.COUNT, there=int(there), missing_there=0):
+            more = f"at least {holding.missing_here:,} more than belong there: older versions, another program's, or new"
+            finding = f"counts {there:,} events, {more} (numbers only)"
+        case Holding(method=Method.COUNT, there=int(there)):
+            lacks = f"at least {holding.missing_there:,} of the {here} here are missing"
+            state, finding = (
+                CheckState.WARN,
+                f"counts {there:,} events, {lacks}: run `sense-memory sync --full`",
+            )
+        case _:
+            finding = (
+                f"neither compares nor counts (NIP-77, NIP-45): whether it has the {here} here, "
+                "only `sense-memory sync --full` can tell"
+            )
+    return Check(f"{HOLDS}{holding.url}", state, finding)
+
+
+def _facts(information: RelayInformation | None) -> list[str]:
+    if information is None:
+        return ["says nothing about itself (NIP-11)"]
+    name = " ".join(part for part in (information.software, information.version) if part)
+    told = [
+        information.name,
+        name,
+        f"NIPs {' '.join(map(str, information.supported_nips))}" if information.supported_nips else None,
+        f"messages up to {information.max_message_length:,} bytes"
+        if information.max_message_length
+        else None,
+        "asks for authentication" if information.auth_required else None,
+    ]
+    return [fact for fact in told if fact]
+
+
+def _obstacles(information: RelayInformation | None) -> list[str]:
+    """What a relay says of itself that would keep some memories out."""
+    if information is None:
+        return []
+    found = []
+    message, content = information.max_message_length, information.max_content_length
+    if message is not None and message < LARGEST_EVENT_BYTES + FRAME_BYTES:
+        found.append(
+            f"takes messages of {message:,} bytes at most, our largest event has {LARGEST_EVENT_BYTES:,}: "
+            "long memories will be refused"
+        )
+    elif content is not None and content < LARGEST_CONTENT_CHARS:
+        found.append(
+            f"takes contents of {content:,} characters at most, our largest has {LARGEST_CONTENT_CHARS:,}: "
+            "long memories will be refused"
+        )
+    if information.min_pow_difficulty:
+        found.append("asks for proof of work, which is not done: it will refuse everything")
+    if information.payment_required:
+        found.append("serves paying customers only")
+    return found
+
+
+def check_clock(status: Status | None, now: float) -> Check:
+    """Whether this clock can be right, going by what the ledger knows."""
+    if now < NO_EARLIER:
+        return Check(
+            "clock",
+            CheckState.FAIL,
+            f"reads {local_time(now)}, years behind; memories would be dated wrongly: set it",
+        )
+    ahead = status.counts["quarantined"] if status else 0
+    if ahead:
+        return Check(
+            "clock",
+            CheckState.WARN,
+            f"reads {local_time(now)}; {quantity(ahead, 'event')} from another device "
+            f"{'is' if ahead == 1 else 'are'} dated more than {CLOCK_SLACK_SECONDS // 60} min later: "
+            "check the clocks of both",
+        )
+    return Check("clock", CheckState.OK, f"reads {local_time(now)}, and nothing here is dated later")
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, Stop, of, say
-from sense_memory.interfaces.cli.pages import ends
+from sense_memory.errors import InvalidSetting, SenseMemoryError
+from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, JsonOption, of, say
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity
 
 
 if TYPE_CHECKING:
+    from sense_memory.config.settings import Settings
     from sense_memory.memories.embedding_jobs import EmbedReport
     from sense_memory.store import MemoryStore
 
@@ -105,10 +108,10 @@ def embed(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _no_embedder() -> Stop:
+def _no_embedder() -> CommandFailed:
     names = "; ".join(f"{setting} ({meaning})" for setting, meaning in _CHOICES)
     problem = f"no embedder is chosen, so memories are found by their words. Set SENSE_MEMORY_EMBEDDER to one of: {names}. Run pip in a checkout of sense-memory"
-    return Stop(ExitCode.USAGE, "NoEmbedder", problem)
+    return CommandFailed(ExitCode.USAGE, "NoEmbedder", problem)
 
 
 def _plan(report: EmbedReport) -> str:
@@ -169,3 +172,51 @@ def _data(report: EmbedReport, *, dry_run: bool) -> dict[str, Any]:
         **counts,
         "problem": problem,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderInUse:
+    """The embedder in use.
+
+    Attributes:
+        setting: as it is chosen, such as "static"; None where what was chosen is none.
+        model: what it calls itself, or None where it could not be opened.
+        without_vectors: how many memories it has not read yet, nor another device for it; None as `model`.
+        problem: why it cannot be used, or None.
+    """
+
+    setting: str | None
+    model: str | None = None
+    without_vectors: int | None = None
+    problem: str | None = None
+
+
+async def embedder_in_use(settings: Settings, store: MemoryStore) -> EmbedderInUse | None:
+    """The embedder of the settings, with which the store was opened; None where none was chosen."""
+    if not settings.wants_embedder:
+        return None
+    setting = _setting(settings)
+    try:
+        report = await store.embed(share=False, dry_run=True)
+    except SenseMemoryError as error:
+        return EmbedderInUse(setting, problem=str(error))
+    return EmbedderInUse(setting, report.model, report.count)
+
+
+def embedder_sentence(found: EmbedderInUse) -> str:
+    """The embedder in use in words."""
+    if found.problem is not None:
+        return one_line(found.problem)
+    name = " ".join(filter(None, (found.setting, f"({found.model})" if found.model != found.setting else "")))
+    if not found.without_vectors:
+        return f"{one_line(name)}; it has read everything"
+    count = quantity(found.without_vectors, "memory", "memories")
+    verb = "has" if found.without_vectors == 1 else "have"
+    return f"{one_line(name)}; {count} {verb} no vectors yet: run `sense-memory embed`"
+
+
+def _setting(settings: Settings) -> str | None:
+    if isinstance(settings.embedder, InvalidSetting):
+        return None
+    kind, model, url = settings.embedder.kind, settings.embedder.model, settings.embedder.url
+    return kind + (f":{model}" if model else "") + (f"@{url}" if url else "")

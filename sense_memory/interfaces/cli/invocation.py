@@ -51,7 +51,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130  # as shells have it for Ctrl-C
 
 
-class Stop(Exception):
+class CommandFailed(Exception):
     """A command ends early, for a reason that is no error of the package.
 
     Attributes:
@@ -282,9 +282,9 @@ JsonOption = Annotated[
 ]
 
 
-def no_relays() -> Stop:
+def no_relays() -> CommandFailed:
     """Nothing to synchronise with."""
-    return Stop(
+    return CommandFailed(
         ExitCode.USAGE,
         "NoRelays",
         "no relays are configured: everything stays on this machine. "
@@ -292,10 +292,10 @@ def no_relays() -> Stop:
     )
 
 
-def unknown(what: str) -> Stop:
+def unknown(what: str) -> CommandFailed:
     """Something is not here, and that means nothing before a relay has shown everything; `what` has its verb."""
     problem = f"{what} not in the local ledger, and no relay ever showed everything; it may exist there."
-    return Stop(ExitCode.ERROR, "NotSynced", f"{problem} Run `sense-memory sync`, then try again.")
+    return CommandFailed(ExitCode.ERROR, "NotSynced", f"{problem} Run `sense-memory sync`, then try again.")
 
 
 def too_few(wanted: int, acks: int, what: str) -> str:

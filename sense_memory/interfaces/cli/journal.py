@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.errors import InvalidInput
-from sense_memory.interfaces.cli import reading, writing
-from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, Stop, named, of
+from sense_memory.interfaces.cli import delivery, inputs
+from sense_memory.interfaces.cli.delivery import WAIT_SECONDS, AcksOption, WaitOption
+from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, JsonOption, named, of
 from sense_memory.interfaces.cli.json_output import entry_data, name_data
 from sense_memory.interfaces.cli.memories import warn_if_incomplete
-from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import as_json
-from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
 from sense_memory.limits import MAX_RECENT_COUNT
 
 
@@ -63,35 +63,35 @@ def journal(
     Entries are never replaced. With --remove ID the entry is purged here, and every relay is asked to delete it;
     `recent` shows the ids. Nobody can promise that every copy is gone.
     """
-    writing.refuse_contradiction(context, wait, require_acks)
+    delivery.refuse_contradiction(context, wait, require_acks)
     if remove is not None:
         if text is not None:
             context.fail("--remove takes an id and no TEXT")
         _remove_entry(context, remove, wait, require_acks)
         return
-    content = reading.text_or_stdin(text, "entry", is_lines=True)
+    content = inputs.text_or_stdin(text, "entry", is_lines=True)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> writing.Written:
-        return await writing.send(store, [await store.journal(content)], wait)
+    async def work(store: MemoryStore) -> delivery.Written:
+        return await delivery.send(store, [await store.journal(content)], wait)
 
     written = invocation.run(work, creates=True)
     result = {**name_data(f"journal/{written.ids[0]}"), "event_id": written.ids[0]}
-    writing.end(invocation, written, "written", result, require_acks)
+    delivery.end(invocation, written, "written", result, require_acks)
 
 
 def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks: int) -> None:
     invocation = of(context)
     removed = ""
 
-    async def work(store: MemoryStore) -> writing.Written:
+    async def work(store: MemoryStore) -> delivery.Written:
         nonlocal removed
         removed = await _entry_id(store, ident)
-        return await writing.send(store, [await store.forget_entry(removed)], wait)
+        return await delivery.send(store, [await store.forget_entry(removed)], wait)
 
     written = invocation.run(work)
     result = {**name_data(f"journal/{removed}"), "deletion_id": written.ids[0], "was_here": True}
-    writing.end(invocation, written, "removed here, deletion requested", result, require_acks)
+    delivery.end(invocation, written, "removed here, deletion requested", result, require_acks)
 
 
 async def _entry_id(store: MemoryStore, given: str) -> str:
@@ -102,7 +102,9 @@ async def _entry_id(store: MemoryStore, given: str) -> str:
     found = [entry.event_id for entry in await store.recent(MAX_RECENT_COUNT)]
     found = [ident for ident in found if ident.startswith(begin)]
     if not found:
-        raise Stop(ExitCode.NOT_FOUND, "NotFound", f"no journal entry {begin!r} (nothing was removed)")
+        raise CommandFailed(
+            ExitCode.NOT_FOUND, "NotFound", f"no journal entry {begin!r} (nothing was removed)"
+        )
     if len(found) > 1:
         raise InvalidInput(f"{len(found)} entries begin with {begin!r}; give more of the id")
     return found[0]

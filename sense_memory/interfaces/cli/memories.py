@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.errors import NotSynced
-from sense_memory.interfaces.cli import reading, writing
+from sense_memory.interfaces.cli import delivery, inputs
+from sense_memory.interfaces.cli.delivery import WAIT_SECONDS, AcksOption, AnywayOption, WaitOption
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, echo_all, note, of, say
 from sense_memory.interfaces.cli.json_output import memory_data, name_data
-from sense_memory.interfaces.cli.not_found import (
+from sense_memory.interfaces.cli.names import (
     ask_relays,
     flat_keys,
     in_palace,
@@ -22,10 +24,8 @@ from sense_memory.interfaces.cli.not_found import (
     nothing_forgotten,
     refuse_path,
 )
-from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import as_json, as_json_list, iso, one_line, quantity, safe
-from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, AnywayOption, WaitOption
 
 
 if TYPE_CHECKING:
@@ -88,25 +88,25 @@ def remember(
     then is queued, and sent by the next command that talks to them. The value before stays in `history`. What is
     kept here word for word already is not written again. A value that begins with a dash needs `--` before it.
     """
-    writing.refuse_contradiction(context, wait, require_acks)
+    delivery.refuse_contradiction(context, wait, require_acks)
     if many is not None:
         if key is not None:
             context.fail("--many takes the memory keys from the file; give no KEY with it")
-        _remember_many(context, reading.pairs(many), wait, require_acks)
+        _remember_many(context, inputs.pairs(many), wait, require_acks)
         return
     if key is None:
         context.fail("give a KEY, the name of the memory, or a file with --many")
-    text = reading.text_or_stdin(value, "value")
+    text = inputs.text_or_stdin(value, "value")
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[writing.Written, bool]:
-        news = await reading.news(store, [(key, text)])
+    async def work(store: MemoryStore) -> tuple[delivery.Written, bool]:
+        news = await inputs.news(store, [(key, text)])
         ids = news.ids(await store.remember_many(news.pairs))
-        return await writing.send(store, ids, wait), not news.pairs
+        return await delivery.send(store, ids, wait), not news.pairs
 
     written, unchanged = invocation.run(work, creates=True)
     result = {**name_data(key), "event_id": written.ids[0], "unchanged": unchanged}
-    writing.end(invocation, written, "unchanged" if unchanged else "kept", result, require_acks)
+    delivery.end(invocation, written, "unchanged" if unchanged else "kept", result, require_acks)
 
 
 def _remember_many(
@@ -118,9 +118,9 @@ def _remember_many(
     kept, total = 0, len(pairs)
     same = 0
 
-    async def work(store: MemoryStore) -> writing.Written:
+    async def work(store: MemoryStore) -> delivery.Written:
         nonlocal total, same
-        news = await reading.news(store, pairs)
+        news = await inputs.news(store, pairs)
         total, same = len(news.pairs), len(news.places) - len(news.pairs)
         with progress("keeping", total) as advance:
 
@@ -130,7 +130,7 @@ def _remember_many(
                 advance(written)
 
             ids = news.ids(await store.remember_many(news.pairs, progress=count))
-        return await writing.send(store, ids, wait)
+        return await delivery.send(store, ids, wait)
 
     try:
         written = invocation.run(work, creates=True)
@@ -142,7 +142,7 @@ def _remember_many(
     if again := len(pairs) - len(written.ids):
         done += f", {quantity(again, 'earlier value')} of a key that comes again left out"
     result = {"count": len(written.ids), "unchanged": same, "event_ids": list(written.ids)}
-    writing.end(invocation, written, done, result, require_acks)
+    delivery.end(invocation, written, done, result, require_acks)
 
 
 @app.command(
@@ -205,10 +205,10 @@ def forget(
     nothing at all is written; if one cannot be asked, or with --anyway, the deletion is requested all the same. Nobody
     can promise that every copy is gone.
     """
-    writing.refuse_contradiction(context, wait, require_acks)
+    delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[writing.Written, list[writing.Forgotten]]:
+    async def work(store: MemoryStore) -> tuple[delivery.Written, list[delivery.Forgotten]]:
         names, unsure = list(dict.fromkeys(keys)), ""
         unknown = {key for key in names if not await _is_here(store, key)}
         if unknown and not anyway:
@@ -223,13 +223,13 @@ def forget(
             unknown = set(absent)
         ids = await store.forget_many(names)
         forgotten = [
-            writing.Forgotten(name_data(key), ident, unsure if key in unknown else None)
+            delivery.Forgotten(name_data(key), ident, unsure if key in unknown else None)
             for key, ident in zip(names, ids, strict=True)
         ]
-        return await writing.send(store, list(dict.fromkeys(ids)), wait), forgotten
+        return await delivery.send(store, list(dict.fromkeys(ids)), wait), forgotten
 
     written, forgotten = invocation.run(work, creates=True)
-    writing.end_forgetting(invocation, written, forgotten, require_acks)
+    delivery.end_forgetting(invocation, written, forgotten, require_acks)
 
 
 async def _is_here(store: MemoryStore, key: str) -> bool:
@@ -269,7 +269,7 @@ def list_memories(context: typer.Context, _json: JsonOption = False) -> None:
         note(f"{count} in the palace: sense-memory palace list")
 
 
-# ── Shown by other commands too ─────────────────────────────────────────────────────────
+# ── StateChoice by other commands too ─────────────────────────────────────────────────────────
 
 
 def show_memory(invocation: Invocation, memory: Memory) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+from difflib import get_close_matches
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,14 +17,13 @@ from typer.core import TyperCommand, TyperGroup
 
 from sense_memory import __version__
 from sense_memory.errors import InvalidInput, SenseMemoryError
-from sense_memory.interfaces.cli.hints import no_command
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, Stop, of, say
-from sense_memory.interfaces.cli.pages import page, usage
-from sense_memory.interfaces.cli.text import as_json
+from sense_memory.interfaces.cli.help_pages import page, usage
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say
+from sense_memory.interfaces.cli.text import as_json, one_line
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import NoReturn
 
     from typer.models import CommandFunctionType
@@ -71,7 +71,7 @@ _UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it, an
 _is_secret = re.compile(r"\s*n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
 
 
-class Page:
+class HelpPage:
     """What every command and group has: its help page, and the global options wherever they stand."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -89,11 +89,11 @@ class Page:
         formatter.write(page(self, ctx))
 
 
-class Command(Page, TyperCommand):
+class Command(HelpPage, TyperCommand):
     """A command."""
 
 
-class Group(Page, TyperGroup):
+class Group(HelpPage, TyperGroup):
     """A group of commands."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -145,7 +145,7 @@ class Commands(Group):
         """Run a command; an error of the tree becomes its sentence and an exit code."""
         try:
             return super().invoke(ctx)
-        except Stop as stop:
+        except CommandFailed as stop:
             _end(stop.code, stop.name, stop.message, for_programs=_wants_json(ctx))
         except SenseMemoryError as error:
             code = ExitCode.USAGE if isinstance(error, InvalidInput) else ExitCode.ERROR
@@ -300,3 +300,46 @@ def options(
     Global options may stand before the command or after it.
     """
     context.obj = Invocation(agent, tuple(relay) if relay else None, ledger, env_file, as_json)
+
+
+_DESTRUCTIVE: Final = frozenset({"forget", "prune", "remove"})
+_ALIKE: Final = 0.7  # how alike a command has to be, 0 to 1
+_MAX_NAME_CHARS: Final = 40  # of what was typed that is repeated
+_FOREIGN_WORDS: Final = {  # of other programs, by what they are here; of several the first that the group has
+    ("recall", "list"): "get show read cat value fetch load",
+    ("remember", "add"): "set put add save store write insert update keep note new create edit",
+    ("list",): "ls ll dir keys all dump",
+    ("search",): "find grep query ask lookup locate",
+    ("remove", "forget"): "rm del delete remove unset erase purge drop clear destroy",
+    ("history",): "log versions diff",
+    ("undo",): "revert restore rollback",
+    ("sync",): "push pull",
+    ("status",): "info stat whoami",
+    ("doctor",): "check verify test fsck",
+    ("journal",): "diary",
+    ("export",): "save-all download",
+    ("recent",): "tail last",
+    ("watch",): "follow",
+    ("connect",): "link",
+    ("disconnect",): "unlink",
+}
+_MEANT: Final = {word: commands for commands, words in _FOREIGN_WORDS.items() for word in words.split()}
+
+
+def no_command(typed: str, group: str, commands: Sequence[str]) -> str:
+    """That there is no such command, and which one may be meant.
+
+    Args:
+        typed: what stands where a command belongs.
+        group: the program, or the group of commands, as it is typed.
+        commands: those that there are.
+    """
+    problem = f"no command {one_line(typed, _MAX_NAME_CHARS)!r}"
+    word = typed.lower()
+    meant = next((name for name in _MEANT.get(word, ()) if name in commands), None)
+    if meant in _DESTRUCTIVE:
+        return f"{problem}; see: {group} {meant} --help"
+    if meant is None:
+        harmless = [name for name in commands if name not in _DESTRUCTIVE]
+        meant = next(iter(get_close_matches(word, harmless, 1, _ALIKE)), None)
+    return f"{problem}; did you mean: {group} {meant}" if meant else problem

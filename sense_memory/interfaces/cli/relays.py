@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sense_memory.errors import InvalidInput, KeyMissing, RelayError, SenseMemoryError
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, Stop, of, say, signer_of
+from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.invocation import (
+    CommandFailed,
+    ExitCode,
+    Invocation,
+    JsonOption,
+    of,
+    say,
+    signer_of,
+)
 from sense_memory.interfaces.cli.json_output import relay_data
-from sense_memory.interfaces.cli.pages import ends
 from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app
 from sense_memory.interfaces.cli.text import as_json, quantity
 
@@ -99,7 +107,9 @@ def remove(context: typer.Context, url: UrlArgument, _json: JsonOption = False) 
 
     def without(saved: list[str]) -> list[str]:
         if relay not in saved:
-            raise Stop(ExitCode.NOT_FOUND, "NotFound", f"{relay} is not among the relays in config.toml")
+            raise CommandFailed(
+                ExitCode.NOT_FOUND, "NotFound", f"{relay} is not among the relays in config.toml"
+            )
         return [known for known in saved if known != relay]
 
     _change(invocation, relay, without, lambda: "removed", after=lambda settings: _cancelled(settings, relay))
@@ -213,7 +223,7 @@ def relay(
     try:
         asyncio.run(_serve(invocation, path, port))
     except RelayError as error:
-        raise Stop(ExitCode.ERROR, "RelayError", f"{error}. {_RUNNING.format(port=port)}") from None
+        raise CommandFailed(ExitCode.ERROR, "RelayError", f"{error}. {_RUNNING.format(port=port)}") from None
 
 
 async def _serve(invocation: Invocation, path: Path, port: int) -> None:

@@ -14,9 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from sense_memory.interfaces.cli.changes import changes
-from sense_memory.interfaces.cli.text import age, local_time, one_line, safe
+from sense_memory.interfaces.cli.text import age, local_time, one_line, safe, superseded
+from sense_memory.interfaces.cli.text_diff import changes
 from sense_memory.nostr.verdict import printable
+from sense_memory.search.hits import told
+from sense_memory.search.query import marked
 
 
 if TYPE_CHECKING:
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from sense_memory.interfaces.cli.changes import Line
+    from sense_memory.interfaces.cli.text_diff import DiffLine
     from sense_memory.memories.history import Version
     from sense_memory.models import JournalEntry, Memory
+    from sense_memory.search.hits import Hit
 
 _KEY_SHARE: Final = 3  # a key takes at most a third of the width
 _LABEL_WIDTH: Final = 28  # of the first column of a table of counts, whatever stands behind it
@@ -115,7 +118,7 @@ def print_history(versions: Sequence[Version], now: float, *, first_seen: bool) 
     for number, (version, before) in enumerate(zip(versions, older, strict=False)):
         if number:
             out.print()
-        out.print(_heading(version, now))
+        out.print(_version_heading(version, now))
         if version.value is None:
             continue
         lines = list(islice(changes(before.value if before else None, version.value), _MAX_LINES + 1))
@@ -127,7 +130,7 @@ def print_history(versions: Sequence[Version], now: float, *, first_seen: bool) 
             out.print(Text("  the same text", style="dim"))
 
 
-def _heading(version: Version, now: float) -> Text:
+def _version_heading(version: Version, now: float) -> Text:
     heading = Text(_when(version.created_at, now, version.event_id), style="dim")
     if version.is_head:
         heading.append(" · now", "not dim bold")
@@ -138,7 +141,7 @@ def _heading(version: Version, now: float) -> Text:
     return heading
 
 
-def _print_line(out: Console, line: Line) -> None:
+def _print_line(out: Console, line: DiffLine) -> None:
     """A line of a comparison, wrapped beside its mark on a terminal and whole in a pipe."""
     text = Text(style=_STYLES[line.mark])
     for part, differs in line.parts:
@@ -201,3 +204,65 @@ def spinner(what: str) -> Iterator[None]:
         return
     with err.status(Text(what)):
         yield
+
+
+_LINES: Final = 2  # of a text, at most
+_MAX_CHARS: Final = 50_000  # of a text that are looked through; the longest memory has fewer
+_WORDS: Final = ("word", "prefix", "phrase")
+
+
+def print_hits(hits: Sequence[Hit], now: float, *, explain: bool) -> None:
+    """Hits, the best first: a heading, the words in their text, and the reasons if those were asked for.
+
+    Args:
+        hits: as `search` gives them.
+        now: seconds since 1970.
+        explain: whether to say why.
+    """
+    out = console()
+    for number, hit in enumerate(hits):
+        if number:
+            out.print()
+        out.print(_hit_heading(hit, now), no_wrap=True, overflow="ellipsis", crop=True)
+        for line in _hit_excerpt(hit, out, out.width - 2):
+            out.print(Text("  ") + line, no_wrap=True, overflow="ellipsis")
+        if explain:
+            for line in Text(_reasons(hit), "dim").wrap(out, out.width - 4):
+                out.print(Text("    ") + line)
+
+
+def _hit_heading(hit: Hit, now: float) -> Text:
+    name = hit.path[:_ID_CHARS] if hit.kind == "journal" else one_line(hit.path)
+    details = f" · {hit.kind} · {age(hit.created_at, now)} · {hit.score:.2f}"
+    mark = f" {superseded(hit.superseded_by)}".rstrip()
+    return Text.assemble((name, "bold"), (mark, "yellow"), (details, "dim"))
+
+
+def _hit_excerpt(hit: Hit, out: Console, width: int) -> list[Text]:
+    """Lines of the text from shortly before the first word that was found, with such words marked."""
+    terms = [item.detail for item in hit.why.evidence if item.kind in _WORDS]
+    whole = one_line(hit.value, _MAX_CHARS)
+    spans = marked(whole, terms)
+    begin = 0
+    if spans and spans[0][1] > _LINES * width:
+        space = whole.find(" ", spans[0][0] - width // 2, spans[0][0])
+        begin = space + 1 if space >= 0 else spans[0][0]
+    shown = Text(("…" if begin else "") + whole[begin : begin + _LINES * width])
+    offset = begin - bool(begin)
+    for start, end in spans:
+        if start >= begin:
+            shown.stylize("bold green", start - offset, end - offset)
+    lines = list(shown.wrap(out, width))
+    if len(lines) > _LINES or begin + _LINES * width < len(whole):
+        last = lines[min(len(lines), _LINES) - 1]
+        last.rstrip()
+        last.truncate(width - 1)
+        last.append("…")
+    return lines[:_LINES]
+
+
+def _reasons(hit: Hit) -> str:
+    parts = " + ".join(f"{one_line(told(item))} {item.contribution:.2f}" for item in hit.why.evidence)
+    factor = f"{hit.why.factor:.2f}"
+    times = "" if factor == "1.00" else f", so all of it times {factor}"
+    return f"{parts}; relevance {hit.why.relevance:.2f}{times}"

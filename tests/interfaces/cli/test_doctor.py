@@ -8,8 +8,8 @@ import time
 import pytest
 
 from sense_memory import Holding, LocalSigner, MemoryStore
-from sense_memory.interfaces.cli import checks
-from sense_memory.interfaces.cli.checks import State, check_clock, check_holding
+from sense_memory.interfaces.cli import doctor
+from sense_memory.interfaces.cli.doctor import CheckState, check_clock, check_holding
 
 
 def states(found):
@@ -89,7 +89,7 @@ def test_a_relay_whose_messages_are_too_small_for_our_largest_event_is_warned_ab
 def test_a_relay_without_an_information_document_is_reachable_all_the_same(
     agent, ledger, refusing_relay, monkeypatch
 ):
-    monkeypatch.setattr(checks, "DOUBT_SECONDS", 0.2)
+    monkeypatch.setattr(doctor, "DOUBT_SECONDS", 0.2)
     agent("--relay", refusing_relay, "sync", code=3)
 
     found = agent.json("--relay", refusing_relay, "doctor")
@@ -171,7 +171,7 @@ def test_memories_dated_ahead_of_this_clock_are_a_hint_about_clocks(agent, nsec,
 
 def test_a_clock_from_before_this_program_fails():
     found = check_clock(None, 1_000_000_000.0)
-    assert found.state is State.FAIL
+    assert found.state is CheckState.FAIL
     assert found.finding.startswith("reads 2001-09-09 ")
 
 
@@ -263,7 +263,7 @@ def test_a_holding_in_words(holding, state, words):
 
 
 def test_a_silent_relay_does_not_hold_up_the_doctor(agent, ledger, silent_relay, monkeypatch):
-    monkeypatch.setattr(checks, "DOUBT_SECONDS", 0.2)
+    monkeypatch.setattr(doctor, "DOUBT_SECONDS", 0.2)
 
     found = agent.json("--relay", silent_relay, "doctor")
 

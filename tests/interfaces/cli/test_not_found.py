@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from sense_memory.interfaces.cli import app
-from sense_memory.interfaces.cli.hints import no_command
+from sense_memory.interfaces.cli.program import no_command
 from sense_memory.limits import IDLE_SECONDS
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from sense_memory.interfaces.cli import reading
+from sense_memory.interfaces.cli import inputs
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from tests.time_unit import SECOND
 
@@ -105,7 +105,7 @@ class Endless:
 @pytest.mark.parametrize("command", [["remember", "k"], ["journal"], ["palace", "remember", "a/b/c", "-"]])
 def test_no_more_is_read_of_stdin_than_fits_a_memory(agent, monkeypatch, command):
     stdin = Endless()
-    monkeypatch.setattr(reading.typer, "get_binary_stream", lambda _: stdin)
+    monkeypatch.setattr(inputs.typer, "get_binary_stream", lambda _: stdin)
 
     said = agent(*command, code=2).stderr
 
@@ -115,7 +115,7 @@ def test_no_more_is_read_of_stdin_than_fits_a_memory(agent, monkeypatch, command
 
 
 def test_no_more_is_read_of_many_memories_than_the_limit(agent, monkeypatch, tmp_path):
-    monkeypatch.setattr(reading, "MAX_MANY_BYTES", 1_000)
+    monkeypatch.setattr(inputs, "MAX_MANY_BYTES", 1_000)
     (tmp_path / "many.json").write_text("a" * 1_001)
     for source in ("many.json", "/dev/zero"):
         said = agent("remember", "--many", source, code=2).stderr

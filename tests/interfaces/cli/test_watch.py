@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from sense_memory.interfaces.cli.live import line
+from sense_memory.interfaces.cli.sync import line
 from sense_memory.models import Change
 from tests.time_unit import SECOND
 

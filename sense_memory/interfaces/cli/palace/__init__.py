@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from sense_memory.interfaces.cli.palace import (
-    linking,
-    looking,
-    memories,
-    pruning,
-    remembering,
-    reviewing,
-    showing,
-)
-from sense_memory.interfaces.cli.palace.group import commands
+from sense_memory.interfaces.cli.palace import group, memories, memory, reviews
 
 
-__all__ = ["commands", "linking", "looking", "memories", "pruning", "remembering", "reviewing", "showing"]
+__all__ = ["group", "memories", "memory", "reviews"]

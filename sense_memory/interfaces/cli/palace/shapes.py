@@ -1,31 +1,26 @@
-"""The palace as shapes to draw: bars, and memories in the order of domains and facets, so many of each. Pure."""
+"""What is drawn of the palace, as plain values: bars, domains and facets in order, the life of one memory, its links. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import groupby
+from math import log2
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.interfaces.cli.text import one_line, superseded
+from sense_memory.limits import ACTIVE_ABOVE, DAY_SECONDS, FADING_FROM, FORGOTTEN_FROM, SUPERSEDED_FACTOR
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sense_memory.memories.history import Version
     from sense_memory.models import PersonaMemory
 
 BAR_CHARS: Final = 8
+
 MAX_FACETS: Final = 12  # of one domain that are drawn, unless all are wanted
-
-
-class Shown(StrEnum):
-    """The states of memories, as on the command line: those of `models.State`, without its import."""
-
-    ACTIVE = "active"
-    FADING = "fading"
-    FORGOTTEN = "forgotten"
-    DISSOLVED = "dissolved"
-
 
 STYLES: Final[Mapping[str, str]] = {
     "active": "green",
@@ -33,6 +28,21 @@ STYLES: Final[Mapping[str, str]] = {
     "forgotten": "bright_black",
     "dissolved": "red",
 }
+
+BOUNDS: Final = {  # below which relevance a state begins
+    "fading": ACTIVE_ABOVE,
+    "forgotten": FADING_FROM,
+    "dissolved": FORGOTTEN_FROM,
+}
+
+
+class StateChoice(StrEnum):
+    """The states of memories, as on the command line: those of `models.State`, without its import."""
+
+    ACTIVE = "active"
+    FADING = "fading"
+    FORGOTTEN = "forgotten"
+    DISSOLVED = "dissolved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,7 @@ class Insight:
 
 
 @dataclass(frozen=True, slots=True)
-class Facet:
+class DrawnFacet:
     """A facet: its name, how many memories it has, and those to draw, the most relevant first."""
 
     name: str
@@ -53,16 +63,16 @@ class Facet:
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class DrawnDomain:
     """A domain: its name, how many memories and facets it has, and the facets to draw."""
 
     name: str
     count: int
     facet_count: int
-    facets: tuple[Facet, ...]
+    facets: tuple[DrawnFacet, ...]
 
 
-def arrange(insights: Iterable[Insight], limit: int | None) -> list[Domain]:
+def arrange(insights: Iterable[Insight], limit: int | None) -> list[DrawnDomain]:
     """Memories by domain and facet, both in order of names.
 
     Args:
@@ -75,9 +85,13 @@ def arrange(insights: Iterable[Insight], limit: int | None) -> list[Domain]:
         shelves.setdefault(memory.domain, {}).setdefault(memory.facet, []).append(insight)
     domains = []
     for name, facets in sorted(shelves.items()):
-        drawn = [Facet(facet, len(found), tuple(found[:limit])) for facet, found in sorted(facets.items())]
+        drawn = [
+            DrawnFacet(facet, len(found), tuple(found[:limit])) for facet, found in sorted(facets.items())
+        ]
         bound = None if limit is None else MAX_FACETS
-        domains.append(Domain(name, sum(facet.count for facet in drawn), len(drawn), tuple(drawn[:bound])))
+        domains.append(
+            DrawnDomain(name, sum(facet.count for facet in drawn), len(drawn), tuple(drawn[:bound]))
+        )
     return domains
 
 
@@ -98,12 +112,110 @@ def excerpt(memory: PersonaMemory, limit: int | None = None) -> str:
 
 def counted(states: Mapping[str, int]) -> str:
     """Counts of states in words, the liveliest first: "11 active, 2 fading"; empty where there are none."""
-    return ", ".join(f"{states[state]:,} {state}" for state in Shown if states.get(state))
+    return ", ".join(f"{states[state]:,} {state}" for state in StateChoice if states.get(state))
 
 
 def tally(insights: Sequence[Insight]) -> dict[str, int]:
     """How many memories are in each state, all four named."""
-    found = dict.fromkeys((state.value for state in Shown), 0)
+    found = dict.fromkeys((state.value for state in StateChoice), 0)
     for insight in insights:
         found[insight.memory.state.value] += 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """When a memory comes down, if nobody recalls it.
+
+    Attributes:
+        start: its last access, seconds since 1970.
+        first: its relevance then.
+        begins: when fading, forgotten and dissolved begin, seconds since 1970; `start` where it began so.
+    """
+
+    start: float
+    first: float
+    begins: dict[str, float]
+
+    @classmethod
+    def of(cls, memory: PersonaMemory) -> Life:
+        """The life of a memory from its last access on."""
+        from sense_memory.palace.lifecycle import current_relevance
+
+        start = memory.last_accessed
+        first = current_relevance(memory, start)
+        halving = memory.halflife_days * DAY_SECONDS / (SUPERSEDED_FACTOR if memory.superseded_by else 1)
+        begins = {
+            state: start + halving * max(0.0, log2(first / bound)) if first > 0 else start
+            for state, bound in BOUNDS.items()
+        }
+        return cls(start, first, begins)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLink:
+    """What a memory has to do with another.
+
+    Attributes:
+        kind: in words that begin a sentence, such as "connected with".
+        path: the other, as the link names it.
+        memory: the other, or None where it is not here.
+    """
+
+    kind: str
+    path: str
+    memory: PersonaMemory | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryProfile:
+    """All that is shown of one memory. `holders` says of each relay what it did with its event."""
+
+    memory: PersonaMemory
+    versions: tuple[Version, ...]
+    links: tuple[MemoryLink, ...]
+    holders: dict[str, str]
+
+
+def links_of(memory: PersonaMemory, everything: Sequence[PersonaMemory]) -> list[MemoryLink]:
+    """The links of a memory and those that lead to it, each other memory once for each kind."""
+    from sense_memory.palace.connections import Links
+
+    links = Links(everything)
+    places = {other.path: other for other in everything}
+
+    def other(kind: str, name: str) -> MemoryLink:
+        at = links.place(name)
+        path = name if at is None else links.paths[at]
+        return MemoryLink(kind, path, places.get(path))
+
+    own = links.place(memory.path)
+    found = [other("connected with", name) for name in memory.connections]
+    if memory.superseded_by is not None:
+        found.append(other("superseded by", memory.superseded_by))
+    found += [other("contradicted by", name) for name in memory.contradicts if name != memory.superseded_by]
+    if memory.conflict_of is not None:
+        found.append(other("lost a concurrent edit to", memory.conflict_of))
+    named = {link.path for link in found}
+    naming = {owner for owner, meant in zip(*links.connected, strict=True) if meant == own}
+    for at, theirs in enumerate(everything):
+        if at == own:
+            continue
+        if at in naming and theirs.path not in named:
+            found.append(MemoryLink("connected from", theirs.path, theirs))
+        if own in links.opposed.get(at, ()):
+            replaced = theirs.superseded_by is not None and links.place(theirs.superseded_by) == own
+            found.append(MemoryLink("supersedes" if replaced else "contradicts", theirs.path, theirs))
+        if theirs.conflict_of == memory.path:
+            found.append(MemoryLink("won a concurrent edit over", theirs.path, theirs))
+    found += [other("not to be connected with", name) for name in memory.dismissed]
+    return list({(link.kind, link.path): link for link in found}.values())
+
+
+def texts(versions: Iterable[Version]) -> list[Version]:
+    """The versions that said something new, newest first: others only counted accesses or changed links."""
+    found = []
+    for _, same in groupby(versions, key=lambda version: version.value):
+        run = list(same)
+        found.append(replace(run[-1], is_head=any(version.is_head for version in run)))
     return found

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from sense_memory import InvalidInput
+from sense_memory.interfaces.cli.inputs import duration, moment
 from sense_memory.interfaces.cli.text import age, iso
-from sense_memory.interfaces.cli.when import duration, moment
 
 
 NOW = 1_800_000_000.5  # 2027-01-15 08:00:00.5 UTC

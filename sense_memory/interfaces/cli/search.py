@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.inputs import question
 from sense_memory.interfaces.cli.invocation import JsonOption, named, of
 from sense_memory.interfaces.cli.json_output import hit_data
 from sense_memory.interfaces.cli.memories import warn_if_incomplete, warn_of_gaps
-from sense_memory.interfaces.cli.pages import ends
-from sense_memory.interfaces.cli.palace.naming import everything
+from sense_memory.interfaces.cli.names import everything
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.reading import question
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, some, superseded
 
 
@@ -97,7 +97,7 @@ def search(
     question names one. Forgotten memories are left out. Being found is no access. In a pipe there is one line each:
     kind, name, time, score and text, and why with --explain, with tabs between them.
     """
-    from sense_memory.interfaces.cli.when import moment
+    from sense_memory.interfaces.cli.inputs import moment
 
     invocation = of(context)
     text = question(query)
@@ -121,7 +121,7 @@ def search(
     elif not hits:
         typer.echo(_NOTHING_KEPT if is_empty else "Nothing was found.", err=True)
     elif sys.stdout.isatty():
-        from sense_memory.interfaces.cli.finds import print_hits
+        from sense_memory.interfaces.cli.tables import print_hits
 
         print_hits(hits, time.time(), explain=explain)
     else:

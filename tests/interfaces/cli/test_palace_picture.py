@@ -5,12 +5,26 @@ from __future__ import annotations
 import pytest
 
 from sense_memory.errors import InvalidAddress, InvalidInput
-from sense_memory.interfaces.cli.palace import curve, naming, shapes
-from sense_memory.interfaces.cli.palace.curve import BOUNDS, Life, picture
-from sense_memory.interfaces.cli.palace.life import facts, fate
-from sense_memory.interfaces.cli.palace.pruning import steps
-from sense_memory.interfaces.cli.palace.reports import COMMAND, SECTIONS, data, lines
-from sense_memory.interfaces.cli.palace.shapes import Insight, Shown, arrange, bar, counted, excerpt
+from sense_memory.interfaces.cli import names
+from sense_memory.interfaces.cli.palace import shapes
+from sense_memory.interfaces.cli.palace.picture import ASCII, UNICODE, facts, fate, picture
+from sense_memory.interfaces.cli.palace.reviews import (
+    COMMAND,
+    SECTIONS,
+    prune_steps,
+    report_data,
+    report_lines,
+)
+from sense_memory.interfaces.cli.palace.shapes import (
+    BOUNDS,
+    Insight,
+    Life,
+    StateChoice,
+    arrange,
+    bar,
+    counted,
+    excerpt,
+)
 from sense_memory.models import IntrospectionReport, PalaceChanges, PersonaMemory, State
 from sense_memory.palace.introspection_log import LISTS
 from sense_memory.palace.lifecycle import current_relevance, current_state
@@ -55,7 +69,7 @@ def test_a_bar_is_as_long_as_what_is_left(relevance, shown):
 
 
 def test_states_are_those_of_memories():
-    assert {state.value for state in Shown} == {state.value for state in State} == set(shapes.STYLES)
+    assert {state.value for state in StateChoice} == {state.value for state in State} == set(shapes.STYLES)
 
 
 def test_memories_are_arranged_by_domain_and_facet_and_the_most_relevant_are_drawn():
@@ -168,7 +182,7 @@ def test_the_styles_of_a_curve_are_those_of_the_states():
         styles["forgotten"],
         styles["dissolved"],
     ]
-    assert curve.ASCII.levels[0] == curve.UNICODE.levels[0] == " "
+    assert ASCII.levels[0] == UNICODE.levels[0] == " "
 
 
 # ── Facts and fate ──────────────────────────────────────────────────────────────────────
@@ -215,7 +229,7 @@ def test_a_report_is_bounded_and_its_commands_are_quoted():
         bounded={"suggested_connections": "only the best 7 are listed"},
     )  # fmt: skip
 
-    shown = list(lines(report, NOW))
+    shown = list(report_lines(report, NOW))
 
     texts = [line.text for line in shown]
     commands = [line.text.strip() for line in shown if line.style == COMMAND]
@@ -225,14 +239,17 @@ def test_a_report_is_bounded_and_its_commands_are_quoted():
     assert "  … and 2 more; all with --all" in texts
     assert "  not complete: only the best 7 are listed" in texts
     assert any(text.endswith("a/b/7, … and 4 more") for text in texts)
-    assert len(list(lines(report, NOW, None))) > len(shown)
-    assert data(report)["suggested_connections"][0]["paths"] == ["people/facts/it's odd", "people/facts/lisa"]
+    assert len(list(report_lines(report, NOW, None))) > len(shown)
+    assert report_data(report)["suggested_connections"][0]["paths"] == [
+        "people/facts/it's odd",
+        "people/facts/lisa",
+    ]
 
 
 def test_a_report_without_findings_says_so_and_what_can_not_be_told():
     changes = PalaceChanges(since=NOW - DAY, before={}, exact=False, untold=("the names of 3 memories",))
 
-    texts = [line.text for line in lines(IntrospectionReport(created_at=NOW, changes=changes), NOW)]
+    texts = [line.text for line in report_lines(IntrospectionReport(created_at=NOW, changes=changes), NOW)]
 
     assert texts[0] == "0 memories"
     assert texts[1].startswith(
@@ -248,7 +265,7 @@ def test_what_can_not_be_undone_stands_last_in_a_plan():
               memory("a/b/due", ago=400, dissolved_at=NOW - 40 * DAY)], NOW)
     )  # fmt: skip
 
-    assert [(words, [line.path for line in found]) for words, found in steps(report)] == [
+    assert [(words, [line.path for line in found]) for words, found in prune_steps(report)] == [
         ("active → fading", ["a/b/fading"]),
         ("delete for good", ["a/b/due"]),
     ]
@@ -258,21 +275,21 @@ def test_what_can_not_be_undone_stands_last_in_a_plan():
 
 
 def test_paths_and_places():
-    assert naming.parts("persona/people/facts/lisa") == ("people", "facts", "lisa")
-    assert naming.place(None) == (None, None)
-    assert naming.place("people") == naming.place("people/") == ("people", None)
-    assert naming.place("people/facts") == ("people", "facts")
+    assert names.parts("persona/people/facts/lisa") == ("people", "facts", "lisa")
+    assert names.place(None) == (None, None)
+    assert names.place("people") == names.place("people/") == ("people", None)
+    assert names.place("people/facts") == ("people", "facts")
     for bad in ("", "/x", "a//b", "a/b/c"):
         with pytest.raises(InvalidAddress):
-            naming.place(bad)
+            names.place(bad)
 
 
 def test_a_memory_is_found_by_path_or_by_a_key_that_is_unique():
     everything = [memory("a/b/c"), memory("a/b/d"), memory("x/b/d"), memory("a/b/caf\u00e9")]
 
-    assert naming.find(everything, "c").path == naming.find(everything, "a/b/c").path == "a/b/c"
-    assert naming.find(everything, "cafe\u0301").key == "caf\u00e9"
-    assert naming.find(everything, "none") is None
-    assert naming.find(everything, "a/b/none") is None
+    assert names.find(everything, "c").path == names.find(everything, "a/b/c").path == "a/b/c"
+    assert names.find(everything, "cafe\u0301").key == "caf\u00e9"
+    assert names.find(everything, "none") is None
+    assert names.find(everything, "a/b/none") is None
     with pytest.raises(InvalidInput, match="'a/b/d', 'x/b/d'"):
-        naming.find(everything, "d")
+        names.find(everything, "d")

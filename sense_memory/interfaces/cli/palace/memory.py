@@ -1,23 +1,93 @@
-"""`palace connect`, `disconnect`, `dismiss` and `contradict`: what two memories have to do with each other."""
+"""`palace show`: one memory with its life, its versions, its links, and the relays that hold it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.interfaces.cli import writing
+from sense_memory.errors import InvalidAddress
+from sense_memory.interfaces.cli import delivery
+from sense_memory.interfaces.cli.delivery import WAIT_SECONDS, AcksOption, WaitOption
 from sense_memory.interfaces.cli.invocation import JsonOption, of
-from sense_memory.interfaces.cli.palace.group import LINKS, command
-from sense_memory.interfaces.cli.palace.naming import events_of
-from sense_memory.interfaces.cli.text import one_line, quoted
-from sense_memory.interfaces.cli.writing import WAIT_SECONDS, AcksOption, WaitOption
+from sense_memory.interfaces.cli.json_output import copy_data, palace_data, relay_data, version_data
+from sense_memory.interfaces.cli.names import NameArgument, events_of, find, names, no_memory
+from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, command
+from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, links_of
+from sense_memory.interfaces.cli.text import as_json, iso, one_line, quoted
 
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from sense_memory.store import MemoryStore
+
+_HELD: Final = ("acked", "confirmed")
+
+
+@command(
+    INSIGHTS,
+    "sense-memory palace show people/facts/lisa",
+    "sense-memory palace show lisa --json",
+    codes={4: "no such memory"},
+)
+def show(
+    context: typer.Context,
+    path: NameArgument,
+    *,
+    versions: Annotated[
+        int, typer.Option("--versions", min=0, metavar="N", help="How many versions of the text at most.")
+    ] = 3,
+    _json: JsonOption = False,
+) -> None:
+    """Show one memory with its life, its versions, its links, and the relays that hold it.
+
+    Looking is no access: it stays as it is, and goes on fading. `recall` is what revives it. The curve begins at the
+    last access; below it stand the bounds that make a memory fading (0.3), forgotten (0.1) and dissolved (0.01), each
+    where the curve reaches it, and now.
+    """
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> MemoryProfile:
+        everything = await store.persona_recall(include_forgotten=True)
+        memory = find(everything, path)
+        if memory is None:
+            raise no_memory(path, store.status(), names(path, everything))
+        try:
+            history = await store.history(memory.path)
+        except InvalidAddress:  # a name that another program gave it
+            history = []
+        known = store.holders(memory.event_id)
+        holders = {url: known.get(url, "queued") for url in store.relays}
+        links = tuple(links_of(memory, everything))
+        return MemoryProfile(memory, tuple(history), links, holders)
+
+    found = invocation.run(work)
+    if invocation.as_json:
+        typer.echo(as_json(_data(found)))
+        return
+    from sense_memory.interfaces.cli.palace.picture import print_life
+
+    print_life(found, time.time(), versions)
+
+
+def _data(found: MemoryProfile) -> dict[str, Any]:
+
+    life = Life.of(found.memory)
+    return {
+        **palace_data(found.memory),
+        "begins": {state: iso(at) for state, at in life.begins.items()},
+        "links": [
+            {"kind": link.kind, "path": link.path, "is_here": link.memory is not None} for link in found.links
+        ],
+        "versions": [version_data(found.memory.path, version) for version in found.versions],
+        "relays": [
+            relay_data(url, copy=copy_data({state: 1}, int(state in _HELD)))
+            for url, state in found.holders.items()
+        ],
+    }
+
 
 _WHICH = "DOMAIN/FACET/KEY, or a KEY that no other memory has."
 FirstArgument = Annotated[str, typer.Argument(metavar="A", show_default=False, help=f"A memory: {_WHICH}")]
@@ -101,19 +171,19 @@ def contradict(
     `remember` does this by itself where the contradiction is plain. Both memories stay readable; `undo` of the old one
     takes the mark away.
     """
-    writing.refuse_contradiction(context, wait, require_acks)
+    delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[writing.Written, list[str]]:
+    async def work(store: MemoryStore) -> tuple[delivery.Written, list[str]]:
         await store.persona_contradict(old, new)
         first, second = await events_of(store, (old, new))
-        return await writing.send(store, [(await events_of(store, [first]))[first]], wait), [first, second]
+        return await delivery.send(store, [(await events_of(store, [first]))[first]], wait), [first, second]
 
     written, (first, second) = invocation.run(work)
     result = {"link": "contradicted", "paths": [first, second]}
     try:
         done = f"superseded by {one_line(second)}: {one_line(first)}"
-        writing.end(invocation, written, done, result, require_acks)
+        delivery.end(invocation, written, done, result, require_acks)
     finally:
         if not invocation.as_json:
             typer.echo(f"To take that back: sense-memory undo {quoted(first)}")
@@ -128,15 +198,15 @@ def _link(
 ) -> None:
     """Change what two memories have to do with each other, and say so."""
     wait, require_acks = ending
-    writing.refuse_contradiction(context, wait, require_acks)
+    delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
     name, done = words
 
-    async def work(store: MemoryStore) -> tuple[writing.Written, list[str]]:
+    async def work(store: MemoryStore) -> tuple[delivery.Written, list[str]]:
         await change(store)
         events = await events_of(store, pair)
-        return await writing.send(store, list(events.values()), wait), list(events)
+        return await delivery.send(store, list(events.values()), wait), list(events)
 
     written, paths = invocation.run(work)
     shown = " and ".join(one_line(path) for path in paths)
-    writing.end(invocation, written, f"{done}: {shown}", {"link": name, "paths": paths}, require_acks)
+    delivery.end(invocation, written, f"{done}: {shown}", {"link": name, "paths": paths}, require_acks)

@@ -27,7 +27,7 @@ Part = tuple[str, bool]  # a stretch of a line, and whether it differs from the 
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """A line of a comparison.
 
     Attributes:
@@ -39,7 +39,7 @@ class Line:
     parts: tuple[Part, ...]
 
 
-def changes(old: str | None, new: str | None) -> Iterator[Line]:
+def changes(old: str | None, new: str | None) -> Iterator[DiffLine]:
     """How one text became another; None is no text at all. Nothing comes where both are the same.
 
     Lazy: whoever stops after some lines does not pay for the rest.
@@ -55,7 +55,7 @@ def changes(old: str | None, new: str | None) -> Iterator[Line]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _DiffStep:
     """Items of one list, from `start` to before `end`, that others took the place of."""
 
     start: int
@@ -68,7 +68,7 @@ def _lines(text: str | None) -> list[str]:
     return [] if text is None else text.split("\n")
 
 
-def _steps(old: Sequence[str], new: Sequence[str]) -> list[_Step]:
+def _steps(old: Sequence[str], new: Sequence[str]) -> list[_DiffStep]:
     """Where two lists differ: difflib's word, or one step where that would take too long."""
     if old == new:
         return []
@@ -76,9 +76,9 @@ def _steps(old: Sequence[str], new: Sequence[str]) -> list[_Step]:
     tail = _common(old[head:][::-1], new[head:][::-1])
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
     if len(middle_old) * len(middle_new) > _MAX_PAIRS:
-        return [_Step(head, len(old) - tail, head, len(new) - tail)]
+        return [_DiffStep(head, len(old) - tail, head, len(new) - tail)]
     found = SequenceMatcher(None, middle_old, middle_new).get_opcodes()
-    return [_Step(a + head, b + head, c + head, d + head) for tag, a, b, c, d in found if tag != "equal"]
+    return [_DiffStep(a + head, b + head, c + head, d + head) for tag, a, b, c, d in found if tag != "equal"]
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
@@ -86,29 +86,29 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
-def _stayed(lines: Sequence[str], *, first: bool = False, last: bool = False) -> Iterator[Line]:
+def _stayed(lines: Sequence[str], *, first: bool = False, last: bool = False) -> Iterator[DiffLine]:
     """Unchanged lines: those next to a change, and how many are left out."""
     head = 0 if first else CONTEXT
     tail = 0 if last else CONTEXT
     hidden = len(lines) - head - tail
     if hidden <= 1:  # one line costs no more than saying that it is left out
-        yield from (Line(" ", ((_cut(line), False),)) for line in lines)
+        yield from (DiffLine(" ", ((_cut(line), False),)) for line in lines)
         return
-    yield from (Line(" ", ((_cut(line), False),)) for line in lines[:head])
-    yield Line("…", ((f"{hidden:,} lines unchanged", False),))
-    yield from (Line(" ", ((_cut(line), False),)) for line in lines[len(lines) - tail :])
+    yield from (DiffLine(" ", ((_cut(line), False),)) for line in lines[:head])
+    yield DiffLine("…", ((f"{hidden:,} lines unchanged", False),))
+    yield from (DiffLine(" ", ((_cut(line), False),)) for line in lines[len(lines) - tail :])
 
 
-def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
+def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
     """Lines that went and lines that came; where they correspond, the words in them are compared."""
     if len(old) != len(new):
-        yield from (Line("-", ((_cut(line), True),)) for line in old)
-        yield from (Line("+", ((_cut(line), True),)) for line in new)
+        yield from (DiffLine("-", ((_cut(line), True),)) for line in old)
+        yield from (DiffLine("+", ((_cut(line), True),)) for line in new)
         return
     for before, after in zip(old, new, strict=True):
         gone, came = _compared(_words(before), _words(after))
-        yield Line("-", gone)
-        yield Line("+", came)
+        yield DiffLine("-", gone)
+        yield DiffLine("+", came)
 
 
 def _compared(old: list[str], new: list[str]) -> tuple[tuple[Part, ...], tuple[Part, ...]]:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sense_memory import LocalSigner, MemoryStore, RelayStatus
-from sense_memory.interfaces.cli.writing import Copies, sentence
+from sense_memory.interfaces.cli.delivery import Copies, sentence
 from sense_memory.limits import IDLE_SECONDS
 
 

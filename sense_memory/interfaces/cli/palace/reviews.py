@@ -1,0 +1,494 @@
+"""`palace introspect`: look over the palace now, or again and again until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sense_memory.interfaces.cli.delivery import WAIT_SECONDS, WaitOption, send, sentence
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, JsonOption, of, say
+from sense_memory.interfaces.cli.memories import warn_if_incomplete
+from sense_memory.interfaces.cli.palace.group import REVIEWS, command
+from sense_memory.interfaces.cli.palace.shapes import counted
+from sense_memory.interfaces.cli.streams import OutputFailed
+from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, one_line, quantity, quoted
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sense_memory.interfaces.cli.delivery import Written
+    from sense_memory.memories.persona.reviews import Pruned
+    from sense_memory.models import IntrospectionReport, PalaceChanges, PersonaMemory, SuggestedContradiction
+    from sense_memory.palace.pruning import PruneLine, PruneReport
+    from sense_memory.store import MemoryStore
+
+
+@command(
+    REVIEWS,
+    "sense-memory palace introspect",
+    "# Every six hours, until Ctrl-C:",
+    "sense-memory palace introspect --schedule 6h",
+    "sense-memory palace introspect --json",
+)
+def introspect(
+    context: typer.Context,
+    *,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Everything that was found, not the first few.", show_default=False, metavar=""
+        ),
+    ] = False,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help='Again and again after this time, such as 6h or "1 day".', show_default=False
+        ),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="With --schedule: end after so many times.", show_default=False
+        ),
+    ] = None,
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """Look over the palace, and say what has changed, what needs attention, and what could be connected.
+
+    Nothing is changed by it: below each finding stands the command that acts on it. A log of names and counts, without
+    texts, is written for the next time, encrypted, so that any device can tell what has changed. With --schedule it
+    stays, and before each look fetches what other devices wrote; with --json each report is one line then.
+    """
+    if count is not None and schedule is None:
+        context.fail("--count needs --schedule")
+    invocation = of(context)
+    if schedule is not None:
+        from sense_memory.interfaces.cli.inputs import duration
+
+        _stay(invocation, duration(schedule), count, wait, everything=everything)
+        return
+
+    async def work(store: MemoryStore) -> IntrospectionReport:
+        report = await store.persona_introspect()
+        warn_if_incomplete(store)
+        await send(store, [], wait)
+        return report
+
+    report = invocation.run(work)
+    if invocation.as_json:
+        typer.echo(as_json(report_data(report)))
+    else:
+        _print_report(report, everything=everything)
+
+
+def _stay(invocation: Invocation, every: float, count: int | None, wait: float, *, everything: bool) -> None:
+    """Introspect again and again, until there were enough or a signal comes."""
+
+    async def rounds(store: MemoryStore) -> None:
+        left = count
+        async for report in store.persona_introspections(every):
+            if invocation.as_json:
+                typer.echo(as_json(report_data(report), indent=None))
+            else:
+                typer.echo(f"── {local_time(report.created_at)} ──")
+                _print_report(report, everything=everything)
+            await send(store, [], wait)
+            left = None if left is None else left - 1
+            if left == 0:
+                return
+
+    async def work(store: MemoryStore) -> None:
+        running = asyncio.create_task(rounds(store))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, running.cancel)
+        with suppress(asyncio.CancelledError):
+            await running
+
+    invocation.run(work, creates=True)
+
+
+def _print_report(report: IntrospectionReport, *, everything: bool) -> None:
+    from rich.text import Text
+
+    from sense_memory.interfaces.cli.tables import console
+
+    out = console()
+    for line in report_lines(report, time.time(), None if everything else MAX_ITEMS):
+        whole = line.style == COMMAND or not out.is_terminal
+        indent = len(line.text) - len(line.text.lstrip())
+        if whole or len(line.text) <= out.width:
+            out.print(Text(line.text, line.style), soft_wrap=True)
+            continue
+        for number, piece in enumerate(
+            Text(line.text.lstrip(), line.style).wrap(out, out.width - indent - 2)
+        ):
+            out.print(Text(" " * (indent + 2 * bool(number))) + piece, soft_wrap=True)
+
+
+MAX_ITEMS: Final = 5  # of one section
+_EXCERPT_CHARS: Final = 70
+_MAX_NAMES: Final = 8  # memories named in one line of changes
+_MOVES: Final = ("new", "gone", "revived", "faded", "forgotten", "dissolved")
+
+HEADING: Final = "bold"
+COMMAND: Final = "cyan"
+PLAIN: Final = ""
+FAINT: Final = "dim"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A list of the report.
+
+    Attributes:
+        name: the list's.
+        title: what it holds, as a heading.
+        advice: what to do about it.
+    """
+
+    name: str
+    title: str
+    advice: str
+
+
+SECTIONS: Final = (
+    Section("suggested_contradictions", "These seem to contradict each other", "If the second one is right:"),
+    Section("contradictions", "Contradicted or superseded", "If both are right, take the mark away:"),
+    Section("conflicts", "Written on two devices at once", "Keep what is right in the other, then:"),
+    Section("suggested_revisions", "May need a new look", "Look, then write it anew or forget it:"),
+    Section("stale_beliefs", "Weak beliefs that hardly anybody uses", "Revive them with `recall`, or:"),
+    Section("suggested_connections", "Could be connected", "Accept or decline:"),
+    Section("orphaned", "Not connected with anything", ""),
+    Section("overloaded_facets", "Full facets", "Some of these may belong into a facet of their own."),
+    Section(
+        "suggested_compressions", "Too much for a prompt as it is", "In shorthand, the most relevant first:"
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportLine:
+    """A line and its style. A `COMMAND` is one to copy, and must not be broken."""
+
+    text: str
+    style: str = PLAIN
+
+
+def report_lines(
+    report: IntrospectionReport, now: float, limit: int | None = MAX_ITEMS
+) -> Iterator[ReportLine]:
+    """A report, line by line.
+
+    Args:
+        report: what introspection found.
+        now: seconds since 1970.
+        limit: how many items of each list are shown; None shows all.
+    """
+    states = {name: getattr(report, name) for name in ("active", "fading", "forgotten", "dissolved")}
+    total = quantity(report.total_memories, "memory", "memories")
+    there = f": {counted(states)}" if report.total_memories else ""
+    yield ReportLine(f"{total}{there}", HEADING)
+    if report.changes is not None:
+        yield from _changes(report.changes, now)
+    found = [section for section in SECTIONS if getattr(report, section.name)]
+    for section in found:
+        yield ReportLine("")
+        yield from _section(section, report, limit)
+    if not found:
+        yield ReportLine("")
+        yield ReportLine("Nothing needs attention.")
+
+
+def _changes(changes: PalaceChanges, now: float) -> Iterator[ReportLine]:
+    moved = [(name, getattr(changes, name)) for name in _MOVES]
+    since = f"{age(changes.since, now)} ({local_time(changes.since)})"
+    if not any(paths for _, paths in moved) and not changes.contradicted:
+        yield ReportLine(
+            f"Nothing came, went, faded, revived or was contradicted since the last introspection, {since}.",
+            FAINT,
+        )
+    else:
+        yield ReportLine(f"Since the last introspection, {since}:")
+    for name, paths in moved:
+        if paths:
+            yield ReportLine(f"  {name} {len(paths):,}: {_named(paths)}")
+    if changes.contradicted:
+        pairs = [f"{one} by {other}" for one, other in changes.contradicted]
+        yield ReportLine(f"  contradicted {len(pairs):,}: {_named(pairs)}")
+    for words in changes.untold:
+        yield ReportLine(f"  not known: {words}", FAINT)
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = f", … and {len(paths) - _MAX_NAMES:,} more" if len(paths) > _MAX_NAMES else ""
+    return ", ".join(map(one_line, paths[:_MAX_NAMES])) + more
+
+
+def _section(section: Section, report: IntrospectionReport, limit: int | None) -> Iterator[ReportLine]:
+    items = getattr(report, section.name)
+    reasons = report.reasons.get(section.name, ())
+    yield ReportLine(f"{section.title} · {len(items):,}", HEADING)
+    if section.name == "orphaned" and limit is not None:
+        yield ReportLine(f"  {_named([memory.path for memory in items])}")
+        return
+    for number, item in enumerate(items[:limit]):
+        reason = reasons[number] if number < len(reasons) else ""
+        yield from _item(section, item, one_line(reason))
+    if limit is not None and len(items) > limit:
+        yield ReportLine(f"  … and {len(items) - limit:,} more; all with --all", FAINT)
+    if section.name in report.bounded:
+        yield ReportLine(f"  not complete: {report.bounded[section.name]}", FAINT)
+
+
+def _item(section: Section, item: Any, reason: str) -> Iterator[ReportLine]:
+    """One thing that was found, why, and what to do about it."""
+    match section.name:
+        case "contradictions":
+            old, new = item
+            yield ReportLine(f"  {reason}")
+            yield from _texts(old, new)
+            yield from _do(section.advice, f"undo {quoted(old.path)}")
+        case "suggested_contradictions":
+            suggestion: SuggestedContradiction = item
+            yield ReportLine(f"  {reason} ({suggestion.confidence:.0%} sure)")
+            yield from _texts(suggestion.old, suggestion.new)
+            pair = f"{quoted(suggestion.old.path)} {quoted(suggestion.new.path)}"
+            yield from _do(section.advice, f"palace contradict {pair}")
+            yield from _do("If both are:", f"palace dismiss {pair}")
+        case "suggested_connections":
+            one, other = item
+            yield ReportLine(f"  {one_line(one.path)} and {one_line(other.path)}: {reason}")
+            pair = f"{quoted(one.path)} {quoted(other.path)}"
+            yield from _do("", f"palace connect {pair}", f"palace dismiss {pair}")
+        case "conflicts" | "stale_beliefs" | "suggested_revisions":
+            yield ReportLine(f"  {one_line(item.path)}: {reason}")
+            yield ReportLine(f"    {_excerpt(item)}", FAINT)
+            verb = "show" if section.name == "suggested_revisions" else "forget"
+            yield from _do(section.advice, f"palace {verb} {quoted(item.path)}")
+        case "orphaned":
+            yield ReportLine(f"  {one_line(item.path)}: {reason}")
+        case "overloaded_facets":
+            yield ReportLine(f"  {one_line(item)}: {reason}")
+        case _:
+            yield ReportLine(f"  {one_line(item)}: {reason}")
+            yield from _do("", f"palace compress {quoted(item)}")
+
+
+def _texts(old: PersonaMemory, new: PersonaMemory) -> Iterator[ReportLine]:
+    for memory in (old, new):
+        yield ReportLine(f"    {one_line(memory.path)}: {_excerpt(memory)}", FAINT)
+
+
+def _excerpt(memory: PersonaMemory) -> str:
+    cut = "…" if len(memory.value) > _EXCERPT_CHARS else ""
+    return one_line(memory.value, _EXCERPT_CHARS) + cut
+
+
+def _do(advice: str, *commands: str) -> Iterator[ReportLine]:
+    if advice:
+        yield ReportLine(f"    {advice}", FAINT)
+    for words in commands:
+        yield ReportLine(f"    sense-memory {words}", COMMAND)
+
+
+# ── For programs ────────────────────────────────────────────────────────────────────────
+
+
+def report_data(report: IntrospectionReport) -> dict[str, Any]:
+    """A report for JSON: counts, changes, and each list with paths and reasons."""
+    found: dict[str, Any] = {"created_at": iso(report.created_at), "total_memories": report.total_memories}
+    found |= {name: getattr(report, name) for name in ("active", "fading", "forgotten", "dissolved")}
+    for section in SECTIONS:
+        items, reasons = getattr(report, section.name), report.reasons.get(section.name, ())
+        found[section.name] = [
+            {**_item_data(item), "reason": reasons[number] if number < len(reasons) else None}
+            for number, item in enumerate(items)
+        ]
+    found["bounded"] = dict(report.bounded)
+    changes = None if report.changes is None else report.changes.model_dump(mode="json")
+    if report.changes is not None and changes is not None:
+        changes["since"] = iso(report.changes.since)
+    found["changes"] = changes
+    return found
+
+
+def _item_data(item: Any) -> Mapping[str, Any]:
+    """What a finding is about: one memory or two, or a domain or facet by its name."""
+    name, confidence = None, None
+    memories: tuple[PersonaMemory, ...] = ()
+    if isinstance(item, str):
+        name = item
+    elif isinstance(item, tuple):
+        memories = item
+    elif hasattr(item, "old"):
+        memories, confidence = (item.old, item.new), round(item.confidence, 3)
+    else:
+        memories = (item,)
+    return {"paths": [memory.path for memory in memories], "name": name, "confidence": confidence}
+
+
+_MAX_NAMED: Final = 10  # memories of one kind of step; deletions are all named
+_DELETE: Final = "delete"
+_WORDS: Final = {_DELETE: "delete for good", "mark": "dissolved, counting from now", "clear": "back to life"}
+
+
+@command(
+    REVIEWS,
+    "sense-memory palace prune --dry-run",
+    "sense-memory palace prune --yes",
+    "# A relay that is gone need not be asked before something is deleted:",
+    "sense-memory palace prune --yes --without wss://relay.example",
+    codes={
+        1: "an error, or the question was answered with no",
+        3: "something was held back; the report says why",
+    },
+)
+def prune(
+    context: typer.Context,
+    *,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only show what would be done.", show_default=False, metavar=""),
+    ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="Delete without asking this relay what it holds. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "-y", help="Delete without a question.", show_default=False, metavar=""),
+    ] = False,
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """Write what time has done to memories, and delete those that have been dissolved for 30 days.
+
+    The plan is shown first. What it deletes is gone for good, here and on relays, so on a terminal it asks before that;
+    elsewhere, and with --json, it does what it is told. Before a deletion every relay is asked for what it holds,
+    because the memory may have been used on another device: while one does not answer, nothing is deleted.
+    """
+    invocation = of(context)
+    asks = sys.stdin.isatty() and sys.stdout.isatty() and not (yes or invocation.as_json)
+
+    async def work(store: MemoryStore) -> tuple[PruneReport, Pruned | None, Written | None]:
+        plan = await store.persona_prune(dry_run=True, without=without or ())
+        warn_if_incomplete(store)
+        if not invocation.as_json:
+            _show_plan(plan.report, dry_run=dry_run)
+        deletions = sum(line.action.value == _DELETE for line in plan.report.lines)
+        if dry_run or not plan.report.lines:
+            return plan.report, None, None
+        if (
+            asks
+            and deletions
+            and not typer.confirm(f"Delete {quantity(deletions, 'memory', 'memories')} for good?", err=True)
+        ):
+            raise CommandFailed(
+                ExitCode.ERROR, "Declined", "nothing was pruned; all memories are as they were"
+            )
+        done = await store.persona_prune(without=without or ())
+        return plan.report, done, await send(store, [], wait)
+
+    plan, done, written = invocation.run(work)
+    report = plan if done is None else done.report
+    if invocation.as_json:
+        typer.echo(as_json(_prune_data(report, dry_run=dry_run)))
+    elif done is not None and written is not None:
+        typer.echo(f"{quantity(int(done), 'memory', 'memories')} pruned · {sentence(written.copies)}")
+    if report.refused:
+        if not invocation.as_json:
+            _tell_refused(report.refused)
+        raise typer.Exit(ExitCode.NOT_REPLICATED)
+
+
+def prune_steps(report: PruneReport) -> list[tuple[str, list[PruneLine]]]:
+    """What becomes of memories, in words, and of which; what cannot be undone comes last."""
+    found: dict[tuple[bool, str], list[PruneLine]] = {}
+    for line in report.lines:
+        words = _WORDS.get(line.action.value, f"{line.before.value} → {line.after.value}")
+        found.setdefault((line.action.value == _DELETE, words), []).append(line)
+    return [(words, lines) for (_, words), lines in sorted(found.items(), key=lambda item: item[0])]
+
+
+def _show_plan(report: PruneReport, *, dry_run: bool) -> None:
+    """Show a plan. What nobody has seen is not carried out, and that is an error, although `| head` is none."""
+    try:
+        _print_plan(report)
+    except OutputFailed as error:
+        if dry_run:
+            raise
+        problem = error.problem or "its reader has left"
+        raise CommandFailed(
+            ExitCode.ERROR, "Declined", f"the plan could not be printed ({problem}); nothing was pruned"
+        ) from None
+
+
+def _print_plan(report: PruneReport) -> None:
+    """A plan: a table on a terminal; in a pipe a line for each step."""
+    if report.lines and not sys.stdout.isatty():
+        for line in report.lines:
+            fields = (
+                one_line(line.path),
+                line.action.value,
+                line.before.value,
+                line.after.value,
+                line.reason,
+            )
+            typer.echo("\t".join(fields))
+        return
+    if not report.lines:
+        nothing = "Nothing is to be pruned: every memory is in the state that its relevance means."
+        typer.echo(nothing, err=not sys.stdout.isatty())
+    else:
+        _print_steps(report)
+    if report.held:
+        kept = quantity(len(report.held), "dissolved memory is", "dissolved memories are")
+        typer.echo(f"{kept} kept: {_names(list(report.held), _MAX_NAMED)}")
+
+
+def _print_steps(report: PruneReport) -> None:
+    from rich.text import Text
+
+    from sense_memory.interfaces.cli.tables import plain_table, show
+
+    table = plain_table("change", "memories", "which", numbers=["memories"])
+    for words, lines in prune_steps(report):
+        is_final = lines[0].action.value == _DELETE
+        names = _names([line.path for line in lines], None if is_final else _MAX_NAMED)
+        table.add_row(Text(words, "red" if is_final else ""), f"{len(lines):,}", Text(names))
+    show(table)
+
+
+def _names(paths: Sequence[str], limit: int | None) -> str:
+    more = "" if limit is None or len(paths) <= limit else f", … and {len(paths) - limit:,} more"
+    return ", ".join(map(one_line, paths[:limit])) + more
+
+
+def _tell_refused(refused: Sequence[PruneLine]) -> None:
+    for reason, count in Counter(line.reason for line in refused).items():
+        say("held back", f"{quantity(count, 'memory', 'memories')}, because {reason}")
+
+
+def _prune_data(report: PruneReport, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "created_at": iso(report.created_at),
+        "count": report.count,
+        "lines": [asdict(line) for line in report.lines],
+        "held": dict(report.held),
+    }
