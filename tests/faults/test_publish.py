@@ -12,7 +12,7 @@ import pytest
 from relays.faults import FaultyRelay, LieInOk, NoEose, Record, Refuse, SwallowPublish
 from sense_memory import NotSynced, StorageFullError
 from sense_memory.records.reader import Reader
-from sense_memory.relay.client import dialling
+from sense_memory.relay.client import dialler
 from sense_memory.relay.sync import link
 from sense_memory.relay.sync.push import RelaySync
 from tests.time_unit import SECOND
@@ -294,7 +294,7 @@ async def test_p14_a_ledger_that_fails_while_pulling_ends_the_whole_round(stage,
 
 async def test_a_relay_that_came_back_is_followed_again_as_soon_as_a_sync_succeeds(stage, monkeypatch):
     """The background waits out its back-off, unless somebody found out before."""
-    monkeypatch.setattr(dialling, "RECONNECT_FIRST_SECONDS", 600.0)
+    monkeypatch.setattr(dialler, "RECONNECT_FIRST_SECONDS", 600.0)
     async with stage.relay() as behind:
         relay = FaultyRelay(behind.url, record := Record())
         async with relay:

@@ -16,7 +16,7 @@ from sense_memory import ChangesMissed, EmbeddedRelay, LocalSigner, MemoryStore,
 from sense_memory.memories import watch as watching_module
 from sense_memory.models import Change
 from sense_memory.nostr.event import KIND_DELETION, Unsigned
-from sense_memory.relay.client import dialling
+from sense_memory.relay.client import dialler
 from sense_memory.relay.sync import link
 from sense_memory.relay.sync import live as listening
 from tests.time_unit import SECOND
@@ -25,7 +25,7 @@ from tests.time_unit import SECOND
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     """Back-off and looks at the ledger in hundredths of the real time."""
-    monkeypatch.setattr(dialling, "RECONNECT_FIRST_SECONDS", 0.02)
+    monkeypatch.setattr(dialler, "RECONNECT_FIRST_SECONDS", 0.02)
     monkeypatch.setattr(watching_module, "POLL_SECONDS", 0.02)
 
 
