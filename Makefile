@@ -11,8 +11,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELAYS := $(VENV)/relays
 RELAY_FILES := tests/contracts/relays
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# One worker more than cores: tests that wait leave theirs to others.
+# pip, with its progress on one line of a terminal.
+INSTALL := $(BIN)/python scripts/install.py
+# One worker more than there are cores, because some tests wait.
 WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 IN_RANGE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 CANDIDATES := python3.13 python3.12 python3.11 python3
@@ -50,33 +51,34 @@ clean:  ## remove .venv, caches and builds; memories live elsewhere and are not 
 
 $(VENV)/.installed: pyproject.toml $(VENV)/pyvenv.cfg
 	@echo "Installing sense-memory into $(VENV) (once)"
-	@$(PIP) install --editable .
+	@$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml $(VENV)/pyvenv.cfg
 	@echo "Installing sense-memory and what its tests need into $(VENV) (once)"
-	@$(PIP) install --editable '.[test]'
+	@$(INSTALL) --editable '.[test]'
 	@$(BIN)/python -m venv $(VENV)/published  # the earlier package, for the tests of living together
-	@$(VENV)/published/bin/python -m pip --quiet --disable-pip-version-check install sense-memory==0.3.1
+	@$(VENV)/published/bin/python scripts/install.py sense-memory==0.3.1
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-relays: $(VENV)/.installed-test $(wildcard $(RELAY_FILES)/*/*)
-	@echo "Installing two relays into $(RELAYS) (once; the one of npm is compiled, which takes a minute)"
+	@echo "Installing two relays into $(RELAYS) (once; the relay from npm is compiled, which takes a minute)"
 	@rm -rf $(RELAYS) && $(BIN)/python -m venv $(RELAYS)/python
-	@$(RELAYS)/python/bin/python -m pip --quiet --disable-pip-version-check install -r $(RELAY_FILES)/python/requirements.txt
+	@$(RELAYS)/python/bin/python scripts/install.py -r $(RELAY_FILES)/python/requirements.txt
 	@if command -v node >/dev/null && command -v npm >/dev/null; then \
 	  cp -r $(RELAY_FILES)/node $(RELAYS)/node && \
 	  cd $(RELAYS)/node && npm ci --silent --no-audit --no-fund; \
 	else \
-	  echo "node and npm are not both here: the relay of npm is left out" >&2; \
+	  echo "node or npm is missing: the relay from npm is left out" >&2; \
 	fi
 	@touch $@
 
 $(VENV)/pyvenv.cfg:
 	@if ! "$(PYTHON)" -c '$(IN_RANGE)' >/dev/null 2>&1; then \
-	  echo "sense-memory needs Python 3.11, 3.12 or 3.13 with venv; '$(PYTHON)' is none, or none was found." >&2; \
+	  echo "sense-memory needs Python 3.11, 3.12 or 3.13 with venv; '$(PYTHON)' is not one, or none was found." >&2; \
 	  echo "Install one (Debian and Ubuntu: apt install python3 python3-venv), or name yours:" >&2; \
 	  echo "  make PYTHON=/path/to/python3.12 demo" >&2; \
 	  exit 1; \
 	fi
+	@echo "Creating $(VENV) with $(PYTHON) (once)"
 	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

@@ -1,0 +1,76 @@
+"""Run `pip install` and show on one line how far it is: on a terminal only. In a pipe there is nothing to see.
+
+What pip writes is kept back, and shown if pip fails. The arguments are those of `pip install`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+TICK_SECONDS = 0.2
+# What pip says when it begins a step, and what is shown for it. The packages come in the order of the requirements.
+STEPS = (
+    (re.compile(r"\s*Installing build dependencies"), "preparing the build"),
+    (re.compile(r"(?:Collecting|Processing \S*/)\s*([A-Za-z0-9_.]+?)(?:[-<>=!~;\[ ]|$)"), "fetching {}"),
+    (re.compile(r"Building wheels"), "building"),
+    (re.compile(r"Installing collected packages: (.*)"), "installing {} packages"),
+)
+
+
+@dataclass(slots=True)
+class Progress:
+    """What pip does now, and everything that it said."""
+
+    doing: str = "starting pip"
+    said: list[str] = field(default_factory=list)
+
+    def read(self, line: str) -> None:
+        """One line of pip's."""
+        self.said.append(line)
+        for begins, shown in STEPS:
+            if found := begins.match(line):
+                what = found[1] if found.groups() else ""
+                self.doing = shown.format(len(what.split(", ")) if ", " in what else what)
+                return
+
+    def drain(self, lines: Iterable[str]) -> None:
+        """All lines, until pip closes its end."""
+        for line in lines:
+            self.read(line)
+
+
+def main() -> int:
+    """Install; returns pip's exit code."""
+    command = [sys.executable, "-u", "-m", "pip", "--disable-pip-version-check", "install", *sys.argv[1:]]
+    begun, progress = time.monotonic(), Progress()
+    with subprocess.Popen(  # noqa: S603 - the Makefile's own arguments
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as pip:
+        reader = threading.Thread(target=progress.drain, args=(pip.stdout,))
+        reader.start()
+        while reader.is_alive():
+            if sys.stdout.isatty():
+                print(f"\r\033[K  {time.monotonic() - begun:3.0f} s  {progress.doing}", end="", flush=True)
+            reader.join(TICK_SECONDS)
+    if sys.stdout.isatty():
+        print("\r\033[K", end="", flush=True)
+    if pip.returncode:
+        sys.stderr.writelines(progress.said)
+    return pip.returncode
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,39 @@
+"""`make demo` installs with `scripts/install.py`: progress on a terminal, silence in a pipe, pip's words if it fails."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.time_unit import SECOND
+
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "install.py"
+NO_NETWORK = "--no-index"
+
+
+def test_a_terminal_sees_seconds_and_the_step(forks):
+    code, shown = forks.on_terminal(SCRIPT, NO_NETWORK, "pip")
+
+    assert code == 0
+    assert re.search(r"^\s*\d+ s  \w", shown.replace("\r", "\n").replace("\033[K", ""), flags=re.MULTILINE)
+    assert shown.endswith("\r\033[K")  # and the line is gone at the end
+
+
+def test_a_pipe_sees_nothing_but_why_it_failed():
+    good, bad = (
+        subprocess.run(
+            [sys.executable, SCRIPT, NO_NETWORK, wanted],
+            capture_output=True,
+            text=True,
+            timeout=50 * SECOND,
+            check=False,
+        )
+        for wanted in ("pip", "there-is-no-such-package")
+    )
+
+    assert (0, "", "") == (good.returncode, good.stdout, good.stderr)
+    assert (1, "") == (bad.returncode, bad.stdout)
+    assert "No matching distribution found for there-is-no-such-package" in bad.stderr
