@@ -174,7 +174,7 @@ def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
 
     assert openers == {
         "sense_memory.ledger.database",
-        "sense_memory.ledger.template",
+        "sense_memory.ledger.schema",
         "sense_memory.relay.server.event_store",
     }
     assert {part_of(module) for module in importers_of("sqlite3")} == {"ledger", "relay"}

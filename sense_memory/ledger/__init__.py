@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from sense_memory.ledger.edits import Basis
 from sense_memory.ledger.ledger import Ledger
-from sense_memory.ledger.purge import HeadMoved
-from sense_memory.ledger.removals import Origin, Removal
-from sense_memory.ledger.role import Role
+from sense_memory.ledger.removals import HeadMoved, Origin, Removal
+from sense_memory.ledger.schema import Role
 from sense_memory.ledger.versions import Fate, Filed, Stored
 
 

@@ -36,9 +36,8 @@ from sense_memory.errors import (
     StoreClosed,
     WrongKeyError,
 )
-from sense_memory.ledger import template
 from sense_memory.ledger.files import FileLock, private_place, sweep, unfinished
-from sense_memory.ledger.schema import APPLICATION_ID, MIGRATIONS, VERSION, statements
+from sense_memory.ledger.schema import APPLICATION_ID, MIGRATIONS, VERSION, fill, statements
 from sense_memory.limits import (
     BUSY_FIRST_SECONDS,
     BUSY_PAUSE_SECONDS,
@@ -353,7 +352,7 @@ class Database:
     def _set_up(self, owner: str) -> None:
         """Look first, write afterwards: a file that is not ours stays as it is."""
         if self.path is None:
-            template.fill(self._connection, MIGRATIONS, owner)
+            fill(self._connection, MIGRATIONS, owner)
         self._check_file()
         if self._version():
             self._check_owner(owner)
@@ -461,7 +460,7 @@ def _create_file(path: Path, owner: str) -> None:
             fresh.execute(f"PRAGMA page_size={PAGE_BYTES}")  # first: once there is a page it is too late
             fresh.execute("PRAGMA synchronous=OFF")
             fresh.execute("PRAGMA journal_mode=OFF")
-            template.fill(fresh, MIGRATIONS, owner)
+            fill(fresh, MIGRATIONS, owner)
             fresh.execute("PRAGMA synchronous=FULL")  # the next one reaches the disk, and all before it
             fresh.execute("PRAGMA journal_mode=WAL")
         with suppress(FileExistsError):  # another process made it first: that one is as good

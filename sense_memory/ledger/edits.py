@@ -11,11 +11,16 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sense_memory.ledger import purge as forks
-from sense_memory.ledger import removals
-from sense_memory.ledger.purge import HeadMoved, device_of
-from sense_memory.ledger.removals import NOTHING, Origin, Removal
-from sense_memory.ledger.role import Role
+from sense_memory.ledger.removals import (
+    NOTHING,
+    HeadMoved,
+    Origin,
+    Removal,
+    add_head_fork,
+    device_of,
+    read_removal,
+)
+from sense_memory.ledger.schema import Role
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
@@ -111,13 +116,13 @@ class Edits:
             tuple(seq for (seq,) in listed),
             access[0],
             access[1],
-            removals.read(self._db, slot),
+            read_removal(self._db, slot),
             -1 if covered_to is None else covered_to,
         )
 
     def removal(self, slot: str) -> Removal:
         """What was forgotten or pruned at a slot, as far as it is known here."""
-        return removals.read(self._db, slot)
+        return read_removal(self._db, slot)
 
     def forgets(self, slot: str, origin: Origin) -> bool:
         """Whether the text of a version at a slot is forgotten, there or where it is a copy from."""
@@ -150,7 +155,7 @@ class Edits:
         if basis.forks:
             self._db.execute("DELETE FROM forks WHERE slot = ?", slot)
         if basis.covered_to >= 0:
-            forks.doubt_head(self._db, slot)
+            add_head_fork(self._db, slot)
         if basis.accesses:
             self._db.execute("UPDATE access SET count = count - ? WHERE slot = ?", basis.accesses, slot)
             self._db.execute("DELETE FROM access WHERE slot = ? AND count <= 0", slot)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger.role import Role
+from sense_memory.ledger.schema import Role
 from sense_memory.ledger.versions import Stored, deletion_targets
 from sense_memory.nostr.event import is_hex64
 

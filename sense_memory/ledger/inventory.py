@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sense_memory.ledger.audit import LOGS
 from sense_memory.ledger.notes import Remark
 from sense_memory.ledger.outbox import BEHIND, LOST, WAS_ACCEPTED
-from sense_memory.ledger.role import Role
+from sense_memory.ledger.schema import Role
 from sense_memory.limits import HEAL_SECONDS
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from sense_memory.errors import LedgerBusy, LedgerError, StorageFullError
-from sense_memory.ledger import audit, handover, purge, versions
+from sense_memory.ledger import audit, stamps, versions
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.drafts import Drafts
 from sense_memory.ledger.edits import Edits
@@ -15,8 +15,8 @@ from sense_memory.ledger.feed import Arrivals
 from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.notes import Notes, Remark
 from sense_memory.ledger.outbox import Outbox
-from sense_memory.ledger.purge import Erasure, Sight
-from sense_memory.ledger.role import Role
+from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, save_draft
+from sense_memory.ledger.schema import Role
 from sense_memory.ledger.snapshot_file import SnapshotFile
 from sense_memory.ledger.stamps import Stamps
 from sense_memory.ledger.vectors import Vectors
@@ -151,22 +151,22 @@ class Ledger:
         return versions.marks(self._db, slots)
 
     def open_slots(self, roles: Mapping[str, Role], bases: Collection[str] = ()) -> set[str]:
-        """The slots whose newest version a new one may replace in its own second, see `handover`.
+        """The slots whose newest version a new one may replace in its own second, see `stamps`.
 
         Args:
             roles: by slot, what is to be written there.
             bases: slots of edits that start from what is there.
         """
-        return handover.open_slots(self._db, roles, bases)
+        return stamps.open_slots(self._db, roles, bases)
 
-    def graves(self, slots: Iterable[str], now: float) -> dict[str, int]:
-        """By slot, the second of a tombstone that another may take the place of; see `handover`."""
+    def open_tombstones(self, slots: Iterable[str], now: float) -> dict[str, int]:
+        """By slot, the second of a tombstone that another may take the place of; see `stamps`."""
         slots = tuple(slots)
 
         def has_room(second: int) -> bool:
             return self._used(second) + len(slots) <= MAX_EVENTS_PER_SECOND_COUNT
 
-        return handover.graves(self._db, slots, int(now), has_room)
+        return stamps.open_tombstones(self._db, slots, int(now), has_room)
 
     def append(
         self,
@@ -216,9 +216,9 @@ class Ledger:
             second = item.event.created_at
             is_again = second < marks.get(item.slot, -1) and item.role is Role.TOMBSTONE
             if is_again:
-                if self.graves([item.slot], second).get(item.slot) != second:
+                if self.open_tombstones([item.slot], second).get(item.slot) != second:
                     raise _SecondTaken
-                handover.reopen(self._db, item.slot, second)
+                stamps.take_back(self._db, item.slot, second)
                 marks.pop(item.slot)
             replaces = second == marks.get(item.slot)
             if replaces:
@@ -226,15 +226,15 @@ class Ledger:
             elif not is_again and (second < marks.get(item.slot, -1) or self._is_full(item, used)):
                 raise _SecondTaken
             now = max(now, second)  # a deletion by ids may be dated ahead of a clock that is far behind
-            sight = Sight(now, origins, knows=item.slot in based, is_ours=True, replaces=replaces)
-            fate, seq = versions.apply(self._db, item, sight)
+            context = FilingContext(now, origins, knows=item.slot in based, is_ours=True, replaces=replaces)
+            fate, seq = versions.apply(self._db, item, context)
             self.edits.done(item.slot, based)
             if fate is not Fate.NEW or seq is None:
                 raise LedgerError("an event of ours did not become the head; nothing was written")
             marks[item.slot] = second
             if not (replaces or is_again):
                 used[second] = used.get(second, 0) + 1
-            handover.written(self._db, [seq])
+            stamps.note_unsent(self._db, [seq])
             seqs.append(seq)
         return seqs
 
@@ -256,13 +256,13 @@ class Ledger:
         Raises:
             HeadMoved: something came in since `affected` was asked; nothing was filed.
         """
-        sight = Sight(now, origins)
+        context = FilingContext(now, origins)
         fates: list[Fate] = []
         seqs: list[int] = []
         behind: list[str] = []
         with self._change():
             for item in items:
-                fate, seq = versions.apply(self._db, item, sight)
+                fate, seq = versions.apply(self._db, item, context)
                 fates.append(fate)
                 if relay is None:
                     continue
@@ -290,7 +290,7 @@ class Ledger:
 
     def _set_aside(self, aside: Mapping[str, str], now: float) -> None:
         for ident, said in aside.items():
-            purge.draft(self._db, bytes.fromhex(ident), said, purge.TOO_LARGE, now)
+            save_draft(self._db, bytes.fromhex(ident), said, TOO_LARGE, now)
 
     def due(self, now: float) -> list[Filed]:
         """The quarantined events whose time has come."""
@@ -307,7 +307,7 @@ class Ledger:
         if not items:
             return 0
         with self._change():
-            return versions.release(self._db, items, Sight(now, origins))
+            return versions.release(self._db, items, FilingContext(now, origins))
 
     def affected(self, items: Sequence[Filed]) -> list[Stored]:
         """The memories that some events may remove, and those that they may replace without merging."""
@@ -471,7 +471,7 @@ class Ledger:
         """
         # A full disk lets nobody replace anything either.
         with suppress(StorageFullError), self._db.transaction():
-            handover.handed_out(self._db)
+            stamps.note_all_sent(self._db)
         yield from self._bodies(f"NOT {_IS_REPLACED}", self.edits.last)
 
     def _bodies(self, condition: str, until: int = MAX_SAFE_INTEGER) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.notes import Remark
-from sense_memory.ledger.role import Role
+from sense_memory.ledger.schema import Role
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.limits import (
     AFTER_DELETION_SECONDS,
@@ -367,7 +367,7 @@ class Outbox:
     def due(self, url: str, now: float, limit: int, *, after: int = 0) -> list[Parcel]:
         """The next events to send to a relay, in the order they were written, from those after a seq on.
 
-        From then on they count as handed out, whether they are sent or not; see `handover`.
+        From then on they count as handed out, whether they are sent or not; see `stamps`.
         """
         wanted = url, now, after, limit
         rows = self._db.rows(_NEXT, *wanted)
@@ -517,7 +517,7 @@ class Outbox:
 
 _ACCEPTS: Final = RelayVerdict(RelayOutcome.ACCEPTED)
 _NO: Final = frozenset({RelayOutcome.DELETED, RelayOutcome.RETRY, RelayOutcome.REFUSED})
-# What is dated ahead waits for its second, but for a second at most; see `handover`.
+# What is dated ahead waits for its second, but for a second at most; see `stamps`.
 _DUE = f"max(?, min(created_at, ? + {AHEAD_SECONDS}))"
 _MUST_GO = f"role IN ({int(Role.TOMBSTONE)}, {int(Role.DELETION)})"  # whether or not it is a head
 _NEXT = (

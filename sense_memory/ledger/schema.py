@@ -1,7 +1,17 @@
-"""The tables of the ledger file, as the steps that lead to them. A step that was released is never changed."""
+"""The tables of the ledger file, as the steps that lead to them, and the roles of their events.
+
+A released step is never changed. A new ledger is a copy of an empty one, which the steps made once in this process:
+they are dozens of statements and cost as much as everything else about opening together. The copy holds the same
+tables, byte for byte; of its own a ledger has only its owner.
+"""
 
 from __future__ import annotations
 
+import atexit
+import sqlite3
+import threading
+from enum import IntEnum
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 
@@ -9,6 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 APPLICATION_ID: Final = 0x53454E53  # "SENS"
+_TURN: Final = threading.Lock()  # stores may be opened in several threads
+
+
+class Role(IntEnum):
+    """What an event is to the ledger; only the envelope knows it from inside the ciphertext."""
+
+    MEMORY = 0
+    TOMBSTONE = 1
+    DELETION = 2
+    EMBEDDING = 3  # vectors of a memory: nobody's memory, and without history
+    REPLACED = 4  # a memory that was rewritten in its own second, before anybody was given it: history only
+
 
 # Each entry migrates from the version of its index; the file's version is the number applied.
 MIGRATIONS: Final = (
@@ -122,7 +144,7 @@ MIGRATIONS: Final = (
     """
     ALTER TABLE vectors ADD COLUMN told INTEGER;
     """,
-    # Events of ours that nobody was given yet: see `handover`. The index counts what needs no place in a second.
+    # Events of ours that nobody was given yet: see `stamps`. The index counts what needs no place in a second.
     """
     CREATE TABLE unsent (event INTEGER PRIMARY KEY REFERENCES events (seq) ON DELETE CASCADE) STRICT;
     CREATE INDEX events_replaced ON events (created_at) WHERE role = 4;
@@ -168,3 +190,32 @@ def statements(steps: Sequence[str], version: int) -> Iterator[str]:
         yield from step.split(";")
     yield f"PRAGMA application_id={APPLICATION_ID}"
     yield f"PRAGMA user_version={len(steps)}"
+
+
+def fill(empty: sqlite3.Connection, steps: Sequence[str], owner: str) -> None:
+    """Make an empty database a ledger of its own page size. Not safe under a crash: nobody may know it yet.
+
+    Args:
+        empty: the database, to which nothing was written.
+        steps: the schema, see `MIGRATIONS`.
+        owner: whose ledger it is, 64 hex digits.
+
+    Raises:
+        sqlite3.Error: it cannot be written.
+    """
+    (page_bytes,) = empty.execute("PRAGMA page_size").fetchone()
+    with _TURN:
+        _template(tuple(steps), page_bytes).backup(empty)
+    empty.execute("INSERT INTO meta VALUES ('owner', ?)", (owner,))
+
+
+@cache
+def _template(steps: tuple[str, ...], page_bytes: int) -> sqlite3.Connection:
+    made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    atexit.register(made.close)  # Python 3.13 warns of one that is left open
+    made.execute(f"PRAGMA page_size={page_bytes}")
+    made.execute("BEGIN")
+    for statement in statements(steps, 0):
+        made.execute(statement)
+    made.execute("COMMIT")
+    return made

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import LedgerError
-from sense_memory.ledger.role import Role
+from sense_memory.ledger.schema import Role
 
 
 if TYPE_CHECKING:

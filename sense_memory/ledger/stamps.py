@@ -2,21 +2,25 @@
 
 Every write takes the latest second that is not after now, after the address's mark, and holds fewer
 than 200 of our events, at most an hour back; else the mark itself, where the version there was given to nobody
-and may be replaced (see `handover`); else the first such second ahead. So a burst of thousands never puts more
+and may be replaced (see below); else the first such second ahead. So a burst of thousands never puts more
 into one second than a relay's page holds, two edits that were handed out never share a second, and rewriting an
 address never runs further ahead.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import ClockSkewError
+from sense_memory.ledger.schema import Role
 from sense_memory.limits import MAX_EVENTS_PER_SECOND_COUNT, MAX_FUTURE_SECONDS, STAMP_LOOKBACK_SECONDS
+from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from sense_memory.ledger.database import Database
 
 
 class BurstWait(Exception):
@@ -89,3 +93,100 @@ class Stamps:
         if second not in self._counts:
             self._counts[second] = self._used(second)
         return self._counts[second] < MAX_EVENTS_PER_SECOND_COUNT
+
+
+# ── What nobody was given yet ───────────────────────────────────────────────────────────
+# What nobody was given yet, and what may therefore be replaced in its own second.
+#
+# Relays keep one version of an address, the latest, and of two of one second the one with the lower id (NIP-01). So
+# versions that were handed out need seconds of their own, and a hundred quick rewrites would run a hundred seconds
+# ahead of the clock: a `forget` then destroys what another device writes half a minute later. But a version that
+# nobody was given competes with nobody. The next one may take its second, and it stays in the history of this ledger
+# alone (`Role.REPLACED`): neither relays nor exports ever get it. What is dated ahead waits for its second before it
+# is sent (`Outbox.due`), so an address is never dated more than a second ahead by being rewritten.
+#
+# Handing out is therefore a write, made before the first byte leaves: a process that ends between sending and the
+# relay's answer has handed out, and another process on the same ledger sees it. Each own event costs a row of some
+# ten bytes until then. Functions here run inside a transaction where they write.
+
+# Heads that nobody was given; nor has a relay shown or judged one, whoever sent it there.
+_OPEN: Final = (
+    "SELECT s.slot, e.role FROM slots s JOIN events e ON e.seq = s.head AND e.created_at = s.mark_at "
+    "JOIN unsent u ON u.event = s.head WHERE NOT EXISTS "
+    "(SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state <> 'queued') AND s.slot IN "
+)
+# Tombstones below such a head, of which the same is true, where nothing else was written since.
+_OPEN_TOMBSTONES: Final = (
+    "SELECT s.slot, t.created_at, coalesce((SELECT until FROM deletions d WHERE d.target = s.slot), 0) "
+    "FROM slots s JOIN events h ON h.seq = s.head AND h.created_at = s.mark_at "
+    f"AND h.role = {int(Role.MEMORY)} JOIN unsent u ON u.event = h.seq "
+    f"JOIN events t ON t.slot = s.slot AND t.role = {int(Role.TOMBSTONE)} AND t.quarantined = 0 "
+    "JOIN unsent v ON v.event = t.seq WHERE NOT EXISTS "
+    "(SELECT 1 FROM outbox o WHERE o.event IN (h.seq, t.seq) AND o.state <> 'queued') AND NOT EXISTS "
+    "(SELECT 1 FROM events x WHERE x.slot = s.slot AND x.created_at >= t.created_at AND x.quarantined = 0 "
+    f"AND x.seq NOT IN (h.seq, t.seq) AND x.role <> {int(Role.REPLACED)}) AND s.slot IN "
+)
+
+
+def note_unsent(db: Database, seqs: Iterable[int]) -> None:
+    """Events of ours were filed: nobody was given them yet."""
+    db.execute_many("INSERT INTO unsent (event) VALUES (?)", [(seq,) for seq in seqs])
+
+
+def note_all_sent(db: Database) -> None:
+    """Everything that is here leaves this machine, or may."""
+    db.execute("DELETE FROM unsent")
+
+
+def open_slots(db: Database, wanted: Mapping[str, Role], known: Collection[str]) -> set[str]:
+    """The slots whose newest version a new one may replace in its own second.
+
+    Args:
+        db: the open ledger file.
+        wanted: by slot, what is to be written there.
+        known: slots at which that knows the version before, which matters where versions merge.
+    """
+    return {
+        slot
+        for slot, role in db.rows_in(_OPEN, wanted)
+        if may_follow(Role(role), wanted[slot]) and is_simple(slot, wanted[slot], known)
+    }
+
+
+def open_tombstones(
+    db: Database, slots: Iterable[str], now: int, has_room: Callable[[int], bool]
+) -> dict[str, int]:
+    """By slot, the second of a tombstone whose place another may take, with all that was written there since.
+
+    That is one of a second that is not over, as long as nobody was given it, nor anything that came after it. So a
+    memory that is forgotten and written again and again does not run ahead either. Where it was forgotten together
+    with others, the request is dated like the latest of them, and so is what takes the tombstone's place.
+
+    Args:
+        db: the open ledger file.
+        slots: where something is to be forgotten.
+        now: the second that it is.
+        has_room: whether a second may hold more of our events.
+    """
+    found = {}
+    for slot, second_of_tombstone, until in db.rows_in(_OPEN_TOMBSTONES, slots):
+        second = max(second_of_tombstone, until)
+        if second >= now and (second == second_of_tombstone or has_room(second)):
+            found[slot] = second
+    return found
+
+
+def take_back(db: Database, slot: str, second: int) -> None:
+    """Take back the tombstone of a second and what was written since, for another one."""
+    db.execute("UPDATE slots SET head = NULL, mark_at = ? WHERE slot = ?", second, slot)
+    db.execute("DELETE FROM events WHERE slot = ? AND created_at >= ? AND quarantined = 0", slot, second)
+
+
+def may_follow(before: Role, role: Role) -> bool:
+    """Whether a version may share the second of one before: nothing lives in a second in which it was forgotten."""
+    return role is before or role is Role.TOMBSTONE
+
+
+def is_simple(slot: str, role: Role, known: Collection[str]) -> bool:
+    """Whether nobody has to look at the version before: it is known, or versions do not merge there."""
+    return role is Role.TOMBSTONE or slot in known or not address.merges(slot)

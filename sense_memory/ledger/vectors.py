@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger.role import Role
+from sense_memory.ledger.schema import Role
 from sense_memory.nostr.address import EMBEDDING, JOURNAL, PREFIX
 
 

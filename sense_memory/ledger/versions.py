@@ -14,11 +14,21 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sense_memory.ledger import purge as forks
-from sense_memory.ledger import removals
-from sense_memory.ledger.purge import Cover, Sight, device_of, elect, is_held, overrule, remove
-from sense_memory.ledger.removals import Origin, Removal
-from sense_memory.ledger.role import Role
+from sense_memory.ledger.removals import (
+    Cover,
+    FilingContext,
+    Origin,
+    Removal,
+    add_forgotten_fork,
+    add_fork,
+    device_of,
+    elect_head,
+    is_held_by_relay,
+    note_overruled,
+    read_removal,
+    remove_versions,
+)
+from sense_memory.ledger.schema import Role
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_SAFE_INTEGER
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64, wins_over
@@ -34,7 +44,7 @@ DUE: Final = "SELECT slot, role, body FROM events WHERE quarantined = 1 AND crea
 _NEVER: Final = -1  # a second before every event
 
 # Whether an event is known, and everything about its slot that decides on it, in one look.
-_PLACE: Final = (
+_SLOT_STATE: Final = (
     "SELECT k.seq, k.quarantined, s.mark_at, e.seq, e.created_at, e.id, e.role, d.until, x.by_event, x.until "
     "FROM (SELECT 1) LEFT JOIN events k ON k.id = ? "
     "LEFT JOIN slots s ON s.slot = ? LEFT JOIN events e ON e.seq = s.head "
@@ -61,7 +71,7 @@ class Filed:
 
     Attributes:
         event: verified.
-        slot: its logical place.
+        slot: its logical state.
         role: memory, tombstone, deletion or embedding.
         origin: of a memory, what its inside says of where it comes from; None where nobody looked.
         removals: of a tombstone or a deletion, what its inside says that it removes, by slot.
@@ -98,7 +108,7 @@ class Stored(NamedTuple):
     Attributes:
         seq: its place in the order of arrival, from 1.
         id: the event's id, 32 bytes.
-        slot: its logical place.
+        slot: its logical state.
         role: memory, tombstone, deletion or embedding.
         body: canonical JSON.
     """
@@ -133,46 +143,46 @@ def slot_of_id(event_id: str) -> str:
     return f"#{event_id}"
 
 
-def apply(db: Database, filed: Filed, sight: Sight) -> tuple[Fate, int | None]:
+def apply(db: Database, filed: Filed, context: FilingContext) -> tuple[Fate, int | None]:
     """File one event; returns its fate and, if stored, its seq."""
     event, ident = filed.event, bytes.fromhex(filed.event.id)
-    if sight.replaces:
-        _make_room(db, filed)
-    place = _place(db, filed, ident)
-    if place.known is not None:
-        return (Fate.QUARANTINED if place.quarantined else Fate.KNOWN), place.known
-    if event.created_at > sight.now + MAX_FUTURE_SECONDS:
+    if context.replaces:
+        _replace_head(db, filed)
+    state = _slot_state(db, filed, ident)
+    if state.known is not None:
+        return (Fate.QUARANTINED if state.quarantined else Fate.KNOWN), state.known
+    if event.created_at > context.now + MAX_FUTURE_SECONDS:
         return Fate.QUARANTINED, _insert(db, filed, quarantined=True)
     if filed.role is Role.DELETION:
         seq = _insert(db, filed)
         _set_head(db, filed.slot, event.created_at, seq)
         for target, until in deletion_targets(event):
             if not target.startswith("#"):
-                _delete(db, target, (ident, until), filed.removal(target), sight)
+                _delete(db, target, (ident, until), filed.removal(target), context)
             elif not any(removal.is_automatic for removal in filed.removals.values()):
-                _delete_by_id(db, target, _ALONE if filed.removals else until, ident, sight)
+                _delete_by_id(db, target, _ALONE if filed.removals else until, ident, context)
         return Fate.NEW, seq
     if filed.role is Role.TOMBSTONE:
-        return _bury(db, filed, place, sight)
-    fate, kept = _keep(db, filed, place, sight)
-    if not sight.knows and filed.role is Role.MEMORY:
-        is_doubtful = fate is Fate.STALE or place.buried or place.until != _NEVER
-        forks.doubt(db, filed.slot, kept if is_doubtful else None)
-        forks.doubt(db, filed.slot, place.head if fate is Fate.NEW and not place.buried else None)
-        if kept is not None and is_doubtful and removals.read(db, filed.slot).forgets(filed.comes_from):
-            forks.doubt_forgotten(db, filed.slot, kept)
+        return _file_tombstone(db, filed, state, context)
+    fate, kept = _file_version(db, filed, state, context)
+    if not context.knows and filed.role is Role.MEMORY:
+        is_doubtful = fate is Fate.STALE or state.has_tombstone or state.until != _NEVER
+        add_fork(db, filed.slot, kept if is_doubtful else None)
+        add_fork(db, filed.slot, state.head if fate is Fate.NEW and not state.has_tombstone else None)
+        if kept is not None and is_doubtful and read_removal(db, filed.slot).forgets(filed.comes_from):
+            add_forgotten_fork(db, filed.slot, kept)
     if kept is not None and (copied := filed.comes_from.copy_of):
-        _notice_copy(db, filed, kept, copied, is_new=place.mark_at == _NEVER)
+        _notice_copy(db, filed, kept, copied, is_new=state.mark_at == _NEVER)
     return fate, kept
 
 
 def _notice_copy(db: Database, filed: Filed, seq: int, copied: str, *, is_new: bool) -> None:
     """A conflict copy came in: perhaps of a text that is forgotten, perhaps of one that this device lost."""
     origin = filed.comes_from
-    if removals.read(db, copied).names(origin.said):
-        forks.doubt(db, filed.slot, seq)
+    if read_removal(db, copied).names(origin.said):
+        add_fork(db, filed.slot, seq)
     elif is_new and origin.device and origin.device == device_of(db):
-        overrule(db, filed.slot)
+        note_overruled(db, filed.slot)
 
 
 def due(db: Database, now: float) -> list[Filed]:
@@ -181,14 +191,14 @@ def due(db: Database, now: float) -> list[Filed]:
     return [Filed(Event.restored(body), slot, Role(role)) for slot, role, body in waiting]
 
 
-def release(db: Database, items: Iterable[Filed], sight: Sight) -> int:
+def release(db: Database, items: Iterable[Filed], context: FilingContext) -> int:
     """Apply quarantined events whose time has come; returns how many."""
     count = 0
     for item in items:
         count += db.execute(
             "DELETE FROM events WHERE quarantined = 1 AND id = ?", bytes.fromhex(item.event.id)
         ).rowcount
-        apply(db, item, sight)
+        apply(db, item, context)
     return count
 
 
@@ -204,7 +214,7 @@ def marks(db: Database, slots: Iterable[str]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _SlotState:
     """A slot before an event is filed there.
 
     Attributes:
@@ -214,7 +224,7 @@ class _Place:
         head: the head's seq, or None.
         head_at: the head's created_at, or `_NEVER`.
         head_id: the head's id, hex.
-        buried: whether the head is a tombstone.
+        has_tombstone: whether the head is a tombstone.
         until: up to which second a deletion covers the slot, or `_NEVER`.
         deleted_by: the deletion that names the event itself, or None.
         is_alone: whether that deletion says itself what else it removes.
@@ -226,7 +236,7 @@ class _Place:
     head: int | None
     head_at: int
     head_id: str
-    buried: bool
+    has_tombstone: bool
     until: int
     deleted_by: bytes | None
     is_alone: bool
@@ -236,10 +246,10 @@ class _Place:
         return self.head is None or wins_over(event.created_at, event.id, self.head_at, self.head_id)
 
 
-def _place(db: Database, filed: Filed, ident: bytes) -> _Place:
-    found = db.row(_PLACE, ident, filed.slot, filed.slot, slot_of_id(filed.event.id)) or (None,) * 10
+def _slot_state(db: Database, filed: Filed, ident: bytes) -> _SlotState:
+    found = db.row(_SLOT_STATE, ident, filed.slot, filed.slot, slot_of_id(filed.event.id)) or (None,) * 10
     known, quarantined, mark_at, head, head_at, head_id, role, until, deleted_by, named_until = found
-    return _Place(
+    return _SlotState(
         known,
         bool(quarantined),
         _NEVER if mark_at is None else mark_at,
@@ -253,7 +263,7 @@ def _place(db: Database, filed: Filed, ident: bytes) -> _Place:
     )
 
 
-def _make_room(db: Database, filed: Filed) -> None:
+def _replace_head(db: Database, filed: Filed) -> None:
     """The head is none any more: a memory becomes history where another comes, of anything else nothing is left."""
     (head,) = db.row("SELECT head FROM slots WHERE slot = ?", filed.slot) or (None,)
     db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
@@ -265,30 +275,32 @@ def _make_room(db: Database, filed: Filed) -> None:
     db.execute(f"UPDATE events SET role = {int(Role.REPLACED)} WHERE seq = ?", head)
 
 
-def _keep(db: Database, filed: Filed, place: _Place, sight: Sight) -> tuple[Fate, int | None]:
+def _file_version(
+    db: Database, filed: Filed, state: _SlotState, context: FilingContext
+) -> tuple[Fate, int | None]:
     """A memory, an entry or an embedding: the head if it wins, else history, and nothing where it was removed."""
     event = filed.event
-    if place.deleted_by is not None:
-        if not place.is_alone:
-            _delete_version(db, filed.slot, event.created_at, place.deleted_by, sight)
+    if state.deleted_by is not None:
+        if not state.is_alone:
+            _delete_version(db, filed.slot, event.created_at, state.deleted_by, context)
         return Fate.DELETED, None
-    wins = place.wins(event)
-    is_covered = event.created_at <= place.until or (
-        not wins and (place.buried or _has_better_tombstone(db, filed))
+    wins = state.wins(event)
+    is_covered = event.created_at <= state.until or (
+        not wins and (state.has_tombstone or _has_better_tombstone(db, filed))
     )
-    if not sight.is_ours and _is_removed(db, filed, is_covered=is_covered):
+    if not context.is_ours and _is_removed(db, filed, is_covered=is_covered):
         return Fate.DELETED, None
     if wins and not is_covered:
-        if place.head is not None and not place.buried and not sight.is_ours:
-            _compare(db, filed, place, sight)
+        if state.head is not None and not state.has_tombstone and not context.is_ours:
+            _compare(db, filed, state, context)
         seq = _insert(db, filed)
-        _set_head(db, filed.slot, max(place.mark_at, event.created_at), seq)
+        _set_head(db, filed.slot, max(state.mark_at, event.created_at), seq)
         if filed.role is Role.EMBEDDING:
             db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.EMBEDDING)} AND seq <> ?", filed.slot, seq)
-        if place.head is not None and not place.buried:
+        if state.head is not None and not state.has_tombstone:
             # Coalescing: a replaced version needs no sending. Tombstones and deletions always go out.
             db.execute(
-                "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", place.head
+                "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", state.head
             )
         return Fate.NEW, seq
     return Fate.STALE, None if filed.role is Role.EMBEDDING else _insert(db, filed)
@@ -301,24 +313,24 @@ def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
     """
     if filed.role is not Role.MEMORY:
         return is_covered
-    removal = removals.read(db, filed.slot)
+    removal = read_removal(db, filed.slot)
     return removal.names(filed.event.id) or (is_covered and removal.reaches(filed.comes_from))
 
 
-def _compare(db: Database, filed: Filed, place: _Place, sight: Sight) -> None:
+def _compare(db: Database, filed: Filed, state: _SlotState, context: FilingContext) -> None:
     """A head is about to be replaced: note where that was an edit of this device, and not known."""
-    if sight.origins is None or not overwrites(filed):
+    if context.origins is None or not overwrites(filed):
         return
-    old, new = sight.of(bytes.fromhex(place.head_id), place.head_at), filed.comes_from
+    old, new = context.of(bytes.fromhex(state.head_id), state.head_at), filed.comes_from
     if old.text == new.text or new.knows(old):
         return
     is_ours = bool(old.device) and old.device == device_of(db)
     if _merges(filed):
-        is_lost = is_ours and not is_held(db, old.said)
+        is_lost = is_ours and not is_held_by_relay(db, old.said)
     else:
-        is_lost = db.row(_HELD, place.head) is None or (bool(new.seen) and is_ours)
+        is_lost = db.row(_HELD, state.head) is None or (bool(new.seen) and is_ours)
     if is_lost:
-        overrule(db, filed.slot)
+        note_overruled(db, filed.slot)
 
 
 def overwrites(filed: Filed) -> bool:
@@ -330,16 +342,18 @@ def _merges(filed: Filed) -> bool:
     return address.merges(filed.slot) and not filed.comes_from.is_flat
 
 
-def _bury(db: Database, filed: Filed, place: _Place, sight: Sight) -> tuple[Fate, int | None]:
+def _file_tombstone(
+    db: Database, filed: Filed, state: _SlotState, context: FilingContext
+) -> tuple[Fate, int | None]:
     """A tombstone: what it removes goes for good.
 
     The best one stays at its slot even where a deletion came first, because it heals relays that ignore
     NIP-09.
     """
     event = filed.event
-    wins = place.wins(event)
+    wins = state.wins(event)
     fate, seq = (Fate.NEW if wins else Fate.STALE), None
-    if wins or not (place.buried or _has_better_tombstone(db, filed)):
+    if wins or not (state.has_tombstone or _has_better_tombstone(db, filed)):
         seq = _insert(db, filed)
         db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
         db.execute(
@@ -353,7 +367,7 @@ def _bury(db: Database, filed: Filed, place: _Place, sight: Sight) -> tuple[Fate
         )
     else:
         fate = Fate.DELETED
-    remove(db, filed.slot, Cover(event.created_at, event.id), filed.removal(filed.slot), sight)
+    remove_versions(db, filed.slot, Cover(event.created_at, event.id), filed.removal(filed.slot), context)
     return fate, seq
 
 
@@ -396,11 +410,13 @@ def deletion_targets(event: Event) -> Iterator[tuple[str, int]]:
             yield slot_of_id(ident), MAX_SAFE_INTEGER
 
 
-def _delete(db: Database, slot: str, by_event: tuple[bytes, int], removal: Removal, sight: Sight) -> None:
+def _delete(
+    db: Database, slot: str, by_event: tuple[bytes, int], removal: Removal, context: FilingContext
+) -> None:
     """Raise the water-mark of a slot to a deletion's second (never lower it) and purge what is removed there."""
     ident, until = by_event
     _note_deletion(db, slot, until, ident)
-    remove(db, slot, Cover(until), removal, sight)
+    remove_versions(db, slot, Cover(until), removal, context)
 
 
 def _note_deletion(db: Database, target: str, until: int, by_event: bytes) -> None:
@@ -413,7 +429,7 @@ def _note_deletion(db: Database, target: str, until: int, by_event: bytes) -> No
     )
 
 
-def _delete_by_id(db: Database, target: str, until: int, by_event: bytes, sight: Sight) -> None:
+def _delete_by_id(db: Database, target: str, until: int, by_event: bytes, context: FilingContext) -> None:
     """Delete one event by id: a journal entry, or a version that another Nostr client deletes."""
     _note_deletion(db, target, until, by_event)
     found = db.row(
@@ -429,16 +445,18 @@ def _delete_by_id(db: Database, target: str, until: int, by_event: bytes, sight:
         db.execute("UPDATE slots SET head = NULL WHERE head = ?", seq)
     db.execute("DELETE FROM events WHERE seq = ?", seq)
     if slot != target and not quarantined and until == _ALONE:
-        elect(db, slot, created_at)
+        elect_head(db, slot, created_at)
     elif slot != target and not quarantined:
-        _delete_version(db, slot, created_at, by_event, sight)
+        _delete_version(db, slot, created_at, by_event, context)
 
 
-def _delete_version(db: Database, slot: str, created_at: int, by_event: bytes, sight: Sight) -> None:
+def _delete_version(
+    db: Database, slot: str, created_at: int, by_event: bytes, context: FilingContext
+) -> None:
     """A version was deleted by its id: whoever did that does not want the older ones back either."""
     if not slot.startswith("#"):
         until = created_at - 1
         # Nobody looked at what lies there, and nobody need: it goes by date.
-        _delete(db, slot, (by_event, until), Removal.blind(until), Sight(sight.now))
+        _delete(db, slot, (by_event, until), Removal.blind(until), FilingContext(context.now))
         db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.REPLACED)} AND created_at = ?", slot, created_at)
         db.execute("UPDATE slots SET mark_at = max(mark_at, ?) WHERE slot = ?", created_at, slot)

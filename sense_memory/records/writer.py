@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import ClockSkewError, InvalidEvent
 from sense_memory.ledger import Filed, HeadMoved, Removal, Role
-from sense_memory.ledger.handover import is_simple
 from sense_memory.ledger.removals import ID_CHARS
-from sense_memory.ledger.stamps import BurstWait
+from sense_memory.ledger.stamps import BurstWait, is_simple
 from sense_memory.ledger.versions import slot_of
 from sense_memory.limits import (
     MAX_FUTURE_SECONDS,
@@ -173,11 +172,11 @@ class Writer:
         records = [envelope.tombstone(path, fields[path]) for path in paths if path not in bare]
         sealed = [await envelope.seal(self._signer, record) for record in records]
         content = await envelope.seal_deletion(self._signer, fields)
-        graves: list[Filed] = []
+        tombstones: list[Filed] = []
         while True:
-            graves = await self._filed(records, sealed, graves, bases or {})
-            request = await self._request(fields, graves, bare, content)
-            items = [*graves, request]
+            tombstones = await self._filed(records, sealed, tombstones, bases or {})
+            request = await self._request(fields, tombstones, bare, content)
+            items = [*tombstones, request]
             origins = await self._reader.origins(items, known)
             try:
                 is_done = await self._append(items, bases=bases, origins=origins, drafts=drafts)
@@ -188,22 +187,22 @@ class Writer:
             if is_done:
                 break
         self._reader.forget(request.event)
-        for grave, record in zip(graves, records, strict=True):
-            self._reader.remember(grave, record)
+        for tombstone, record in zip(tombstones, records, strict=True):
+            self._reader.remember(tombstone, record)
         return request.event.id
 
     async def _request(
         self,
         fields: Mapping[str, Mapping[str, Any]],
-        graves: Sequence[Filed],
+        tombstones: Sequence[Filed],
         bare: Mapping[str, int],
         content: str,
     ) -> Filed:
         """The NIP-09 request for some addresses, their tombstones and heads, and the versions at those without one."""
-        seconds = [grave.event.created_at for grave in graves]
+        seconds = [tombstone.event.created_at for tombstone in tombstones]
         second = max([*seconds, *(self._second_by_id(mark) for mark in bare.values())])
-        ids = [grave.event.id for grave in graves]
-        ids += [head.id.hex() for grave in graves if (head := self._ledger.head(grave.slot)) is not None]
+        ids = [tombstone.event.id for tombstone in tombstones]
+        ids += [head.id.hex() for tombstone in tombstones if (head := self._ledger.head(tombstone.slot)) is not None]
         for path in bare:
             ids += self._ledger.ids_after(address.d_tag(path), second, MAX_NAMED_COUNT // len(bare))
         tags = dict.fromkeys(tag for path in fields for tag in address.d_tags(path))
@@ -357,11 +356,11 @@ class Writer:
         marks = self._ledger.marks(filter(None, slots))
         roles = {slot: _role(record) for slot, record in zip(slots, records, strict=True) if slot in marks}
         is_open = self._ledger.open_slots(roles, known)
-        buried = [slot for slot, role in roles.items() if role is Role.TOMBSTONE]
-        graves = self._ledger.graves(buried, self._clock())
+        forgotten = [slot for slot, role in roles.items() if role is Role.TOMBSTONE]
+        tombstones = self._ledger.open_tombstones(forgotten, self._clock())
         seconds = []
         for slot, record in zip(slots, records, strict=True):
-            second = graves.get(slot) or stamps.take(marks.get(slot), is_open=slot in is_open)
+            second = tombstones.get(slot) or stamps.take(marks.get(slot), is_open=slot in is_open)
             seconds.append(second)
             if slot:  # given to nobody yet, so the next one in this batch may replace it
                 marks[slot] = second

@@ -279,7 +279,7 @@ class RelaySync:
                     await self._push(connection, sent, served)
 
     async def _rest_is_due(self) -> bool:
-        """Wait until the second of what is dated ahead has come, see `ledger.handover`; False where nothing has."""
+        """Wait until the second of what is dated ahead has come, see `ledger.stamps`; False where nothing has."""
         due = self._ledger.outbox.next_due([self._url])
         if due is None or not self._now() < due <= self._clock() + AHEAD_SECONDS:
             return False
