@@ -29,7 +29,7 @@ from sense_memory.errors import (
     warn_of_limit,
 )
 from sense_memory.ledger import Ledger
-from sense_memory.ledger.notes import Remark
+from sense_memory.ledger.relays import Remark
 from sense_memory.limits import (
     APPLY_BATCH_COUNT,
     HOUR_SECONDS,
@@ -223,7 +223,7 @@ class MemoryStore:
             if snapshot is None:
                 await self._ledger.write_if_due(self._ledger.snapshot.discard)
             await self._reader.release()
-            await self._ledger.write_if_due(self._ledger.outbox.ensure, self._urls)
+            await self._ledger.write_if_due(self._ledger.relays.add, self._urls)
             if self._urls and self._background:
                 self._relay_pool().start()
         except BaseException:
@@ -1053,7 +1053,7 @@ class MemoryStore:
         ledger, unfit = self._opened(), list[str]()
         if self._palace is not None or ledger.edits.accesses():
             unfit = await self._persona().publish_accesses()
-        fresh = [url for url in self._urls if ledger.outbox.state(url).completed_at is None]
+        fresh = [url for url in self._urls if ledger.relays.state(url).completed_at is None]
         report = await self._round(SyncPlan(pull=bool(fresh) and not self._offline_first))
         return replace(report, unfit=tuple(unfit))
 
@@ -1118,7 +1118,7 @@ class MemoryStore:
         relay = relay_url(url, allow_plain=True)
         if relay in self._urls:
             raise InvalidInput(f"this store uses {relay}; open one without it first. Nothing was changed.")
-        return self._opened().outbox.forget_relay(relay)
+        return self._opened().relays.remove(relay)
 
     # ── Portable ────────────────────────────────────────────────────────────────────────
 
@@ -1193,7 +1193,7 @@ class MemoryStore:
         notices = self._pool.notices if self._pool else {}
         census, lines = ledger.census(), []
         for url in self._urls:
-            state, report = ledger.outbox.state(url), reports.get(url)
+            state, report = ledger.relays.state(url), reports.get(url)
             events = ledger.outbox.counts(url)
             shown, accepted = ledger.inventory.held(url)
             lines.append(
@@ -1205,17 +1205,17 @@ class MemoryStore:
                     events,
                     ledger.outbox.reasons(url),
                     notices.get(url, ()),
-                    ledger.notes.remarks(url),
+                    ledger.relays.remarks(url),
                     shown,
                     accepted,
-                    ledger.notes.is_noted(url, Remark.FORGETFUL),
+                    ledger.relays.has_remark(url, Remark.FORGETFUL),
                 )
             )
         return Status(self.npub, str(ledger.path or ":memory:"), census, tuple(lines))
 
     def is_complete(self) -> bool:
         """As `status().is_complete`, which counts everything first: 0.2 s where 100,000 memories are held."""
-        states = map(self._opened().outbox.state, self._urls)
+        states = map(self._opened().relays.state, self._urls)
         return not self._urls or any(state.completed_at is not None for state in states)
 
     def holders(self, event_id: str) -> dict[str, str]:
@@ -1473,12 +1473,12 @@ class MemoryStore:
 
         False where no relay has to be waited for; what is `found` meanwhile need not be waited for any more.
         """
-        outbox = self._opened().outbox
-        if all(outbox.state(url).completed_at is not None for url in self._urls):
+        relays = self._opened().relays
+        if all(relays.state(url).completed_at is not None for url in self._urls):
             return False
         pool = self._relay_pool()
         await self._while_open(pool.wait_for_first_answers(found))
-        if not found() and not any(outbox.state(url).completed_at is not None for url in self._urls):
+        if not found() and not any(relays.state(url).completed_at is not None for url in self._urls):
             raise NotSynced(what, pool.problems)
         return True
 

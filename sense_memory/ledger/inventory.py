@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory.ledger.audit import LOGS
-from sense_memory.ledger.notes import Remark
 from sense_memory.ledger.outbox import BEHIND, LOST, WAS_ACCEPTED
+from sense_memory.ledger.relays import Remark
 from sense_memory.ledger.schema import Role
 from sense_memory.limits import HEAL_SECONDS
 

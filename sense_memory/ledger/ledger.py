@@ -13,8 +13,8 @@ from sense_memory.ledger.drafts import Drafts
 from sense_memory.ledger.edits import Edits
 from sense_memory.ledger.feed import Arrivals
 from sense_memory.ledger.inventory import Inventory
-from sense_memory.ledger.notes import Notes, Remark
 from sense_memory.ledger.outbox import Outbox
+from sense_memory.ledger.relays import Relays, Remark
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, save_draft
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.snapshot_file import SnapshotFile
@@ -69,7 +69,7 @@ class Ledger:
     Attributes:
         outbox: what each relay was given.
         inventory: what each relay should hold.
-        notes: what else is remembered of each relay.
+        relays: what else is remembered of each relay.
         drafts: what could not be stamped.
         snapshot: the file beside it, which is removed with whatever is forgotten.
         arrivals: what came in from elsewhere, for whoever watches.
@@ -85,7 +85,7 @@ class Ledger:
         except BaseException:
             self._db.close()
             raise
-        self.notes, self.drafts = Notes(self._db), Drafts(self._db)
+        self.relays, self.drafts = Relays(self._db), Drafts(self._db)
         self.arrivals, self.edits = Arrivals(self._db), Edits(self._db)
         self.vectors = Vectors(self._db)
         self._erasure = Erasure(self._db)
@@ -274,7 +274,7 @@ class Ledger:
                 self.outbox.seen(relay, seqs, now)
         if relay is not None and behind:
             if self.outbox.deleted(relay, behind):
-                self.notes.note(relay, Remark.UNDELETED, now)
+                self.relays.add_remark(relay, Remark.UNDELETED, now)
             self.outbox.heal(relay, behind, now)
         return fates
 

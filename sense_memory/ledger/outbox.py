@@ -1,4 +1,4 @@
-"""The outbox: which relay was given which event, and how far each relay was pulled.
+"""The outbox: which relay was given which event.
 
 A row per (relay, event): `queued` until an OK with its id, then `acked`; `confirmed` once the relay served
 it back; `refused` or `parked` with a reason; `superseded` once the relay has shown a newer version, whose claim
@@ -12,16 +12,14 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger.notes import Remark
+from sense_memory.ledger.relays import Remark
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.limits import (
     AFTER_DELETION_SECONDS,
     AHEAD_SECONDS,
-    CURSOR_OVERLAP_SECONDS,
     HEAL_SECONDS,
     JITTER,
-    MAX_FUTURE_SECONDS,
     PARK_SECONDS,
     RATE_LIMIT_FIRST_SECONDS,
     RETRY_FIRST_SECONDS,
@@ -51,30 +49,7 @@ WAS_ACCEPTED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class RelayState:
-    """What is remembered of a relay.
-
-    Attributes:
-        url: as configured.
-        cursor: where the next pull begins (`since`), or None before the first complete one.
-        completed_at: when a pull was last complete, or None.
-        swept_at: when a pull without cursor was last complete, or None.
-        healed_at: when it was last sent again, unasked, what it had accepted and lost, or None.
-    """
-
-    url: str
-    cursor: int | None
-    completed_at: float | None
-    swept_at: float | None
-    healed_at: float | None
-
-    def may_heal(self, now: float) -> bool:
-        """Whether what it lost is sent again at once: a relay that forgets again and again gets it once an hour."""
-        return self.healed_at is None or now - self.healed_at >= HEAL_SECONDS
-
-
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class OutboxEntry:
     """One event that waits for a relay: its seq, id (hex), slot and canonical JSON."""
 
     seq: int
@@ -84,7 +59,7 @@ class Parcel:
 
 
 class Outbox:
-    """The outbox and the cursors of a ledger.
+    """The outbox of a ledger.
 
     Args:
         db: the open ledger file.
@@ -94,80 +69,6 @@ class Outbox:
     def __init__(self, db: Database, seed: int | None = None) -> None:
         self._db = db
         self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
-
-    # ── Relays ──────────────────────────────────────────────────────────────────────────
-
-    def ensure(self, urls: Iterable[str]) -> None:
-        """Know these relays; those known stay as they are."""
-        unknown = [url for url in urls if not self._db.row("SELECT 1 FROM relays WHERE url = ?", url)]
-        if unknown:
-            with self._db.transaction():
-                for url in unknown:
-                    self._db.execute("INSERT OR IGNORE INTO relays (url) VALUES (?)", url)
-
-    def forget_relay(self, url: str) -> int:
-        """Cancel everything queued for a relay and forget its cursor; returns the rows cancelled."""
-        with self._db.transaction():
-            found = self._db.row(
-                "SELECT count(*) FROM outbox JOIN relays USING (relay) WHERE url = ? AND state = 'queued'",
-                url,
-            )
-            self._db.execute("DELETE FROM relays WHERE url = ?", url)
-        return int(found[0]) if found else 0
-
-    def state(self, url: str) -> RelayState:
-        """What is remembered of a relay; blank for an unknown one."""
-        query = "SELECT cursor, completed_at, swept_at, healed_at FROM relays WHERE url = ?"
-        return RelayState(url, *(self._db.row(query, url) or (None,) * 4))
-
-    def completed(self, url: str, cursor: int | None, now: float, *, swept: bool) -> None:
-        """Record a complete pull: the cursor moves, never on an incomplete one, and no pull is cut off any more."""
-        with self._db.transaction():
-            self._db.execute(
-                "UPDATE relays SET cursor = ?, completed_at = ?, swept_at = iif(?, ?, swept_at) WHERE url = ?",
-                cursor,
-                now,
-                swept,
-                now,
-                url,
-            )
-            self._db.execute(
-                "DELETE FROM unfinished WHERE relay = (SELECT relay FROM relays WHERE url = ?)", url
-            )
-
-    def set_clock_back(self, url: str, now: float) -> bool:
-        """Where a clock that ran ahead has noted times of this relay, believe none of them; whether that was so.
-
-        Else nothing is asked for below the cursor, swept, healed or tried again until the time comes that was noted.
-        The next pull is a sweep, and everything that waits is due.
-        """
-        state, ahead = self.state(url), now + MAX_FUTURE_SECONDS
-        times = (
-            (state.cursor or 0) + CURSOR_OVERLAP_SECONDS,
-            state.completed_at,
-            state.swept_at,
-            state.healed_at,
-        )
-        relay = self._relay(url)
-        last = self._db.row("SELECT max(due_at) FROM outbox WHERE state = 'queued' AND relay = ?", relay)
-        waits_long = last is not None and (last[0] or 0) > now + 2 * RETRY_MAX_SECONDS
-        if not waits_long and max(filter(None, times)) <= ahead:
-            return False
-        with self._db.transaction():
-            self._db.execute(
-                "UPDATE relays SET cursor = min(cursor, ?), completed_at = min(completed_at, ?), "
-                "swept_at = NULL, healed_at = NULL WHERE relay = ?",
-                int(now) - CURSOR_OVERLAP_SECONDS,
-                now,
-                relay,
-            )
-            self._db.execute(
-                "UPDATE outbox SET due_at = min(due_at, ?1), seen_at = iif(seen_at > ?1, NULL, seen_at) "
-                "WHERE relay = ?2 AND (due_at > ?1 OR seen_at > ?1)",
-                now,
-                relay,
-            )
-        return True
 
     # ── Queueing ────────────────────────────────────────────────────────────────────────
 
@@ -242,11 +143,6 @@ class Outbox:
                 _LOST_AGAIN, [(LOST, now, every, seq, url) for seq in seqs if seq not in behind]
             )
             self._db.execute_many(_LOST_AGAIN, [(BEHIND, now, HEAL_SECONDS, seq, url) for seq in behind])
-
-    def healed(self, url: str, now: float) -> None:
-        """What a relay lost is sent again now: see `RelayState.may_heal`."""
-        with self._db.transaction():
-            self._db.execute("UPDATE relays SET healed_at = ? WHERE url = ?", now, url)
 
     # ── Deletions ───────────────────────────────────────────────────────────────────────
 
@@ -364,7 +260,7 @@ class Outbox:
 
     # ── Sending ─────────────────────────────────────────────────────────────────────────
 
-    def due(self, url: str, now: float, limit: int, *, after: int = 0) -> list[Parcel]:
+    def due(self, url: str, now: float, limit: int, *, after: int = 0) -> list[OutboxEntry]:
         """The next events to send to a relay, in the order they were written, from those after a seq on.
 
         From then on they count as handed out, whether they are sent or not; see `stamps`.
@@ -375,9 +271,9 @@ class Outbox:
             with self._db.transaction():
                 self._db.execute(_HAND_OUT, url, now)
                 rows = self._db.rows(_NEXT, *wanted)  # another process may have replaced one since
-        return [Parcel(seq, ident.hex(), slot, body) for seq, ident, slot, body, _ in rows]
+        return [OutboxEntry(seq, ident.hex(), slot, body) for seq, ident, slot, body, _ in rows]
 
-    def still_due(self, url: str, seqs: Iterable[int], now: float) -> list[Parcel]:
+    def still_due(self, url: str, seqs: Iterable[int], now: float) -> list[OutboxEntry]:
         """Those of some events, which were sent before, that wait for a relay and are due."""
         query = (
             "SELECT e.seq, e.id, e.slot, e.body FROM outbox o JOIN events e ON e.seq = o.event "
@@ -385,7 +281,7 @@ class Outbox:
         )
         relay = self._relay(url)
         rows = [row for seq in seqs if (row := self._db.row(query, relay, seq, now))]
-        return [Parcel(seq, ident.hex(), slot, body) for seq, ident, slot, body in rows]
+        return [OutboxEntry(seq, ident.hex(), slot, body) for seq, ident, slot, body in rows]
 
     def as_large_as(self, url: str, size: int) -> list[int]:
         """Seqs of what waits for a relay and has at least so many bytes."""

@@ -202,7 +202,11 @@ class Writer:
         seconds = [tombstone.event.created_at for tombstone in tombstones]
         second = max([*seconds, *(self._second_by_id(mark) for mark in bare.values())])
         ids = [tombstone.event.id for tombstone in tombstones]
-        ids += [head.id.hex() for tombstone in tombstones if (head := self._ledger.head(tombstone.slot)) is not None]
+        ids += [
+            head.id.hex()
+            for tombstone in tombstones
+            if (head := self._ledger.head(tombstone.slot)) is not None
+        ]
         for path in bare:
             ids += self._ledger.ids_after(address.d_tag(path), second, MAX_NAMED_COUNT // len(bare))
         tags = dict.fromkeys(tag for path in fields for tag in address.d_tags(path))

@@ -25,6 +25,7 @@ from sense_memory.ledger import Ledger, database
 from sense_memory.ledger import database as pages
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.outbox import Outbox
+from sense_memory.ledger.relays import Relays
 from sense_memory.limits import SNAPSHOT_NEW_COUNT
 from sense_memory.relay.client import websocket
 from sense_memory.relay.client.websocket import RelaySocket
@@ -77,7 +78,7 @@ def wrap_transactions(step: Steps) -> None:
         (Ledger, "append", "event"),
         (Ledger, "apply", "page"),
         (Outbox, "record", "OK"),
-        (Outbox, "completed", "cursor"),
+        (Relays, "record_pull", "cursor"),
     ):
         setattr(owner, method, named(getattr(owner, method), name, whose))
     fold = Database.checkpoint

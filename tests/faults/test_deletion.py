@@ -18,8 +18,8 @@ from relays.faults import (
 )
 from sense_memory import ClockSkewError
 from sense_memory.ledger import database
-from sense_memory.ledger.notes import Remark
 from sense_memory.ledger.outbox import NOT_OUR_DELETION, OLD_DELETION
+from sense_memory.ledger.relays import Remark
 from sense_memory.nostr.event import Unsigned
 
 

@@ -184,14 +184,14 @@ async def test_e07_cursor_ignores_unverified_time(stage):
         for hangup.on in (False, True, False):
             async with stage.store(liar, ledger="k.db") as store:
                 await stage.sync(store)
-                cursors.append(store._ledger.outbox.state(liar.url).cursor)
+                cursors.append(store._ledger.relays.state(liar.url).cursor)
         expected = int(stage.clock()) - 60 - CURSOR_OVERLAP_SECONDS
         assert cursors == [expected] * 3
         record.frames.clear()
         stage.clock.advance(1)
         async with stage.store(liar, ledger="k.db", background=True) as store:
             await stage.until(lambda: store.status().relays[0].last_complete == stage.clock())
-            assert store._ledger.outbox.state(liar.url).cursor == expected
+            assert store._ledger.relays.state(liar.url).cursor == expected
             assert store.status().counts["quarantined"] == 1
         asked = [wanted for request in record.said("REQ") for wanted in request[2:]]
         assert {wanted["since"] for wanted in asked if "ids" not in wanted} == {expected}
@@ -210,7 +210,7 @@ async def test_e07_cursor_ignores_what_a_comparison_brings_from_the_future(stage
         async with stage.store(relay, ledger="k.db") as store:
             await stage.sync(store, full=True)
             assert (
-                store._ledger.outbox.state(relay.url).cursor
+                store._ledger.relays.state(relay.url).cursor
                 == int(stage.clock()) - 60 - CURSOR_OVERLAP_SECONDS
             )
             assert store.status().counts["quarantined"] == 1

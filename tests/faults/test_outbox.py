@@ -19,8 +19,8 @@ from relays.faults import (
     SwallowPublish,
 )
 from sense_memory import RelayLimitWarning, StorageFullError
-from sense_memory.ledger.notes import Remark
 from sense_memory.ledger.outbox import LOST
+from sense_memory.ledger.relays import Remark
 
 
 @pytest.mark.virtual_time

@@ -71,7 +71,7 @@ def relay() -> str:
 @pytest.fixture
 def ledger(me):
     opened = Ledger(":memory:", me.public_key)
-    opened.outbox.ensure([RELAY])
+    opened.relays.add([RELAY])
     yield opened
     opened.close()
 

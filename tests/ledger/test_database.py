@@ -544,7 +544,7 @@ def test_a_faulty_statement_is_an_error_of_ours(me, path):
 def test_disk_full_rolls_back_and_opens_again(me, path, room):
     """P-14: whichever page is the one that does not fit."""
     ledger = Ledger(path, me.public_key)
-    ledger.outbox.ensure([RELAY])
+    ledger.relays.add([RELAY])
     ledger.append([me.memory("before")], [RELAY], 100.0)
     ledger.checkpoint()
     (pages,) = ledger._db.row("PRAGMA page_count")
@@ -556,7 +556,7 @@ def test_disk_full_rolls_back_and_opens_again(me, path, room):
     assert ledger.census()["events"] == 1
     ledger.close()
     reopened = Ledger(path, me.public_key)
-    assert [parcel.slot for parcel in reopened.outbox.due(RELAY, 100.0, 9)] == ["sense-memory/before"]
+    assert [entry.slot for entry in reopened.outbox.due(RELAY, 100.0, 9)] == ["sense-memory/before"]
     assert reopened.append([me.memory("after")], [RELAY], 100.0)
     assert reopened.integrity() == []
     reopened.close()

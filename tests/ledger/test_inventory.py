@@ -39,7 +39,7 @@ class Stage:
 
     def __init__(self, ledger, relay) -> None:
         self.ledger, self.relay = ledger, relay
-        ledger.outbox.ensure([relay, OTHER])
+        ledger.relays.add([relay, OTHER])
 
     def inventory(self, url=None):
         """What a relay should hold, in order."""
@@ -68,7 +68,7 @@ class Stage:
 
     def due(self, url=None, now=NOW):
         self.ledger.outbox.backfill(url or self.relay, now)
-        return {parcel.id for parcel in self.ledger.outbox.due(url or self.relay, now, 1_000)}
+        return {entry.id for entry in self.ledger.outbox.due(url or self.relay, now, 1_000)}
 
     def states(self, item):
         return self.ledger.outbox.holders(self.ledger.by_id(item.event.id).seq)
@@ -130,7 +130,7 @@ def test_the_version_is_the_same_while_nothing_changes_and_for_relays_alike(me, 
     before = stage.version()
     stage.judge(me.memory("a"))
     stage.ledger.edits.touch("sense-memory/a", NOW)
-    stage.ledger.outbox.completed(stage.relay, 5, NOW, swept=True)
+    stage.ledger.relays.record_pull(stage.relay, 5, NOW, swept=True)
     assert stage.version() == before == stage.version(OTHER)
     assert hash(stage.version()) == hash(before)
 
@@ -312,17 +312,17 @@ def test_what_waits_in_quarantine_is_aside_until_its_time(me, stage):
 
 def test_a_forgotten_relay_takes_its_asides_along(me, stage):
     stage.settle(holds=[me.journal(9, "theirs")])
-    stage.ledger.outbox.forget_relay(stage.relay)
-    stage.ledger.outbox.ensure([stage.relay])
+    stage.ledger.relays.remove(stage.relay)
+    stage.ledger.relays.add([stage.relay])
     assert stage.inventory() == []
 
 
 def test_a_relay_that_was_dropped_meanwhile_is_left_alone(me, stage):
     stage.write(me.memory("a"), me.memory("b"))
     version = stage.version()
-    stage.ledger.outbox.forget_relay(stage.relay)
+    stage.ledger.relays.remove(stage.relay)
     assert stage.settle([me.memory("a")], [me.journal(9, "theirs")], version=version) == 0
-    assert stage.ledger.outbox.state(stage.relay).completed_at is None
+    assert stage.ledger.relays.state(stage.relay).completed_at is None
 
 
 def test_the_known_are_those_that_lie_here_whatever_became_of_them(me, stage):
@@ -383,7 +383,7 @@ def test_a_ledger_of_the_step_before_is_brought_up_to_date(me, tmp_path, relay):
     connection.close()
 
     ledger = Ledger(path, me.public_key)
-    ledger.outbox.ensure([relay])
+    ledger.relays.add([relay])
     version = ledger.inventory.version(relay)
     ledger.inventory.settle(relay, version, set(), [pair(me.journal(9, "theirs"))], NOW, begun=NOW)
     assert len(ledger.inventory.pairs(ledger.inventory.version(relay))) == 2

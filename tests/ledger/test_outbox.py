@@ -29,7 +29,7 @@ ACCEPTED, RETRY = RelayVerdict(RelayOutcome.ACCEPTED), RelayVerdict(RelayOutcome
 
 @pytest.fixture
 def ledger(ledger):
-    ledger.outbox.ensure([TWO])
+    ledger.relays.add([TWO])
     return ledger
 
 
@@ -50,7 +50,7 @@ def _seq(ledger, item):
 
 
 def _due(ledger, url=ONE, now=10.0**9):
-    return [parcel.seq for parcel in ledger.outbox.due(url, now, 100)]
+    return [entry.seq for entry in ledger.outbox.due(url, now, 100)]
 
 
 # ── Record first, send second ───────────────────────────────────────────────────────────
@@ -60,9 +60,9 @@ def test_an_event_and_its_rows_are_written_together(me, ledger, write):
     (seq,) = write(me.memory())
 
     assert ledger.outbox.holders(seq) == {ONE: "queued", TWO: "queued"}
-    (parcel,) = ledger.outbox.due(ONE, 100.0, 10)
-    assert (parcel.seq, parcel.id, parcel.slot) == (seq, me.memory().event.id, "sense-memory/a")
-    assert parcel.body == me.memory().event.body()
+    (entry,) = ledger.outbox.due(ONE, 100.0, 10)
+    assert (entry.seq, entry.id, entry.slot) == (seq, me.memory().event.id, "sense-memory/a")
+    assert entry.body == me.memory().event.body()
 
 
 def test_what_was_sent_long_ago_costs_a_push_nothing(me, ledger, write):
@@ -99,7 +99,7 @@ def test_a_process_killed_between_event_and_rows_leaves_neither(me, tmp_path):
     """`SIGKILL`, not an exception: what SQLite finds on reopening is what it was before."""
     path = tmp_path / "a.db"
     ledger = Ledger(path, me.public_key)
-    ledger.outbox.ensure([ONE])
+    ledger.relays.add([ONE])
     ledger.append([me.memory("before")], [ONE], 100.0)
     ledger.close()
     program = """
@@ -127,7 +127,7 @@ def test_a_process_killed_between_event_and_rows_leaves_neither(me, tmp_path):
 
     reopened = Ledger(path, me.public_key)
     assert reopened.head("sense-memory/after") is None
-    assert [parcel.slot for parcel in reopened.outbox.due(ONE, 100.0, 10)] == ["sense-memory/before"]
+    assert [entry.slot for entry in reopened.outbox.due(ONE, 100.0, 10)] == ["sense-memory/before"]
     assert reopened.integrity() == []
     reopened.close()
 
@@ -145,7 +145,7 @@ def test_parcels_leave_in_the_order_they_were_written(me, ledger, write):
     )
 
     assert _due(ledger) == seqs
-    assert [parcel.seq for parcel in ledger.outbox.due(ONE, 100.0, 2)] == seqs[:2]
+    assert [entry.seq for entry in ledger.outbox.due(ONE, 100.0, 2)] == seqs[:2]
 
 
 # ── Coalescing ──────────────────────────────────────────────────────────────────────────
@@ -166,7 +166,7 @@ def test_of_an_address_that_is_written_several_times_at_once_the_graves_and_the_
     ledger.append(items, [ONE, TWO], 100.0)
 
     for url in (ONE, TWO):
-        sent = [parcel.id for parcel in ledger.outbox.due(url, 100.0, 10)]
+        sent = [entry.id for entry in ledger.outbox.due(url, 100.0, 10)]
         assert sent == [item.event.id for item in items[2:]]
 
 
@@ -371,10 +371,10 @@ def test_a_new_relay_gets_every_head_and_deletion_and_no_history(me, ledger, wri
     """F-03."""
     grave = me.tombstone("b", at=6)
     write(me.memory(at=1), me.memory(at=2, text="two"), me.journal(at=3), grave, me.deletion(6, ["b"]))
-    ledger.outbox.ensure(["wss://new.example/"])
+    ledger.relays.add(["wss://new.example/"])
 
     assert ledger.outbox.backfill("wss://new.example/", 200.0) == 4
-    sent = [parcel.id for parcel in ledger.outbox.due("wss://new.example/", 200.0, 10)]
+    sent = [entry.id for entry in ledger.outbox.due("wss://new.example/", 200.0, 10)]
     assert sent == [
         item.event.id
         for item in (me.memory(at=2, text="two"), me.journal(at=3), grave, me.deletion(6, ["b"]))
@@ -430,9 +430,7 @@ def test_a_relay_never_given_the_newer_version_is_healed_at_once(me, ledger):
     ledger.apply([me.memory(at=50, text="new")], TWO, 200.0)
     ledger.apply([me.memory(at=10, text="old")], ONE, 200.0)
 
-    assert [parcel.id for parcel in ledger.outbox.due(ONE, 200.0, 9)] == [
-        me.memory(at=50, text="new").event.id
-    ]
+    assert [entry.id for entry in ledger.outbox.due(ONE, 200.0, 9)] == [me.memory(at=50, text="new").event.id]
 
 
 def test_a_relay_that_serves_what_was_forgotten_gets_tombstone_and_deletion(me, ledger):
@@ -442,7 +440,7 @@ def test_a_relay_that_serves_what_was_forgotten_gets_tombstone_and_deletion(me, 
 
     assert ledger.apply([me.memory(at=10)], ONE, 200.0) == [Fate.DELETED]
 
-    assert [parcel.id for parcel in ledger.outbox.due(ONE, 200.0, 9)] == [
+    assert [entry.id for entry in ledger.outbox.due(ONE, 200.0, 9)] == [
         grave.event.id,
         me.deletion(50, ["a"]).event.id,
     ]
@@ -455,7 +453,7 @@ def test_a_relay_that_serves_a_deleted_journal_entry_gets_the_deletion(me, ledge
 
     ledger.apply([entry], ONE, 200.0)
 
-    assert [parcel.id for parcel in ledger.outbox.due(ONE, 200.0, 9)] == [request.event.id]
+    assert [entry.id for entry in ledger.outbox.due(ONE, 200.0, 9)] == [request.event.id]
 
 
 def test_a_relay_in_step_is_not_healed(me, ledger, write):
@@ -541,36 +539,36 @@ def test_a_removed_relay_loses_its_rows_and_a_returning_one_is_filled_anew(me, l
     """P-13."""
     seqs = write(me.memory("a"), me.memory("b"))
     ledger.outbox.record(ONE, {seqs[0]: ACCEPTED}, 100.0)
-    ledger.outbox.completed(ONE, 50, 100.0, swept=True)
+    ledger.relays.record_pull(ONE, 50, 100.0, swept=True)
 
-    assert ledger.outbox.forget_relay(ONE) == 1
+    assert ledger.relays.remove(ONE) == 1
     assert ledger.outbox.counts(ONE) == {}
-    assert ledger.outbox.state(ONE).completed_at is None
+    assert ledger.relays.state(ONE).completed_at is None
     assert _due(ledger, TWO) == seqs
-    ledger.outbox.ensure([ONE])
+    ledger.relays.add([ONE])
     assert ledger.outbox.backfill(ONE, 200.0) == 2
 
 
 def test_forgetting_an_unknown_relay_is_nothing(ledger):
-    assert ledger.outbox.forget_relay("wss://unknown.example/") == 0
+    assert ledger.relays.remove("wss://unknown.example/") == 0
 
 
 def test_the_cursor_and_the_sweep_are_remembered_apart(ledger):
-    ledger.outbox.completed(ONE, 50, 100.0, swept=True)
-    ledger.outbox.completed(ONE, 70, 200.0, swept=False)
+    ledger.relays.record_pull(ONE, 50, 100.0, swept=True)
+    ledger.relays.record_pull(ONE, 70, 200.0, swept=False)
 
-    state = ledger.outbox.state(ONE)
+    state = ledger.relays.state(ONE)
     assert (state.cursor, state.completed_at, state.swept_at) == (70, 200.0, 100.0)
-    assert ledger.outbox.state(TWO).cursor is None
+    assert ledger.relays.state(TWO).cursor is None
 
 
 def test_making_a_relay_known_twice_keeps_what_is_remembered(ledger):
-    ledger.outbox.completed(ONE, 50, 100.0, swept=True)
+    ledger.relays.record_pull(ONE, 50, 100.0, swept=True)
 
-    ledger.outbox.ensure([ONE, ONE, "wss://new.example/"])
+    ledger.relays.add([ONE, ONE, "wss://new.example/"])
 
-    assert ledger.outbox.state(ONE).cursor == 50
-    assert ledger.outbox.state("wss://new.example/").url == "wss://new.example/"
+    assert ledger.relays.state(ONE).cursor == 50
+    assert ledger.relays.state("wss://new.example/").url == "wss://new.example/"
 
 
 def test_no_method_leaves_a_transaction_open(me, ledger, write):
@@ -579,7 +577,7 @@ def test_no_method_leaves_a_transaction_open(me, ledger, write):
     calls = [
         lambda: ledger.outbox.record(ONE, {seq: "no verdict"}, 100.0),
         lambda: ledger.outbox.heal(ONE, [object()], 100.0),
-        lambda: ledger.outbox.completed(ONE, object(), 100.0, swept=True),
+        lambda: ledger.relays.record_pull(ONE, object(), 100.0, swept=True),
         lambda: ledger.append([object()], [ONE], 100.0),
         lambda: ledger.apply([object()], ONE, 100.0),
         lambda: ledger.edits.touch(object(), 100.0),

@@ -55,7 +55,7 @@ def signer():
 @pytest.fixture
 def ledger(signer):
     opened = Ledger(":memory:", signer.public_key)
-    opened.outbox.ensure([RELAY])
+    opened.relays.add([RELAY])
     yield opened
     opened.close()
 

@@ -149,7 +149,7 @@ class RelayLink:
     @property
     def has_answered(self) -> bool:
         """Whether this relay ever showed everything it has."""
-        return self._ledger.outbox.state(self.url).completed_at is not None
+        return self._ledger.relays.state(self.url).completed_at is not None
 
     @property
     def last_message_at(self) -> float:
@@ -221,7 +221,7 @@ class RelayLink:
         if self.report is not None and self.report.problem and not self._is_connected():
             return
         with suppress(SenseMemoryError):  # the ledger's: what is queued stays so
-            is_fresh = self._ledger.outbox.state(self.url).completed_at is None
+            is_fresh = self._ledger.relays.state(self.url).completed_at is None
             plan = SyncPlan(pull=is_fresh and not offline_first, offline_first=offline_first)
             if await self._is_behind(replace(plan, offline_first=True)):
                 await self.run(plan, brief=True)

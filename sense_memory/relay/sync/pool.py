@@ -81,7 +81,7 @@ class Pool:
         self._background: asyncio.Task[None] | None = None
         self._retired: list[asyncio.Task[None]] = []
         self._is_for_live = False  # whether the background ends with them
-        ledger.outbox.ensure(urls)
+        ledger.relays.add(urls)
 
     async def sync(self, plan: SyncPlan) -> SyncReport:
         """One round over all relays at once, and a second sending for what the first brought from others.
@@ -111,7 +111,7 @@ class Pool:
         A relay that could not be reached, or that refuses to be read, is not waited for: it may stay so for good. Nor
         is one whose pulls got no further for hours.
         """
-        never = self._ledger.notes.never_shows_all
+        never = self._ledger.relays.never_shows_all
         told = [
             link.last_pull_complete for link in self._links if link.last_pull_complete or not never(link.url)
         ]

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import RelayError
-from sense_memory.ledger.notes import PullProgress, Remark
 from sense_memory.ledger.outbox import LOST
+from sense_memory.ledger.relays import PullProgress, Remark
 from sense_memory.limits import (
     BACKGROUND_SECONDS,
     CURSOR_OVERLAP_SECONDS,
@@ -137,12 +137,12 @@ class Puller:
             as_of: what came to the relay until then has to be shown, in seconds since 1970.
         """
         self.came_further, self.repeated = False, 0
-        outbox, notes = self._ledger.outbox, self._ledger.notes
-        heals = sweep or outbox.state(self._url).may_heal(self._clock())
+        outbox, relays = self._ledger.outbox, self._ledger.relays
+        heals = sweep or relays.state(self._url).may_heal(self._clock())
         every = 0 if heals else HEAL_SECONDS
         # What a relay serves though it was deleted shows in a walk only: a comparison knows it already.
-        serves_deleted = notes.is_noted(self._url, Remark.UNDELETED)
-        is_forgetful = notes.is_noted(self._url, Remark.FORGETFUL)
+        serves_deleted = relays.has_remark(self._url, Remark.UNDELETED)
+        is_forgetful = relays.has_remark(self._url, Remark.FORGETFUL)
         looks_again = (compare and serves_deleted) or ((compare or heals) and is_forgetful)
         progress = self._next_progress(sweep=sweep or looks_again)
         may_compare = progress.walks == _NOWHERE and not serves_deleted
@@ -157,14 +157,14 @@ class Puller:
                 connection, whole, file_events, every, as_of, may_compare=not serves_deleted
             )
             found = replace(found + rest, missing=max(found.missing, rest.missing))
-        if notes.is_noted(self._url, Remark.DROPS_DELETIONS) and outbox.keeps_deletions(self._url):
-            await self._ledger.write(notes.drop, self._url, Remark.DROPS_DELETIONS)
+        if relays.has_remark(self._url, Remark.DROPS_DELETIONS) and outbox.keeps_deletions(self._url):
+            await self._ledger.write(relays.remove_remark, self._url, Remark.DROPS_DELETIONS)
         if found.missing or is_forgetful:
             await self._ledger.write(self._remark_on, found, heals=heals)
         if found.complete:
-            await self._ledger.write_if_due(notes.drop, self._url, Remark.INCOMPLETE)
+            await self._ledger.write_if_due(relays.remove_remark, self._url, Remark.INCOMPLETE)
         elif not (self.came_further or found.refused):
-            await self._ledger.write(notes.note, self._url, Remark.INCOMPLETE, self._clock())
+            await self._ledger.write(relays.add_remark, self._url, Remark.INCOMPLETE, self._clock())
         return found
 
     async def pull_newer(self, connection: RelayConnection, file_events: FileEvents) -> PullResult | None:
@@ -192,13 +192,13 @@ class Puller:
 
     def _remark_on(self, found: PullResult, *, heals: bool) -> None:
         """Remember whether something was gone that the relay had accepted, until it has shown everything."""
-        outbox, notes, now = self._ledger.outbox, self._ledger.notes, self._clock()
+        outbox, relays, now = self._ledger.outbox, self._ledger.relays, self._clock()
         if found.missing:
-            notes.note(self._url, Remark.FORGETFUL, now)
+            relays.add_remark(self._url, Remark.FORGETFUL, now)
             if heals:
-                outbox.healed(self._url, now)
+                relays.record_healing(self._url, now)
         elif found.complete and self._saw_everything and LOST not in outbox.reasons(self._url):
-            notes.drop(self._url, Remark.FORGETFUL)
+            relays.remove_remark(self._url, Remark.FORGETFUL)
 
     async def _pull(
         self,
@@ -254,8 +254,8 @@ class Puller:
         One may have been written at that very moment. A relay that does it again, or sends several, is
         listened to for longer.
         """
-        notes = self._ledger.notes
-        patient = self._strike(connection, afresh=True) > 1 or notes.is_noted(self._url, Remark.LATE)
+        relays = self._ledger.relays
+        patient = self._strike(connection, afresh=True) > 1 or relays.has_remark(self._url, Remark.LATE)
         while True:
             positions = {kind: Position(*place) for kind, place in progress.walks.items()}
             found = await self._walks(connection, progress, positions, file_events, patient=patient)
@@ -265,9 +265,9 @@ class Puller:
             patient = strikes > 1
         total = sum(found.values(), PullResult(newest=progress.newest))
         if LATE in total.reasons:
-            await self._ledger.write(notes.note, self._url, Remark.LATE, self._clock())
+            await self._ledger.write(relays.add_remark, self._url, Remark.LATE, self._clock())
         if total.complete:
-            await self._ledger.write_if_due(notes.drop, self._url, Remark.LATE)
+            await self._ledger.write_if_due(relays.remove_remark, self._url, Remark.LATE)
             missing = await self._ledger.write(self._completed, progress, total.newest, every)
             return replace(total, missing=missing)
         left = {kind: positions[kind] for kind, walk in found.items() if not walk.complete}
@@ -323,14 +323,14 @@ class Puller:
     def _next_progress(self, *, sweep: bool) -> PullProgress:
         """The pull to make: the one that was cut off a moment ago, or a new one."""
         begun = self._clock()
-        left = self._ledger.notes.unfinished(self._url)
+        left = self._ledger.relays.unfinished_pull(self._url)
         if (
             left is not None
             and 0 <= begun - left.begun_at < RESUME_SECONDS
             and (left.since is None or not sweep)
         ):
             return left
-        state = self._ledger.outbox.state(self._url)
+        state = self._ledger.relays.state(self._url)
         swept = (
             sweep or state.cursor is None or state.swept_at is None or begun - state.swept_at > SWEEP_SECONDS
         )
@@ -344,17 +344,17 @@ class Puller:
             outbox.missing(self._url, lost, progress.begun_at, self._clock(), every=every)
         self._move_cursor(progress.begun_at, newest, swept=swept)
         if swept:
-            self._ledger.notes.drop(self._url, Remark.UNDELETED, progress.begun_at)
+            self._ledger.relays.remove_remark(self._url, Remark.UNDELETED, progress.begun_at)
         return len(lost)
 
     def _move_cursor(self, begun: float, newest: int, *, swept: bool) -> None:
         """Never beyond the clock or what was verified, and never back."""
-        outbox, self._saw_everything = self._ledger.outbox, swept
-        cursor = outbox.state(self._url).cursor
+        relays, self._saw_everything = self._ledger.relays, swept
+        cursor = relays.state(self._url).cursor
         self._see(begun, newest)
         if newest:
             cursor = max(min(int(begun), newest) - CURSOR_OVERLAP_SECONDS, cursor or 0)
-        outbox.completed(self._url, cursor, self._clock(), swept=swept)
+        relays.record_pull(self._url, cursor, self._clock(), swept=swept)
 
     def _leave_off(
         self,
@@ -370,7 +370,7 @@ class Puller:
         )
         self.came_further = moved and total.reasons == (connection.problem,) and not connection.misbehaving
         rest = replace(progress, newest=total.newest, walks=walks) if self.came_further else None
-        self._ledger.notes.leave_off(self._url, rest)
+        self._ledger.relays.save_unfinished_pull(self._url, rest)
 
     def _wanted(self, progress: PullProgress, kind: int) -> tuple[Filter, Callable[[], Sequence[str]]]:
         """What a walk asks for, and the d-tags to ask for where a second holds more than a page."""

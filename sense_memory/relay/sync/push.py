@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.errors import RelayError
-from sense_memory.ledger.notes import Remark
+from sense_memory.ledger.relays import Remark
 from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION
 from sense_memory.nostr.filters import Filter
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from sense_memory.ledger import Ledger
-    from sense_memory.ledger.outbox import Parcel
+    from sense_memory.ledger.outbox import OutboxEntry
     from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.sync.reconcile import InventoryCache
@@ -214,7 +214,7 @@ class RelaySync:
         served: Counter[str] = Counter()
         sent: Counter[str] = Counter()
         pulled = PullResult()
-        await self._ledger.write_if_due(self._ledger.outbox.set_clock_back, self._url, self._clock())
+        await self._ledger.write_if_due(self._ledger.relays.set_clock_back, self._url, self._clock())
         if plan.sweep:
             await self._ledger.write(self._ledger.outbox.hasten, self._url, self._clock())
         if plan.pull:
@@ -264,13 +264,13 @@ class RelaySync:
             reasons=outbox.reasons(self._url),
             waiting=counts.get("queued", 0),
             refused=counts.get("refused", 0) + counts.get("parked", 0),
-            serves_deleted=self._ledger.notes.is_noted(self._url, Remark.UNDELETED),
+            serves_deleted=self._ledger.relays.has_remark(self._url, Remark.UNDELETED),
             asked=False,
         )
 
     def is_held_back(self, plan: SyncPlan) -> bool:
         """Whether nothing may be sent, because the relay never showed everything it has."""
-        return self._ledger.outbox.state(self._url).completed_at is None and not plan.offline_first
+        return self._ledger.relays.state(self._url).completed_at is None and not plan.offline_first
 
     async def _send(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
         async with self._ledger.publishing() as ours:
@@ -322,13 +322,13 @@ class RelaySync:
             await self._push(connection, sent, served)
 
     async def _offer(
-        self, connection: RelayConnection, parcels: AsyncIterator[Parcel], sending: _SendProgress
+        self, connection: RelayConnection, entries: AsyncIterator[OutboxEntry], sending: _SendProgress
     ) -> list[int]:
         """Send events and record the relay's word on each; returns the seqs of those that it cut off."""
         outbox, verdicts = self._ledger.outbox, sending.verdicts
         newer: dict[int, tuple[str, RelayVerdict]] = {}  # what the relay claims to have a newer version of
         lost: list[int] = []
-        async for ident, verdict in connection.publish((parcel.id, parcel.body) async for parcel in parcels):
+        async for ident, verdict in connection.publish((entry.id, entry.body) async for entry in entries):
             seq, slot = sending.waiting.pop(ident)
             if verdict.outcome is RelayOutcome.RETRY and verdict.reason == (connection.problem or ""):
                 lost.append(seq)  # no word of the relay's, so it stays due
@@ -353,17 +353,17 @@ class RelaySync:
         """Find the event at which the relay hangs up: see `isolation`."""
         outbox, isolation = self._ledger.outbox, self._isolation
         due = outbox.still_due(self._url, isolation.suspects, self._now())
-        parcels, size = sorted(due, key=lambda parcel: len(parcel.body)), 1
-        while parcels:
-            part, parcels = parcels[:size], parcels[size:]
+        entries, size = sorted(due, key=lambda entry: len(entry.body)), 1
+        while entries:
+            part, entries = entries[:size], entries[size:]
             if len(part) == 1 and not await self._answers(connection):
                 return
-            sending = _SendProgress(sent, served, {parcel.id: (parcel.seq, parcel.slot) for parcel in part})
+            sending = _SendProgress(sent, served, {entry.id: (entry.seq, entry.slot) for entry in part})
             lost = await self._offer(connection, each(part), sending)
             if lost or not connection.is_open:
                 too_large = connection.problem == TOO_LARGE_LOST
                 if lost and isolation.failed(lost, is_too_large=too_large):
-                    await self._give_up(next(parcel for parcel in part if parcel.seq in lost), too_large)
+                    await self._give_up(next(entry for entry in part if entry.seq in lost), too_large)
                 return
             isolation.took()
             size *= 2
@@ -374,10 +374,10 @@ class RelaySync:
         question = Filter(authors=(self._author,), kinds=(KIND_DELETION,), limit=1)
         return (await fetching(connection)([question])).complete
 
-    async def _give_up(self, parcel: Parcel, is_too_large: bool) -> None:
+    async def _give_up(self, entry: OutboxEntry, is_too_large: bool) -> None:
         """Do not send this event again, nor any as large where it is too large, unless somebody asks for it."""
         outbox = self._ledger.outbox
-        seqs = outbox.as_large_as(self._url, len(parcel.body)) if is_too_large else [parcel.seq]
+        seqs = outbox.as_large_as(self._url, len(entry.body)) if is_too_large else [entry.seq]
         verdict = _TOO_LARGE if is_too_large else _HANGS_UP
         await self._ledger.write(outbox.record, self._url, dict.fromkeys(seqs, verdict), self._clock())
 
@@ -399,24 +399,24 @@ class RelaySync:
         return True
 
     def _bury_again(self) -> None:
-        self._ledger.notes.note(self._url, Remark.DROPS_DELETIONS, self._clock())
+        self._ledger.relays.add_remark(self._url, Remark.DROPS_DELETIONS, self._clock())
         self._ledger.outbox.bury_again(self._url, self._clock())
 
-    async def _due(self, connection: RelayConnection, sending: _SendProgress) -> AsyncIterator[Parcel]:
+    async def _due(self, connection: RelayConnection, sending: _SendProgress) -> AsyncIterator[OutboxEntry]:
         """What is due, read as there is room for it: each is noted as waiting, or judged at once."""
         last, due = 0, self._ledger.outbox.due
-        while parcels := await self._ledger.write_if_due(
+        while entries := await self._ledger.write_if_due(
             due, self._url, self._now(), SEND_BATCH_COUNT, after=last
         ):
-            for parcel in parcels:
-                if parcel.seq == self._isolation.aside:
+            for entry in entries:
+                if entry.seq == self._isolation.aside:
                     continue
-                if is_too_large(parcel.body, connection.information):
-                    sending.verdicts[parcel.seq] = _TOO_LARGE
+                if is_too_large(entry.body, connection.information):
+                    sending.verdicts[entry.seq] = _TOO_LARGE
                 else:
-                    sending.waiting[parcel.id] = parcel.seq, parcel.slot
-                    yield parcel
-            last = parcels[-1].seq
+                    sending.waiting[entry.id] = entry.seq, entry.slot
+                    yield entry
+            last = entries[-1].seq
 
     async def _pull_newer(
         self, connection: RelayConnection, slots: Sequence[str], served: Counter[str]

@@ -153,7 +153,7 @@ class Reconciler:
         """
         if since is not None:
             return count >= COMPARED_COUNT
-        is_first = self._ledger.outbox.state(self._url).completed_at is None
+        is_first = self._ledger.relays.state(self._url).completed_at is None
         return count > (PAGE_COUNT if is_first else 0)
 
     async def _compare(self, connection: RelayConnection, wanted: Filter, items: Items) -> Comparison:

@@ -232,11 +232,11 @@ async def test_a_comparison_counts_as_a_complete_pull(ours):
         await store.remember("a", "1")
         await store.sync()
         forget_frames(record)
-        first = store._ledger.outbox.state(record.url)
+        first = store._ledger.relays.state(record.url)
         ours.clock.advance(5 * 86_400)
         await ours.put(record.upstream, await ours.memory("b", "2", at=-86_400))
         assert (await store.sync()).complete
-        state = store._ledger.outbox.state(record.url)
+        state = store._ledger.relays.state(record.url)
         assert len(asked_by_id(record)) == 1
         assert (first.cursor, state.cursor) == (
             None,
@@ -644,7 +644,7 @@ async def test_the_background_asks_for_what_is_new_once_it_has_compared(ours):
         await store._relay_pool().sync(SyncPlan(compare=False))
         assert record.said("NEG-OPEN") == []
         assert {frame[2].get("since") for frame in record.said("REQ")} == {
-            store._ledger.outbox.state(record.url).cursor
+            store._ledger.relays.state(record.url).cursor
         }
 
 
@@ -666,7 +666,7 @@ async def test_what_is_dated_since_the_cursor_is_compared_where_that_is_much(sta
         await store.remember_many((f"key {number}", "value") for number in range(150))
         await store.sync()
         await store.sync()
-        cursor = store._ledger.outbox.state(record.url).cursor
+        cursor = store._ledger.relays.state(record.url).cursor
         await other.sync()
         await other.remember("theirs", "value")
         await other.remember("key 7", "theirs")

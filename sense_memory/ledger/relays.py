@@ -1,4 +1,4 @@
-"""What is remembered of each relay besides its outbox: a pull that was cut off, and how the relay behaves.
+"""What is remembered of each relay besides its outbox: how far it was pulled, and how it behaves.
 
 Remarks are ours, from what a relay did; nothing that it said is kept here. Times are seconds since 1970 and
 come from the caller.
@@ -11,11 +11,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sense_memory.limits import HEAL_SECONDS, INCOMPLETE_COUNT, LOST_COUNT
+from sense_memory.limits import (
+    CURSOR_OVERLAP_SECONDS,
+    HEAL_SECONDS,
+    INCOMPLETE_COUNT,
+    LOST_COUNT,
+    MAX_FUTURE_SECONDS,
+    RETRY_MAX_SECONDS,
+)
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sense_memory.ledger.database import Database
 
@@ -38,6 +45,29 @@ class Remark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RelayState:
+    """What is remembered of a relay.
+
+    Attributes:
+        url: as configured.
+        cursor: where the next pull begins (`since`), or None before the first complete one.
+        completed_at: when a pull was last complete, or None.
+        swept_at: when a pull without cursor was last complete, or None.
+        healed_at: when it was last sent again, unasked, what it had accepted and lost, or None.
+    """
+
+    url: str
+    cursor: int | None
+    completed_at: float | None
+    swept_at: float | None
+    healed_at: float | None
+
+    def may_heal(self, now: float) -> bool:
+        """Whether what it lost is sent again at once: a relay that forgets again and again gets it once an hour."""
+        return self.healed_at is None or now - self.healed_at >= HEAL_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
 class PullProgress:
     """A pull that goes over several connections, because the relay hung up in the middle.
 
@@ -55,8 +85,8 @@ class PullProgress:
     walks: Mapping[int, tuple[int | None, int, str]] = field(default_factory=dict)
 
 
-class Notes:
-    """The notes of a ledger.
+class Relays:
+    """The relays of a ledger.
 
     Args:
         db: the open ledger file.
@@ -65,9 +95,86 @@ class Notes:
     def __init__(self, db: Database) -> None:
         self._db = db
 
+    def add(self, urls: Iterable[str]) -> None:
+        """Know these relays; those known stay as they are."""
+        unknown = [url for url in urls if not self._db.row("SELECT 1 FROM relays WHERE url = ?", url)]
+        if unknown:
+            with self._db.transaction():
+                for url in unknown:
+                    self._db.execute("INSERT OR IGNORE INTO relays (url) VALUES (?)", url)
+
+    def remove(self, url: str) -> int:
+        """Cancel everything queued for a relay and forget its cursor; returns the rows cancelled."""
+        with self._db.transaction():
+            found = self._db.row(
+                "SELECT count(*) FROM outbox JOIN relays USING (relay) WHERE url = ? AND state = 'queued'",
+                url,
+            )
+            self._db.execute("DELETE FROM relays WHERE url = ?", url)
+        return int(found[0]) if found else 0
+
+    def state(self, url: str) -> RelayState:
+        """What is remembered of a relay; blank for an unknown one."""
+        query = "SELECT cursor, completed_at, swept_at, healed_at FROM relays WHERE url = ?"
+        return RelayState(url, *(self._db.row(query, url) or (None,) * 4))
+
+    def record_pull(self, url: str, cursor: int | None, now: float, *, swept: bool) -> None:
+        """Record a complete pull: the cursor moves, never on an incomplete one, and no pull is cut off any more."""
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE relays SET cursor = ?, completed_at = ?, swept_at = iif(?, ?, swept_at) WHERE url = ?",
+                cursor,
+                now,
+                swept,
+                now,
+                url,
+            )
+            self._db.execute(
+                "DELETE FROM unfinished WHERE relay = (SELECT relay FROM relays WHERE url = ?)", url
+            )
+
+    def set_clock_back(self, url: str, now: float) -> bool:
+        """Where a clock that ran ahead has noted times of this relay, believe none of them; whether that was so.
+
+        Else nothing is asked for below the cursor, swept, healed or tried again until the time comes that was noted.
+        The next pull is a sweep, and everything that waits is due.
+        """
+        state, ahead = self.state(url), now + MAX_FUTURE_SECONDS
+        times = (
+            (state.cursor or 0) + CURSOR_OVERLAP_SECONDS,
+            state.completed_at,
+            state.swept_at,
+            state.healed_at,
+        )
+        relay = self._number(url)
+        last = self._db.row("SELECT max(due_at) FROM outbox WHERE state = 'queued' AND relay = ?", relay)
+        waits_long = last is not None and (last[0] or 0) > now + 2 * RETRY_MAX_SECONDS
+        if not waits_long and max(filter(None, times)) <= ahead:
+            return False
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE relays SET cursor = min(cursor, ?), completed_at = min(completed_at, ?), "
+                "swept_at = NULL, healed_at = NULL WHERE relay = ?",
+                int(now) - CURSOR_OVERLAP_SECONDS,
+                now,
+                relay,
+            )
+            self._db.execute(
+                "UPDATE outbox SET due_at = min(due_at, ?1), seen_at = iif(seen_at > ?1, NULL, seen_at) "
+                "WHERE relay = ?2 AND (due_at > ?1 OR seen_at > ?1)",
+                now,
+                relay,
+            )
+        return True
+
+    def record_healing(self, url: str, now: float) -> None:
+        """What a relay lost is sent again now: see `RelayState.may_heal`."""
+        with self._db.transaction():
+            self._db.execute("UPDATE relays SET healed_at = ? WHERE url = ?", now, url)
+
     # ── Pulls ───────────────────────────────────────────────────────────────────────────
 
-    def unfinished(self, url: str) -> PullProgress | None:
+    def unfinished_pull(self, url: str) -> PullProgress | None:
         """The pull of a relay that was cut off, or None."""
         found = self._db.row(
             "SELECT begun_at, u.since, newest, walks FROM unfinished u JOIN relays USING (relay) WHERE url = ?",
@@ -81,9 +188,9 @@ class Notes:
         }
         return PullProgress(found[0], found[1], found[2], walks)
 
-    def leave_off(self, url: str, pull: PullProgress | None) -> None:
+    def save_unfinished_pull(self, url: str, pull: PullProgress | None) -> None:
         """Remember where a pull was cut off; None for one that ended, however it did."""
-        if pull is None and self.unfinished(url) is None:
+        if pull is None and self.unfinished_pull(url) is None:
             return
         with self._db.transaction():
             self._db.execute(
@@ -101,7 +208,7 @@ class Notes:
 
     # ── Remarks ─────────────────────────────────────────────────────────────────────────
 
-    def note(self, url: str, remark: Remark, now: float) -> None:
+    def add_remark(self, url: str, remark: Remark, now: float) -> None:
         """Remember that a relay did this; it counts once an hour."""
         with self._db.transaction():
             self._db.execute(
@@ -114,7 +221,7 @@ class Notes:
                 HEAL_SECONDS,
             )
 
-    def drop(self, url: str, remark: Remark, before: float | None = None) -> None:
+    def remove_remark(self, url: str, remark: Remark, before: float | None = None) -> None:
         """Forget a remark, or one that was not made since a time: the relay has shown that it can do better."""
         if remark in self._of(url):
             with self._db.transaction():
@@ -126,7 +233,7 @@ class Notes:
                     before,
                 )
 
-    def is_noted(self, url: str, remark: Remark) -> bool:
+    def has_remark(self, url: str, remark: Remark) -> bool:
         """Whether a relay did this."""
         return remark in self._of(url)
 
@@ -149,3 +256,7 @@ class Notes:
                 url,
             )
         )
+
+    def _number(self, url: str) -> int:
+        found = self._db.row("SELECT relay FROM relays WHERE url = ?", url)
+        return int(found[0]) if found else 0
