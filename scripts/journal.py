@@ -1,7 +1,7 @@
-"""A journal on the terminal: direct messages to oneself, one line each. Uses only the public API.
+"""Keep a journal on the terminal, one entry a line. Uses only the public API.
 
-Key, relays and ledger are those of the command line. Every line is kept before the next is asked for, with
-or without a network; at the end the relays are brought in step.
+Key, relays and ledger are those of the command line. Each line is durable in the ledger before the next is asked for,
+with or without a network. At the end the relays are brought in step.
 """
 
 from __future__ import annotations
@@ -29,21 +29,24 @@ def moment(text: str) -> datetime:
             return datetime.now().astimezone() - timedelta(**{UNITS[ago[2]]: int(ago[1])})
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time; give one such as 2027-01-15, 12h or 3d"
-        ) from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; try 2027-01-15, 12h or 3d") from None
 
 
 def arguments() -> argparse.Namespace:
     """The options, checked."""
     parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0], epilog="An empty line or Ctrl-D ends it."
+        description=__doc__.split("\n")[0], epilog="An empty line or Ctrl-D ends the program."
     )
-    parser.add_argument("--agent", metavar="NAME", help="which agent of this machine")
+    parser.add_argument("--agent", metavar="NAME", help="the agent of this machine; default: default")
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--recent", metavar="N", type=int, default=5, help="show the last N entries first (5)")
     shown.add_argument(
-        "--since", metavar="WHEN", type=moment, help="show all entries since a date, or such as 12h, 3d, 2w"
+        "--recent", metavar="N", type=int, default=5, help="first show the last N entries; default: 5"
+    )
+    shown.add_argument(
+        "--since",
+        metavar="WHEN",
+        type=moment,
+        help="first show all entries since a date, or since 12h, 3d or 2w ago",
     )
     return parser.parse_args()
 
@@ -85,9 +88,9 @@ def write(store: SyncMemoryStore) -> int:
 
 
 def sync(store: SyncMemoryStore) -> None:
-    """Bring the relays in step; one that cannot be reached gets it next time."""
+    """Bring the relays in step; a relay that cannot be reached gets the entries next time."""
     if not store.relays:
-        print("No relays are configured: it is on this machine only.")
+        print("No relays are configured: the journal is on this machine only.")
     for relay in store.sync().relays:
         if relay.in_step:
             print(f"{relay.url}: in step")
@@ -104,14 +107,14 @@ def main() -> int:
             try:
                 show(earlier(store, options))
             except NotSynced:
-                print("No entries here yet, and no relay could be asked for any.")
+                print("There are no entries here yet, and no relay could be asked.")
             print(f"{write(store)} written.")
             sync(store)
     except SenseMemoryError as error:
         print(f"error: {printable(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nWhat was written is kept here; relays get it next time.", file=sys.stderr)
+        print("\nWhat was written is kept here; relays get the rest next time.", file=sys.stderr)
         return 130
     return 0
 

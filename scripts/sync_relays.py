@@ -1,8 +1,8 @@
 """Mirror one key's memory between relays. Uses only the public API.
 
-Every relay is asked for all it holds, into a ledger of its own in a temporary folder; what others hold is
-then imported there. That is the plan: it shows what each relay lacks. Sending is one more sync. The
-agent's own ledger is not touched, and no relay is sent anything but what a given relay holds.
+Each relay gets a ledger of its own in a temporary folder. First the ledger is filled with what the relay holds, then with
+what the other relays hold. The difference is the plan: it shows what each relay lacks. One more sync sends it. The
+agent's own ledger is not touched, and no relay gets an event that none of the named relays holds.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Copy:
         gives: whether others get what it holds.
         takes: whether it gets what it lacks.
         holds: how many events it showed.
-        lacks: how many of the others' events it has not got, or None while that is not known.
+        lacks: how many events of the others it does not hold, or None while that is not known.
         problem: why it could not be asked completely, or why it is not in step; empty if it is.
-        sent: its answers, counted.
+        sent: how many of each of its answers.
     """
 
     store: MemoryStore
@@ -69,13 +69,25 @@ def arguments() -> argparse.Namespace:
     """The options, checked."""
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n")[0],
-        epilog="Without any relay it mirrors the configured ones. "
-        "Exit code 0: everything is in step, or with --dry-run: every relay could be asked.",
+        epilog="Without a URL, the configured relays are mirrored. "
+        "Exit code 0: every relay is in step or, with --dry-run, every relay could be asked.",
     )
-    parser.add_argument("relays", metavar="URL", nargs="*", help="bring these in step with each other")
-    parser.add_argument("--from", dest="sources", metavar="URL", action="append", help="copy from here only")
-    parser.add_argument("--to", dest="targets", metavar="URL", action="append", help="copy to here only")
-    parser.add_argument("--agent", metavar="NAME", help="which agent of this machine")
+    parser.add_argument("relays", metavar="URL", nargs="*", help="bring these relays in step with each other")
+    parser.add_argument(
+        "--from",
+        dest="sources",
+        metavar="URL",
+        action="append",
+        help="only copy from this relay; may be repeated",
+    )
+    parser.add_argument(
+        "--to",
+        dest="targets",
+        metavar="URL",
+        action="append",
+        help="only copy to this relay; may be repeated",
+    )
+    parser.add_argument("--agent", metavar="NAME", help="the agent of this machine; default: default")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and send nothing")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     options = parser.parse_args()
@@ -97,7 +109,7 @@ def stores(options: argparse.Namespace, folder: Path) -> list[Copy]:
         copy.gives |= number < len(sources)
         copy.takes |= number >= len(sources)
     if len(copies) < 2:
-        raise SystemExit("error: it takes two different relays; give them as arguments")
+        raise SystemExit("error: give two different relays as arguments")
     return list(copies.values())
 
 

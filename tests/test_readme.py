@@ -26,6 +26,7 @@ TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for
 PROSE = {
     name: re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL) for name, text in TEXTS.items()
 }
+OTHERS = ("CHANGELOG.md", "SECURITY.md", "relays/README.md", "scripts/demo/README.md")
 PORT = "7447"  # the pages' relay; the tests move it to a free one
 SHELL = re.compile(r"[|<>$*;()=]").search  # what only a shell understands
 
@@ -210,10 +211,10 @@ def test_every_target_of_make_that_a_page_names_exists():
     assert {name for name in targets if not re.search(rf"^{name}:", makefile, flags=re.MULTILINE)} == set()
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", [*TEXTS, *OTHERS])
 def test_every_link_of_a_page_leads_somewhere(name):
     """To files of this repository, and to headings in them; what is on the web is not asked."""
-    for target in re.findall(r"\]\((?!https?://)([^)]+)\)", TEXTS[name]):
+    for target in re.findall(r"\]\((?!https?://)([^)]+)\)", (ROOT / name).read_text(encoding="utf-8")):
         path, _, heading = target.partition("#")
         file = (ROOT / name).parent / path if path else ROOT / name
         assert file.exists(), target

@@ -1,6 +1,6 @@
 """`python -m scripts.bench`: measures, prints a table, and writes JSON when asked.
 
-Misses are part of the table and no error: the exit code says whether everything could be measured.
+A missed target is a line of the table, not an error. The exit code says whether everything could be measured.
 """
 
 from __future__ import annotations
@@ -98,18 +98,27 @@ class _Progress:
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.bench", description=__doc__)
-    parser.add_argument("--only", action="append", choices=_GROUPS, help="a group; may be repeated")
-    parser.add_argument("--count", type=_positive, default=10_000, help="memories (default 10,000)")
-    parser.add_argument("--repeat", type=_positive, default=3, help="of each figure; the median counts")
-    parser.add_argument("--seed", type=int, default=1, help="of key and texts")
-    parser.add_argument("--large", action="store_true", help="also 100,000 memories; takes minutes")
+    parser.add_argument(
+        "--only", action="append", choices=_GROUPS, help="measure this group only; may be repeated"
+    )
+    parser.add_argument("--count", type=_positive, default=10_000, help="how many memories; default: 10,000")
+    parser.add_argument(
+        "--repeat",
+        type=_positive,
+        default=3,
+        help="how often each figure is measured, the median counts; default: 3",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of the key and the texts; default: 1")
+    parser.add_argument(
+        "--large", action="store_true", help="also measure 100,000 memories, which takes minutes"
+    )
     parser.add_argument(
         "--json",
         nargs="?",
         type=Path,
         const=Path("bench.json"),
         metavar="PATH",
-        help="also as JSON (bench.json)",
+        help="also write JSON; default: bench.json",
     )
     return parser.parse_args(arguments)
 

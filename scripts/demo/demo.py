@@ -77,7 +77,9 @@ async def live(
         step(4, "They are copied to the relay")
         (report,) = (await store.sync()).relays
         say(f"The relay took {report.sent.get('accepted', 0)} of them in {report.seconds * 1000:.0f} ms.")
-        say("It sees who writes, when, how much, and the names of the notes. It cannot read a word of them.")
+        say(
+            "The relay sees who writes, when, how much, and the names of the notes. It cannot read a word of them."
+        )
 
 
 def lose(ledger: Path) -> list[str]:
@@ -97,7 +99,7 @@ async def live_again(
         found, entries = await store.recall_all(), await store.recent(1_000)
         say(
             f"The relay gave back {report.pulled.received} signed and encrypted events in "
-            f"{report.seconds * 1000:.0f} ms; every one was verified and opened with the key."
+            f"{report.seconds * 1000:.0f} ms; each was verified and decrypted with the key."
         )
         return found, entries
 
@@ -121,7 +123,7 @@ async def main() -> int:
         step(1, "An agent gets a key")
         signer = LocalSigner.generate()
         say(f"Its public name is {signer.npub[:20]}… (an npub, 63 characters).")
-        say("The secret half is the only thing that has to be kept. It stays with the agent.")
+        say("The secret half is the only thing to keep. It never leaves the agent.")
 
         async with EmbeddedRelay(Path(folder) / "relay.db") as relay:
             step(2, "A relay is started")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from time import time
 
 import pytest
 
@@ -42,10 +43,10 @@ async def test_the_last_entries_are_shown_first_oldest_on_top(agent):
 
 
 async def test_entries_since_a_time_are_shown_all(agent):
-    with SyncMemoryStore(agent.signer, ledger=agent.home / "ledgers" / f"{agent.signer.npub}.db") as store:
-        now = store._store._clock()
+    now, days = time(), 0
+    ledger = agent.home / "ledgers" / f"{agent.signer.npub}.db"
+    with SyncMemoryStore(agent.signer, ledger=ledger, clock=lambda: now - days * 86_400) as store:
         for days in (40, 3, 0):
-            store._store._clock = lambda days=days: now - days * 86_400
             store.journal(f"{days} days ago")
     yesterday = f"{datetime.now(UTC).astimezone() - timedelta(days=1):%Y-%m-%dT%H:%M}"
 
@@ -63,7 +64,7 @@ async def test_a_time_that_is_none_is_wrong_usage(agent, since):
     done = await agent.run("journal.py", "--since", since, stdin="entry\n")
 
     assert done.code == 2
-    assert "is no time; give one such as 2027-01-15, 12h or 3d" in done.err
+    assert "is not a time; try 2027-01-15, 12h or 3d" in done.err
 
 
 async def test_offline_it_works_and_says_what_waits(agent, monkeypatch):
@@ -73,7 +74,7 @@ async def test_offline_it_works_and_says_what_waits(agent, monkeypatch):
 
     assert (done.code, done.err) == (0, "")
     first, second, third = done.out.splitlines()
-    assert first == "No entries here yet, and no relay could be asked for any."
+    assert first == "There are no entries here yet, and no relay could be asked."
     assert second == "1 written."
     assert re.fullmatch(rf"{DEAD}: .+; it gets the rest next time", third)
     assert told((await agent.run("journal.py")).out) == ["written on a train"]
@@ -82,7 +83,7 @@ async def test_offline_it_works_and_says_what_waits(agent, monkeypatch):
 async def test_without_relays_it_says_where_the_entries_are(agent):
     done = await agent.run("journal.py", stdin="entry")
 
-    assert done.out == "1 written.\nNo relays are configured: it is on this machine only.\n"
+    assert done.out == "1 written.\nNo relays are configured: the journal is on this machine only.\n"
 
 
 async def test_an_entry_can_not_steer_the_terminal(agent):

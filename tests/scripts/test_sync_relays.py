@@ -139,9 +139,9 @@ async def test_without_arguments_the_configured_relays_are_mirrored(agent, relay
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        ([], 1, "it takes two different relays"),
-        ([DEAD], 1, "it takes two different relays"),
-        ([DEAD, f"{DEAD}/"], 1, "it takes two different relays"),
+        ([], 1, "give two different relays"),
+        ([DEAD], 1, "give two different relays"),
+        ([DEAD, f"{DEAD}/"], 1, "give two different relays"),
         (["--from", DEAD], 2, "or both --from and --to"),
         (["--to", DEAD], 2, "or both --from and --to"),
         ([DEAD, "--from", DEAD, "--to", DEAD], 2, "or both --from and --to"),
