@@ -3,54 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import logging
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sense_memory import arguments
 from sense_memory.errors import (
-    InvalidEvent,
     InvalidInput,
-    LedgerCorrupt,
-    LedgerError,
-    NotSynced,
     StoreClosed,
     StoreForked,
     WrongThreadError,
     warn_of_limit,
 )
 from sense_memory.ledger import Ledger
-from sense_memory.ledger.relays import Remark
 from sense_memory.limits import (
-    APPLY_BATCH_COUNT,
-    HOUR_SECONDS,
     LINGER_SECONDS,
-    SMALL_EVENT_BYTES,
 )
-from sense_memory.memories import removal
+from sense_memory.memories import drafts, removal
 from sense_memory.memories.flat import FlatMemories
 from sense_memory.memories.history import history
 from sense_memory.memories.journal import Journal
 from sense_memory.memories.lookup import parts_of, paths_of
 from sense_memory.memories.removal import Named
-from sense_memory.memories.status import RelayStatus, Status
+from sense_memory.memories.replication import Replication
+from sense_memory.memories.status import Status, status_of
 from sense_memory.memories.turns import Turns
-from sense_memory.models import Draft, JournalEntry, Memory
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
-from sense_memory.nostr.relay_url import is_local, relay_url
+from sense_memory.nostr.relay_url import relay_url
 from sense_memory.nostr.signer import as_signer
-from sense_memory.nostr.verdict import printable
-from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.reader import Reader
 from sense_memory.records.snapshot import Snapshot
@@ -58,7 +43,7 @@ from sense_memory.records.writer import Writer
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import BinaryIO
 
@@ -73,22 +58,18 @@ if TYPE_CHECKING:
     from sense_memory.memories.portable import ImportReport
     from sense_memory.memories.search import Finding
     from sense_memory.memories.watch import Watch, Watchers
-    from sense_memory.models import IntrospectionReport, PersonaMemory
-    from sense_memory.nostr.event import Event
+    from sense_memory.models import Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
     from sense_memory.nostr.signer import Signer
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
     from sense_memory.records.envelope import Record, Sealed
     from sense_memory.relay.client.timeouts import Timeouts
     from sense_memory.relay.sync.holdings import Holding
-    from sense_memory.relay.sync.pool import Pool
     from sense_memory.relay.sync.reports import SyncReport
     from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.hits import Hit
 
 
-_T = TypeVar("_T")
-_log: Final = logging.getLogger("sense_memory.store")
 _ABANDONED: Final[list[object]] = []  # of the process that this one is a fork of: never closed here
 
 
@@ -157,18 +138,15 @@ class MemoryStore:
         self._plan, self._open_embedder = checked_plan(plan), _opener(embedder)
         self._shares_embeddings, self._close_timeout = share_embeddings, arguments.patience(close_timeout)
         self._tell: Callable[[str], None] = warn_of_limit
-        self._waiting: set[asyncio.Future[Any]] = set()  # what waits for relays
         self._is_opening = self._is_closing = False
         self._process = os.getpid()
         self._ledger: Ledger | None = None
-        self._pool: Pool | None = None
         self._watchers: Watchers | None = None
         self._palace: Persona | None = None
         self._views: Reviews | None = None
         self._finds: PalaceSearch | None = None
         self._everything: Finding | None = None
         self._meaning: Embedding | None = None
-        self._accesses_at = 0.0
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
@@ -211,11 +189,22 @@ class MemoryStore:
             look=self._foresee,
         )
         parts = self._ledger, self._reader, self._writer
-        self._journal = Journal(*parts, clock=self._clock, ask=self._ask_relays)
+        self._replication = Replication(
+            self._signer,
+            *parts,
+            self._urls,
+            clock=self._clock,
+            timeouts=self._timeouts,
+            offline_first=self._offline_first,
+            persona=self._persona,
+            has_persona=lambda: self._palace is not None,
+            warn=self._tell,
+        )
+        self._journal = Journal(*parts, clock=self._clock, ask=self._replication.ask)
         self._flat = FlatMemories(
             *parts,
             clock=self._clock,
-            ask=self._ask_relays,
+            ask=self._replication.ask,
             plan=self._plan,
             persona_count=self._persona_count,
         )
@@ -225,7 +214,7 @@ class MemoryStore:
             await self._reader.release()
             await self._ledger.write_if_due(self._ledger.relays.add, self._urls)
             if self._urls and self._background:
-                self._relay_pool().start()
+                self._replication.pool().start()
         except BaseException:
             await self._end()
             raise
@@ -248,66 +237,49 @@ class MemoryStore:
         if os.getpid() != self._process:
             self._abandon()
             return
+        if self._ledger is None:
+            return
         self._refuse_other_thread()
         is_first, self._is_closing = not self._is_closing, True
         try:
-            if is_first and self._background and self._pool is not None:
-                await self._linger(self._pool, seconds)
+            if is_first and self._background:
+                await self._replication.drain(seconds)
         finally:
             await self._end()
-
-    async def _linger(self, pool: Pool, seconds: float) -> None:
-        """Wait until relays have taken what is queued, and say what they have not."""
-        if seconds > 0:
-            await pool.drain(seconds)
-        left: dict[str, int] = {}
-        with suppress(LedgerError):
-            ledger = self._ledger
-            left = (
-                {}
-                if ledger is None
-                else {url: ledger.outbox.counts(url).get("queued", 0) for url in self._urls}
-            )
-        for url in filter(left.get, left):
-            words = "still queued for %s: %s. What is queued is kept in the ledger, and sent when a store of it is open"
-            _log.warning(words, url, f"{left[url]:,} event{'s' * (left[url] > 1)}")
 
     def _abandon(self) -> None:
         """In a fork: what belongs to the other process is neither used nor closed."""
         if self._ledger is not None:
-            _ABANDONED.append((self._ledger, self._pool, self._watchers))
-        self._ledger = self._pool = self._watchers = None
+            _ABANDONED.append((self._ledger, self._replication, self._watchers))
+        self._ledger = self._watchers = None
 
     async def _end(self) -> None:
         watchers, self._watchers = self._watchers, None
-        pool, self._pool = self._pool, None
         ledger, self._ledger = self._ledger, None
-        waiting = [task for task in self._waiting if task.cancel()]
+        if ledger is None:
+            return
         try:
-            if waiting:
-                await asyncio.wait(waiting)
+            await self._replication.end()
             if watchers is not None:
                 await watchers.close()
         finally:
-            await self._close(pool, ledger)
+            await self._close(ledger)
 
-    async def _close(self, pool: Pool | None, ledger: Ledger | None) -> None:
+    async def _close(self, ledger: Ledger) -> None:
         try:
-            if pool is not None:
-                await pool.close()
+            await self._replication.close()
         finally:
             palace, self._palace, self._views = self._palace, None, None
             everything, self._everything = self._everything, None
             self._finds = self._meaning = None
-            if ledger is not None:
-                try:
-                    if everything is not None:
-                        await everything.close()
-                    if palace is not None:
-                        await palace.close()
-                    await self._reader.save()
-                finally:
-                    ledger.close()
+            try:
+                if everything is not None:
+                    await everything.close()
+                if palace is not None:
+                    await palace.close()
+                await self._reader.save()
+            finally:
+                ledger.close()
 
     @property
     def public_key(self) -> str:
@@ -701,7 +673,7 @@ class MemoryStore:
         async def look() -> IntrospectionReport:
             self._opened()
             if self._urls and not self._background:
-                await self._synced()
+                await self._replication.sync()
             return await self.persona_introspect()
 
         return Introspections(look, every)
@@ -724,20 +696,10 @@ class MemoryStore:
             NotSynced: there is no memory here, and no relay ever answered completely.
             LedgerError: the ledger could not be written.
         """
-        left_out = _relay_urls(without)
-        if unknown := left_out - set(self._urls):
-            raise InvalidInput(f"this store does not use {', '.join(sorted(unknown))}; nothing was changed")
+        self._opened()
+        incomplete = self._replication.incomplete(without)
         if dry_run:
             return await self._reviews().planned()
-
-        async def incomplete() -> list[str]:
-            report = await self._synced()
-            return [
-                f"{relay.url} ({relay.problem or ', '.join(relay.pulled.reasons)})"
-                for relay in report.relays
-                if not relay.complete and relay.url not in left_out
-            ]
-
         done = await self._reviews().prune(incomplete)
         self._wake()
         return done
@@ -751,20 +713,7 @@ class MemoryStore:
         them, forgot their memory later. They are kept sealed, on this machine only; `forget` discards those of its
         key.
         """
-        found = []
-        for draft in self._opened().drafts.all():
-            record = await envelope.open_draft(self._signer, draft.content, draft.slot)
-            key, value = record.path.removeprefix(address.PERSONA), record.fields["value"]
-            found.append(
-                Draft(
-                    number=draft.number,
-                    key=key,
-                    value=value,
-                    created_at=draft.created_at,
-                    reason=draft.reason,
-                )
-            )
-        return found
+        return await drafts.drafts(self._opened(), self._signer)
 
     async def publish_draft(self, number: int) -> str:
         """Write a draft, now that the clock is right or although it was forgotten; it replaces what its key holds.
@@ -775,17 +724,12 @@ class MemoryStore:
         Raises:
             InvalidInput: there is no such draft.
         """
-        ledger = await self._writing()
-        draft = ledger.drafts.get(arguments.draft_number(number))
-        if draft is None:
-            raise InvalidInput(f"there is no draft {number}; nothing was written")
-        record = await envelope.open_draft(self._signer, draft.content, draft.slot)
-        if record.type is RecordType.PERSONA:
-            ident = await self._persona().publish_draft(record)
-        else:
-            ident = await self._flat.publish_draft(record)
-        with suppress(LedgerError):  # it is written: an error would say that it is not
-            await ledger.write(ledger.drafts.discard, number)
+
+        async def write(record: Record) -> str:
+            part = self._persona() if record.type is RecordType.PERSONA else self._flat
+            return await part.publish_draft(record)
+
+        ident = await drafts.publish(await self._writing(), self._signer, number, write)
         self._wake()
         return ident
 
@@ -795,10 +739,7 @@ class MemoryStore:
         Raises:
             InvalidInput: there is no such draft.
         """
-        ledger = self._opened()
-        if not ledger.drafts.discard(arguments.draft_number(number)):
-            raise InvalidInput(f"there is no draft {number}; nothing was removed")
-        ledger.checkpoint()
+        drafts.discard(self._opened(), number)
 
     # ── The time machine ────────────────────────────────────────────────────────────────
 
@@ -1024,23 +965,9 @@ class MemoryStore:
         which did not know it, wrote later, or forgot the memory. The text is in `history`, in a conflict copy, or
         in `drafts`.
         """
-        from sense_memory.memories.drafts import overruled
-
-        report = await self._synced(full=full, retry_refused=retry_refused)
-        return replace(report, overruled=await overruled(self._opened(), self._reader, self._signer))
-
-    async def _synced(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
-        """As `sync`, but which edits lost is left to be told by that: nobody sees the report of this."""
-        from sense_memory.relay.sync.push import SyncPlan
-
-        ledger = self._opened()
-        unfit = await self._publish_accesses()
-        if retry_refused:
-            await ledger.write(ledger.outbox.retry, self._urls, self._clock())
-        report = await self._round(SyncPlan(sweep=full))
-        if not self._urls:
-            await self._settle()
-        return replace(report, unfit=(*report.unfit, *unfit))
+        self._opened()
+        report = await self._replication.sync(full=full, retry_refused=retry_refused)
+        return replace(report, overruled=await drafts.overruled(self._opened(), self._reader, self._signer))
 
     async def flush(self) -> SyncReport:
         """Send what is queued, without pulling (but for relays that were never pulled completely).
@@ -1048,14 +975,8 @@ class MemoryStore:
         Persona memories that were recalled are written anew with their accesses first; those of which no event
         can hold that are named (`unfit`), and everything else goes on.
         """
-        from sense_memory.relay.sync.push import SyncPlan
-
-        ledger, unfit = self._opened(), list[str]()
-        if self._palace is not None or ledger.edits.accesses():
-            unfit = await self._persona().publish_accesses()
-        fresh = [url for url in self._urls if ledger.relays.state(url).completed_at is None]
-        report = await self._round(SyncPlan(pull=bool(fresh) and not self._offline_first))
-        return replace(report, unfit=tuple(unfit))
+        self._opened()
+        return await self._replication.flush()
 
     async def holdings(self) -> list[Holding]:
         """What each relay holds, compared with the ledger; nothing is fetched, sent or changed.
@@ -1069,12 +990,8 @@ class MemoryStore:
         Raises:
             LedgerError: the ledger could not be read.
         """
-        from sense_memory.relay.client.timeouts import Timeouts
-        from sense_memory.relay.sync.holdings import holdings
-
-        timeouts = self._timeouts or Timeouts()
-        asked = holdings(self._urls, self._opened(), self._signer, clock=self._clock, timeouts=timeouts)
-        return await self._while_open(asked)
+        self._opened()
+        return await self._replication.holdings()
 
     def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> Watch:
         """The changes made elsewhere, from now on: `async for change in store.watch(): …`.
@@ -1097,7 +1014,7 @@ class MemoryStore:
         if self._watchers is None:
             from sense_memory.memories.watch import Watchers
 
-            self._watchers = Watchers(ledger, self._reader, self._relay_pool() if self._urls else None)
+            self._watchers = Watchers(ledger, self._reader, self._replication.listeners())
         return self._watchers.add(on_relay)
 
     def drop_relay(self, url: str) -> int:
@@ -1165,53 +1082,18 @@ class MemoryStore:
         Raises:
             InvalidInput: the file cannot be read.
         """
-        from sense_memory.memories.portable import LEFT_OUT, BadLine, ImportReport, read_import
+        from sense_memory.memories.portable import import_file
 
         self._opened()
         arguments.callback(progress, "progress")
-        counts: Counter[str] = Counter()
-        bad: list[BadLine] = []
-        lines = read_import(arguments.file(path, "readline"), self.public_key)
-        while batch := list(itertools.islice(lines, APPLY_BATCH_COUNT)):
-            good = [(number, event) for number, event in batch if not isinstance(event, str)]
-            filed, left_out = await self._reader.take([event for _, event in good], None)
-            counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
-            bad += [BadLine(number, event) for number, event in batch if isinstance(event, str)]
-            bad += [BadLine(good[index][0], LEFT_OUT[reason]) for index, reason in left_out.items()]
-            if len(batch) == APPLY_BATCH_COUNT:
-                await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
-            if progress is not None:
-                progress(batch[-1][0])
-        await self._settle(heard=not self._urls)
+        report = await import_file(self._reader, arguments.file(path, "readline"), self.public_key, progress)
+        await self._replication.settle(heard=not self._urls)
         self._wake()
-        return ImportReport(dict(counts), tuple(sorted(bad, key=lambda line: line.number)))
+        return report
 
     def status(self) -> Status:
         """What is held here, and how far each relay is; no network."""
-        ledger = self._opened()
-        reports = self._pool.reports if self._pool else {}
-        notices = self._pool.notices if self._pool else {}
-        census, lines = ledger.census(), []
-        for url in self._urls:
-            state, report = ledger.relays.state(url), reports.get(url)
-            events = ledger.outbox.counts(url)
-            shown, accepted = ledger.inventory.held(url)
-            lines.append(
-                RelayStatus(
-                    url,
-                    is_local(url),
-                    state.completed_at,
-                    report.problem if report else "",
-                    events,
-                    ledger.outbox.reasons(url),
-                    notices.get(url, ()),
-                    ledger.relays.remarks(url),
-                    shown,
-                    accepted,
-                    ledger.relays.has_remark(url, Remark.FORGETFUL),
-                )
-            )
-        return Status(self.npub, str(ledger.path or ":memory:"), census, tuple(lines))
+        return status_of(self.public_key, self._opened(), self._urls, self._replication.pool_in_use)
 
     def is_complete(self) -> bool:
         """As `status().is_complete`, which counts everything first: 0.2 s where 100,000 memories are held."""
@@ -1237,49 +1119,20 @@ class MemoryStore:
             InvalidInput: the ledger is sound, is not there, or is no ledger; it was not touched.
             WrongKeyError, LedgerTooNew, UnsafeKeyFile: as for opening it.
         """
-        from sense_memory.ledger.rescue import RescueReport, move_aside, salvage
+        from sense_memory.memories.rescue import rescue
 
-        path = await self._damaged()
-        aside = move_aside(path)
-        saved = await asyncio.to_thread(salvage, aside)
-        counts: Counter[str] = Counter()
-        unreadable = saved.unreadable
-        async with MemoryStore(self._signer, ledger=path, snapshot=False, clock=self._clock) as store:
-            rest = iter(saved.bodies)
-            while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
-                events = [event for body in batch if (event := _verified(body)) is not None]
-                filed, left_out = await store._reader.take(events, None)
-                unreadable += len(batch) - len(events) + len(left_out)
-                counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
-            drafts = store._opened().drafts.keep(saved.drafts, self._clock())
-        return RescueReport(aside, dict(counts), len(drafts), unreadable)
-
-    def integrity(self) -> list[str]:
-        """What is wrong with the ledger file: SQLite's findings and events that no longer verify."""
-        from sense_memory.nostr.event import RawEvent, verify
-
-        ledger = self._opened()
-        problems = ledger.integrity()
-        for body in ledger.bodies():
-            try:
-                verify(RawEvent.loads(body))
-            except InvalidEvent as error:
-                problems.append(f"a stored event does not verify: {error}")
-        return problems
-
-    # ── Inside ──────────────────────────────────────────────────────────────────────────
-
-    async def _damaged(self) -> Path:
-        """Where the damaged ledger is; raises where it is open, not there, or sound."""
         path = Path(self._ledger_path or _default_ledger(self.public_key))
         if self._ledger is not None or not await asyncio.to_thread(path.is_file):
             raise InvalidInput(f"{path} is open, or there is no such file; nothing was changed")
-        with suppress(LedgerCorrupt):
-            async with MemoryStore(self._signer, ledger=path, clock=self._clock) as store:
-                is_sound = not store.integrity()
-            if is_sound:
-                raise InvalidInput(f"{path} is sound; it was not touched")
-        return path
+        return await rescue(path, self._signer, self._clock)
+
+    def integrity(self) -> list[str]:
+        """What is wrong with the ledger file: SQLite's findings and events that no longer verify."""
+        from sense_memory.memories.rescue import integrity
+
+        return integrity(self._opened())
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────
 
     def _opened(self) -> Ledger:
         if self._ledger is None:
@@ -1299,19 +1152,6 @@ class MemoryStore:
         await self._turns.take()
         return self._opened()
 
-    async def _while_open(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """What waits for relays: when the store closes meanwhile, it ends with StoreClosed."""
-        task = asyncio.ensure_future(work)
-        self._waiting.add(task)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if self._ledger is None and not _is_cancelled():
-                raise StoreClosed from None
-            raise
-        finally:
-            self._waiting.discard(task)
-
     def _persona(self) -> Persona:
         """The palace, made when a persona memory is first asked for: a flat memory does not pay for it."""
         ledger = self._opened()
@@ -1323,7 +1163,7 @@ class MemoryStore:
                 self._reader,
                 self._writer,
                 clock=self._clock,
-                ask=self._ask_relays,
+                ask=self._replication.ask,
                 plan=self._plan,
                 embedding=None if self._open_embedder is None else self._embedding,
             )
@@ -1356,7 +1196,7 @@ class MemoryStore:
             from sense_memory.memories.search import Finding
             from sense_memory.memories.shared_embeddings import Sharing
 
-            about: dict[str, Any] = {"clock": self._clock, "ask": self._ask_relays}
+            about: dict[str, Any] = {"clock": self._clock, "ask": self._replication.ask}
             if embedding is not None:
                 sharing = Sharing(embedding.vault, ledger, self._reader, self._writer, self._clock)
                 about["meaning"] = embedding, sharing
@@ -1387,100 +1227,11 @@ class MemoryStore:
                 self._meaning = Embedding(embedder, time.monotonic, vault)
         return self._meaning
 
-    def _relay_pool(self) -> Pool:
-        """The pool, made when a relay is first needed: a read of the ledger does not pay for sockets."""
-        if self._pool is None:
-            from sense_memory.relay.client.timeouts import Timeouts
-            from sense_memory.relay.sync.pool import Pool
-
-            self._pool = Pool(
-                self._urls,
-                self._opened(),
-                self._signer,
-                self._admit,
-                clock=self._clock,
-                timeouts=self._timeouts or Timeouts(),
-                offline_first=self._offline_first,
-                act_on_pull=self._heard,
-            )
-        return self._pool
-
-    async def _admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
-        """File what a relay served; what is accessed here is noted before, so that no pruning elsewhere wins over it."""
-        if self._palace is not None:
-            await self._palace.palace.note_accesses()
-        counts = await self._reader.admit(events, relay)
-        await self._settle(heard=False)
-        return counts
-
-    async def _heard(self) -> bool:
-        """Every relay that can be asked has told everything: settle what devices wrote without knowledge of each other.
-
-        What was recalled is looked at once an hour: reading by itself sends nothing. Returns whether anything was
-        written.
-        """
-        before = self._opened().edits.last
-        await self._settle()
-        now = self._clock()
-        if not 0 <= now - self._accesses_at < HOUR_SECONDS:
-            self._accesses_at = now
-            await self._publish_accesses()
-        return self._opened().edits.last != before
-
-    async def _publish_accesses(self) -> list[str]:
-        """Write what was recalled and is due; returns the paths of memories whose accesses do not fit."""
-        if self._palace is None and not self._opened().edits.accesses():
-            return []
-        return await self._persona().publish_accesses(due=True)
-
-    async def _settle(self, *, heard: bool = True) -> None:
-        ledger = self._opened()
-        if ledger.edits.forked() if heard else ledger.edits.forked_copies():
-            await self._persona().settle(heard=heard)
-        if orphans := ledger.vectors.orphans():
-            from sense_memory.memories.shared_embeddings import forget
-
-            await forget(self._writer, [slot.removeprefix(address.PREFIX) for slot in orphans])
-
     def _foresee(self, record: Record, sealed: Sealed) -> None:
-        """Warn of relays that will not take what is about to be signed, as far as they have said so (NIP-11)."""
-        size = sealed.event_bytes()
-        if self._pool is None or size < SMALL_EVENT_BYTES:
-            return
-        for url, words in self._pool.broken_limits(size, len(sealed.content)).items():
-            what = record.path.removeprefix(address.PERSONA) or "a journal entry"
-            if record.type is RecordType.EMBEDDING:
-                what = "the vectors of a memory"
-            message = (
-                f"{url} takes {words} ({printable(what)}): it will refuse this. "
-                "It is kept here all the same, and goes to the other relays."
-            )
-            self._tell(message)
+        self._replication.warn_of_limits(record, sealed)  # it needs the writer, which needs this
 
     def _wake(self) -> None:
-        if self._pool is not None:
-            self._pool.wake()
-
-    async def _round(self, plan: Any) -> SyncReport:
-        from sense_memory.relay.sync.reports import SyncReport
-
-        self._opened()
-        await self._reader.release()
-        return await self._while_open(self._relay_pool().sync(plan)) if self._urls else SyncReport()
-
-    async def _ask_relays(self, what: str, found: Callable[[], object] = lambda: False) -> bool:
-        """Before saying "nothing": make sure that a relay was asked completely once, and let the others finish.
-
-        False where no relay has to be waited for; what is `found` meanwhile need not be waited for any more.
-        """
-        relays = self._opened().relays
-        if all(relays.state(url).completed_at is not None for url in self._urls):
-            return False
-        pool = self._relay_pool()
-        await self._while_open(pool.wait_for_first_answers(found))
-        if not found() and not any(relays.state(url).completed_at is not None for url in self._urls):
-            raise NotSynced(what, pool.problems)
-        return True
+        self._replication.wake()
 
     async def _forget(
         self, names: Sequence[Named], progress: Callable[[int], None] | None = None
@@ -1513,29 +1264,6 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
         "relays": settings.relays,
         "ledger": ledger,
     }
-
-
-def _verified(body: bytes) -> Event | None:
-    from sense_memory.nostr.event import RawEvent, verify
-
-    try:
-        return verify(RawEvent.loads(body))
-    except InvalidEvent:
-        return None
-
-
-def _is_cancelled() -> bool:
-    """Whether somebody asked the running task to end."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _relay_urls(given: object) -> set[str]:
-    """Relays that are named by their URLs, whether one or more."""
-    urls = (given,) if isinstance(given, str) else given
-    if not isinstance(urls, Iterable):
-        raise InvalidInput("relays are named by their URLs; nothing was changed")
-    return {relay_url(url, allow_plain=True) for url in urls}
 
 
 def _default_ledger(public_key: str) -> Path:

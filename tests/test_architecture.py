@@ -144,12 +144,11 @@ def test_nothing_imports_in_a_circle():
 
 def test_this_test_sees_imports_wherever_they_stand():
     """Hollow-proof: late imports and imports for type checkers count as arrows too."""
-    store = imports_of(PACKAGE / "store.py")
+    replication = PACKAGE / "memories" / "replication.py"
 
-    assert "sense_memory.relay.sync.pool" in store
-    assert "sense_memory.records.reader" in store
-    assert "sense_memory.relay.sync.pool" not in imports_of(PACKAGE / "store.py", at_run_time=True)
-    assert "sense_memory.ledger" in imports_of(PACKAGE / "store.py", at_run_time=True)
+    assert {"sense_memory.relay.sync.pool", "sense_memory.ledger"} <= imports_of(replication)
+    assert "sense_memory.relay.sync.pool" not in imports_of(replication, at_run_time=True)
+    assert "sense_memory.limits" in imports_of(replication, at_run_time=True)
 
 
 # ── Edges of the world ──────────────────────────────────────────────────────────────────

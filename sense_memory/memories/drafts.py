@@ -1,22 +1,80 @@
-"""Which edits of this device lost against another's that did not know them: noted when they do, told once.
+"""The drafts of a store, and which edits of this device lost against another's that did not know them.
 
-The ledger notes it in the transaction in which an edit loses: a flat memory that another device replaced unaware, a
+The ledger notes a lost edit in the transaction in which it loses: a flat memory that another device replaced unaware, a
 persona memory whose text is kept as a conflict copy, and a text that was forgotten unseen and is a draft now. Here
-the notes get their names.
+the notes get their names, and each is told once.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from sense_memory import arguments
+from sense_memory.errors import InvalidInput, LedgerError
+from sense_memory.models import Draft
 from sense_memory.nostr import address
 from sense_memory.records import envelope
 
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
+    from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
+
+
+async def drafts(ledger: Ledger, signer: Signer) -> list[Draft]:
+    """Every draft, opened, oldest first."""
+    found = []
+    for draft in ledger.drafts.all():
+        record = await envelope.open_draft(signer, draft.content, draft.slot)
+        found.append(
+            Draft(
+                number=draft.number,
+                key=record.path.removeprefix(address.PERSONA),
+                value=record.fields["value"],
+                created_at=draft.created_at,
+                reason=draft.reason,
+            )
+        )
+    return found
+
+
+async def publish(
+    ledger: Ledger, signer: Signer, number: int, write: Callable[[Record], Awaitable[str]]
+) -> str:
+    """Write a draft and discard it; returns the event's id. Where writing fails, the draft stays.
+
+    Args:
+        ledger: holds the draft.
+        signer: opens it.
+        number: names it.
+        write: writes a record and returns the event's id.
+
+    Raises:
+        InvalidInput: there is no such draft.
+    """
+    draft = ledger.drafts.get(arguments.draft_number(number))
+    if draft is None:
+        raise InvalidInput(f"there is no draft {number}; nothing was written")
+    ident = await write(await envelope.open_draft(signer, draft.content, draft.slot))
+    with suppress(LedgerError):  # it is written: an error would say that it is not
+        await ledger.write(ledger.drafts.discard, number)
+    return ident
+
+
+def discard(ledger: Ledger, number: int) -> None:
+    """Remove a draft for good.
+
+    Raises:
+        InvalidInput: there is no such draft.
+    """
+    if not ledger.drafts.discard(arguments.draft_number(number)):
+        raise InvalidInput(f"there is no draft {number}; nothing was removed")
+    ledger.checkpoint()
 
 
 async def overruled(ledger: Ledger, reader: Reader, signer: Signer) -> tuple[str, ...]:
@@ -27,8 +85,8 @@ async def overruled(ledger: Ledger, reader: Reader, signer: Signer) -> tuple[str
     slots = ledger.edits.overruled()
     if not slots:
         return ()
-    drafts = {draft.slot: draft.content for draft in ledger.drafts.all()}
-    names = {await _name(ledger, reader, slot, drafts.get(slot), signer) for slot in slots}
+    contents = {draft.slot: draft.content for draft in ledger.drafts.all()}
+    names = {await _name(ledger, reader, slot, contents.get(slot), signer) for slot in slots}
     await ledger.write(ledger.edits.told, slots)
     return tuple(sorted(names))
 

@@ -6,10 +6,13 @@ each bad one is reported by its number. A file is written beside its name and mo
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import itertools
 import os
 import re
 import secrets
+from collections import Counter
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,9 +31,10 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from sense_memory.nostr.event import Event
+    from sense_memory.records.reader import Reader
 
 _PART: Final = re.compile(r"\.export-[0-9a-f]{8}\.part")
-LEFT_OUT: Final = {  # what the reader calls an event that it leaves out, as a sentence
+_LEFT_OUT: Final = {  # what the reader calls an event that it leaves out, as a sentence
     "foreign": "an event of another program",
     "misfiled": "holds a memory of another address",
     "unreadable": "cannot be opened with this key",
@@ -159,6 +163,36 @@ def _write_lines(file: BinaryIO, bodies: Iterable[bytes], progress: Callable[[in
     if progress is not None:
         progress(count)
     return count
+
+
+async def import_file(
+    reader: Reader, source: Path | BinaryIO, author: str, progress: Callable[[int], None] | None
+) -> ImportReport:
+    """File the events of a file of JSON lines, in batches.
+
+    Args:
+        reader: opens and files them.
+        source: as `read_import`.
+        author: as `read_import`.
+        progress: called with the number of lines read so far.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+    """
+    counts: Counter[str] = Counter()
+    bad: list[BadLine] = []
+    lines = read_import(source, author)
+    while batch := list(itertools.islice(lines, APPLY_BATCH_COUNT)):
+        good = [(number, event) for number, event in batch if not isinstance(event, str)]
+        filed, left_out = await reader.take([event for _, event in good], None)
+        counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
+        bad += [BadLine(number, event) for number, event in batch if isinstance(event, str)]
+        bad += [BadLine(good[index][0], _LEFT_OUT[reason]) for index, reason in left_out.items()]
+        if len(batch) == APPLY_BATCH_COUNT:
+            await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
+        if progress is not None:
+            progress(batch[-1][0])
+    return ImportReport(dict(counts), tuple(sorted(bad, key=lambda line: line.number)))
 
 
 def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Event | str]]:

@@ -1,13 +1,20 @@
-"""What a store says of itself: plain data for people and for JSON."""
+"""What a store says of itself and its relays: plain data for people and for JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sense_memory.ledger.relays import Remark
+from sense_memory.nostr.keys import npub
+from sense_memory.nostr.relay_url import is_local
+
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.relay.sync.pool import Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +91,33 @@ class Status:
     def is_replicated(self) -> bool:
         """Whether the memory would survive the loss of this machine, going by the relays' word."""
         return self.copies_elsewhere > 0
+
+
+def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool | None) -> Status:
+    """The state of a store.
+
+    Args:
+        public_key: whose memory it is, 64 hex digits.
+        ledger: the open ledger.
+        urls: the relays.
+        pool: of those relays; None where none was needed yet.
+    """
+    lines = []
+    for url in urls:
+        state, report = ledger.relays.state(url), pool.reports.get(url) if pool else None
+        shown, accepted = ledger.inventory.held(url)
+        line = RelayStatus(
+            url,
+            is_local(url),
+            state.completed_at,
+            problem=report.problem if report else "",
+            events=ledger.outbox.counts(url),
+            reasons=ledger.outbox.reasons(url),
+            notices=pool.notices.get(url, ()) if pool else (),
+            remarks=ledger.relays.remarks(url),
+            memories=shown,
+            promised=accepted,
+            is_forgetful=ledger.relays.has_remark(url, Remark.FORGETFUL),
+        )
+        lines.append(line)
+    return Status(npub(public_key), str(ledger.path or ":memory:"), ledger.census(), tuple(lines))

@@ -341,7 +341,7 @@ def test_a_line_is_too_long_where_it_does_not_fit_a_frame(signer, spare, end):
 
 
 async def test_import_tells_how_many_lines_it_read(store, clock, monkeypatch, tmp_path):
-    monkeypatch.setattr("sense_memory.store.APPLY_BATCH_COUNT", 3)
+    monkeypatch.setattr("sense_memory.memories.portable.APPLY_BATCH_COUNT", 3)
     async with store() as one, store() as two:
         await one.remember_many((f"key {number}", "v") for number in range(7))
         one.export(tmp_path / "all.jsonl")

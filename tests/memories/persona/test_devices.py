@@ -220,7 +220,7 @@ async def test_a_sibling_that_was_forgotten_does_not_come_back(devices, open_sto
         events = [store._ledger.by_id(ident).event() for store, ident in holders]
         async with open_store("late") as late:
             for event in events:
-                await late._admit([event], "wss://relay.example/")
+                await late._replication.admit([event], "wss://relay.example/")
             assert await texts(late) == {"people/facts/lisa": "sculptor"}
 
 

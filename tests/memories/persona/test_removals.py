@@ -129,7 +129,7 @@ async def test_a_draft_of_a_forgotten_text_is_kept_and_told_though_the_store_clo
             await forget(one, kind)
             await one.sync()
             events = [stored.event() for stored in map(one._ledger.by_id, _ids(one)) if stored is not None]
-            await other._admit(events, relay.url)
+            await other._replication.admit(events, relay.url)
         async with open_store("other", [relay.url]) as other:
             assert [draft.value for draft in await other.drafts()] == ["unseen"]
             assert (await other.sync()).overruled == (NAMES[kind],)
@@ -291,7 +291,7 @@ async def test_no_copy_is_made_before_every_relay_that_can_be_asked_has_told_eve
         clock.advance(60)
         await other.persona_remember(*FACT, "k", "text of the other")
         events = [stored.event() for stored in map(one._ledger.by_id, _ids(one)) if stored is not None]
-        await other._admit(events, near.url)
+        await other._replication.admit(events, near.url)
 
         assert await shown(other) == {PATH: "text of the other"}
         await other.sync()

@@ -641,7 +641,7 @@ async def test_the_background_asks_for_what_is_new_once_it_has_compared(ours):
         await store.sync()
         await store.sync()
         forget_frames(record)
-        await store._relay_pool().sync(SyncPlan(compare=False))
+        await store._replication.pool().sync(SyncPlan(compare=False))
         assert record.said("NEG-OPEN") == []
         assert {frame[2].get("since") for frame in record.said("REQ")} == {
             store._ledger.relays.state(record.url).cursor
@@ -675,14 +675,14 @@ async def test_what_is_dated_since_the_cursor_is_compared_where_that_is_much(sta
         mine = await store.remember("mine", "value")
         forget_frames(record)
 
-        report = await store._relay_pool().sync(FROM_CURSOR)
+        report = await store._replication.pool().sync(FROM_CURSOR)
         assert report.in_step
         assert report.relays[0].served == {"new": 2}
         assert [frame[2]["since"] for frame in record.said("NEG-OPEN")] == [cursor]
         assert len(asked_by_id(record)) == 2
         assert record.published == [mine]
         forget_frames(record)
-        assert (await store._relay_pool().sync(FROM_CURSOR)).in_step
+        assert (await store._replication.pool().sync(FROM_CURSOR)).in_step
         assert [frame[2] for frame in record.heard("NEG-MSG")] == [IN_STEP]
         assert record.said("REQ") == []
 
@@ -697,9 +697,9 @@ async def test_what_the_relay_lost_of_the_overlap_shows_that_it_may_have_lost_ev
         for missing, held in ((200, 200), (150, 0)):
             async with ours.relay() as empty:
                 record.proxy.upstream = empty
-                await store._relay_pool()._links[0]._hang_up()
+                await store._replication.pool()._links[0]._hang_up()
                 ours.clock.advance(60)
-                (line,) = (await store._relay_pool().sync(FROM_CURSOR)).relays
+                (line,) = (await store._replication.pool().sync(FROM_CURSOR)).relays
                 assert not line.in_step
                 assert line.pulled.missing == missing
                 assert len(await ours.stored(empty)) == held
@@ -717,7 +717,7 @@ async def test_what_another_program_wrote_into_the_overlap_is_fetched_once(ours)
         await ours.put(record.upstream, await ours.event(tags=[("d", "another program's")]))
         for expected in (1, 0):
             forget_frames(record)
-            assert (await store._relay_pool().sync(FROM_CURSOR)).in_step
+            assert (await store._replication.pool().sync(FROM_CURSOR)).in_step
             assert len(asked_by_id(record)) == expected
 
 

@@ -1,0 +1,322 @@
+"""What brings an open store and its relays in step: rounds, background, and what is settled once all relays were heard.
+
+The pool of relays is made when a relay is first needed, so that a read of the ledger does not pay for sockets. Whoever
+waits for relays ends with StoreClosed when the store is closed meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sense_memory.errors import InvalidInput, LedgerError, NotSynced, StoreClosed
+from sense_memory.limits import HOUR_SECONDS, SMALL_EVENT_BYTES
+from sense_memory.nostr import address
+from sense_memory.nostr.relay_url import relay_url
+from sense_memory.nostr.verdict import printable
+from sense_memory.records.envelope import RecordType
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from sense_memory.ledger import Ledger
+    from sense_memory.memories.persona.persona import Persona
+    from sense_memory.nostr.event import Event
+    from sense_memory.nostr.signer import Signer
+    from sense_memory.records.envelope import Record, Sealed
+    from sense_memory.records.reader import Reader
+    from sense_memory.records.writer import Writer
+    from sense_memory.relay.client.session import Timeouts
+    from sense_memory.relay.sync.holdings import Holding
+    from sense_memory.relay.sync.pool import Pool
+    from sense_memory.relay.sync.push import SyncPlan
+    from sense_memory.relay.sync.reports import SyncReport
+
+
+_T = TypeVar("_T")
+_log: Final = logging.getLogger("sense_memory.store")
+
+
+class Replication:
+    """The relays of an open store.
+
+    Args:
+        signer: whose memory it is.
+        ledger: what relays are brought in step with.
+        reader: admits what relays serve.
+        writer: writes what is settled.
+        urls: the relays, checked.
+        clock: seconds since 1970.
+        timeouts: of each connection; None for the usual ones.
+        offline_first: send to relays that were never pulled completely.
+        persona: the persona memories, made when they are first needed.
+        has_persona: whether they were.
+        warn: is told of relays that will not take a memory.
+    """
+
+    def __init__(
+        self,
+        signer: Signer,
+        ledger: Ledger,
+        reader: Reader,
+        writer: Writer,
+        urls: Sequence[str],
+        *,
+        clock: Callable[[], float],
+        timeouts: Timeouts | None,
+        offline_first: bool,
+        persona: Callable[[], Persona],
+        has_persona: Callable[[], bool],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._signer, self._ledger, self._reader, self._writer = signer, ledger, reader, writer
+        self._urls, self._clock, self._warn = urls, clock, warn
+        self._timeouts, self._offline_first = timeouts, offline_first
+        self._persona, self._has_persona = persona, has_persona
+        self._pool: Pool | None = None
+        self._waiting: set[asyncio.Future[Any]] = set()  # what waits for relays
+        self._is_over = False
+        self._accesses_at = 0.0
+
+    # ── The pool ────────────────────────────────────────────────────────────────────────
+
+    def pool(self) -> Pool:
+        """The pool, made when a relay is first needed."""
+        self._check_open()
+        if self._pool is None:
+            from sense_memory.relay.sync.pool import Pool
+
+            self._pool = Pool(
+                self._urls,
+                self._ledger,
+                self._signer,
+                self.admit,
+                clock=self._clock,
+                timeouts=self._usual_timeouts(),
+                offline_first=self._offline_first,
+                act_on_pull=self._heard,
+            )
+        return self._pool
+
+    def listeners(self) -> Pool | None:
+        """Who can listen to relays; None where there are none."""
+        return self.pool() if self._urls else None
+
+    @property
+    def pool_in_use(self) -> Pool | None:
+        """The pool, if a relay was needed yet."""
+        return self._pool
+
+    def wake(self) -> None:
+        """Have relays get what was written, if they are followed."""
+        if self._pool is not None:
+            self._pool.wake()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until relays have taken what is queued, so long at most, and log what they have not."""
+        if self._pool is None:
+            return
+        if seconds > 0:
+            await self._pool.drain(seconds)
+        if self._is_over:  # another call closed the store meanwhile
+            return
+        left: dict[str, int] = {}
+        with suppress(LedgerError):
+            left = {url: self._ledger.outbox.counts(url).get("queued", 0) for url in self._urls}
+        for url in filter(left.get, left):
+            words = "still queued for %s: %s. What is queued is kept in the ledger, and sent when a store of it is open"
+            _log.warning(words, url, f"{left[url]:,} event{'s' * (left[url] > 1)}")
+
+    async def end(self) -> None:
+        """Have every call that waits for relays end with StoreClosed."""
+        self._is_over = True
+        waiting = [task for task in self._waiting if task.cancel()]
+        if waiting:
+            await asyncio.wait(waiting)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    # ── Rounds ──────────────────────────────────────────────────────────────────────────
+
+    async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
+        """Pull from every relay, then push; the edits that lost (`overruled`) are left to be told by the caller."""
+        from sense_memory.relay.sync.push import SyncPlan
+
+        unfit = await self._publish_accesses()
+        if retry_refused:
+            await self._ledger.write(self._ledger.outbox.retry, self._urls, self._clock())
+        report = await self._round(SyncPlan(sweep=full))
+        if not self._urls:
+            await self.settle()
+        return replace(report, unfit=(*report.unfit, *unfit))
+
+    async def flush(self) -> SyncReport:
+        """Push, and pull from no relay but those that were never pulled completely."""
+        from sense_memory.relay.sync.push import SyncPlan
+
+        unfit: list[str] = []
+        if self._has_persona() or self._ledger.edits.accesses():
+            unfit = await self._persona().publish_accesses()
+        fresh = [url for url in self._urls if self._ledger.relays.state(url).completed_at is None]
+        report = await self._round(SyncPlan(pull=bool(fresh) and not self._offline_first))
+        return replace(report, unfit=tuple(unfit))
+
+    async def holdings(self) -> list[Holding]:
+        """What each relay holds, compared with the ledger."""
+        from sense_memory.relay.sync.holdings import holdings
+
+        timeouts = self._usual_timeouts()
+        asked = holdings(self._urls, self._ledger, self._signer, clock=self._clock, timeouts=timeouts)
+        return await self._while_open(asked)
+
+    async def ask(self, what: str, found: Callable[[], object] = lambda: False) -> bool:
+        """Before saying "nothing": make sure that a relay was asked completely once, and let the others finish.
+
+        False where no relay has to be waited for; relays need not be waited for once the answer is `found`.
+
+        Raises:
+            NotSynced: no relay ever answered completely.
+        """
+        relays = self._ledger.relays
+        if all(relays.state(url).completed_at is not None for url in self._urls):
+            return False
+        pool = self.pool()
+        await self._while_open(pool.wait_for_first_answers(found))
+        if not found() and not any(relays.state(url).completed_at is not None for url in self._urls):
+            raise NotSynced(what, pool.problems)
+        return True
+
+    def incomplete(self, without: object) -> Callable[[], Coroutine[Any, Any, list[str]]]:
+        """A function that asks every relay, and returns those that did not answer completely, each with the reason.
+
+        Args:
+            without: URLs of relays that need not answer.
+
+        Raises:
+            InvalidInput: `without` names no relay of this store.
+        """
+        left_out = _relay_urls(without)
+        if unknown := left_out - set(self._urls):
+            raise InvalidInput(f"this store does not use {', '.join(sorted(unknown))}; nothing was changed")
+
+        async def ask() -> list[str]:
+            report = await self.sync()
+            return [
+                f"{relay.url} ({relay.problem or ', '.join(relay.pulled.reasons)})"
+                for relay in report.relays
+                if not relay.complete and relay.url not in left_out
+            ]
+
+        return ask
+
+    async def _round(self, plan: SyncPlan) -> SyncReport:
+        from sense_memory.relay.sync.reports import SyncReport
+
+        await self._reader.release()
+        return await self._while_open(self.pool().sync(plan)) if self._urls else SyncReport()
+
+    async def _while_open(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """What waits for relays: when the store closes meanwhile, it ends with StoreClosed."""
+        task = asyncio.ensure_future(work)
+        self._waiting.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._is_over and not _is_cancelled():
+                raise StoreClosed from None
+            raise
+        finally:
+            self._waiting.discard(task)
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise StoreClosed
+
+    def _usual_timeouts(self) -> Timeouts:
+        from sense_memory.relay.client.timeouts import Timeouts
+
+        return self._timeouts or Timeouts()
+
+    # ── What relays brought ─────────────────────────────────────────────────────────────
+
+    async def admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
+        """File what a relay served; accesses of this device are noted first, so that no pruning elsewhere wins over them."""
+        if self._has_persona():
+            await self._persona().palace.note_accesses()
+        counts = await self._reader.admit(events, relay)
+        await self.settle(heard=False)
+        return counts
+
+    async def _heard(self) -> bool:
+        """Every relay that can be asked has told everything: settle what devices wrote without knowledge of each other.
+
+        Accesses are looked at once an hour: reading by itself sends nothing. Returns whether anything was written.
+        """
+        self._check_open()
+        before = self._ledger.edits.last
+        await self.settle()
+        now = self._clock()
+        if not 0 <= now - self._accesses_at < HOUR_SECONDS:
+            self._accesses_at = now
+            await self._publish_accesses()
+        self._check_open()
+        return self._ledger.edits.last != before
+
+    async def settle(self, *, heard: bool = True) -> None:
+        """Settle edits of several devices that did not know each other, and drop embeddings of what is gone.
+
+        Args:
+            heard: whether every relay that can be asked has told everything.
+        """
+        self._check_open()
+        edits = self._ledger.edits
+        if edits.forked() if heard else edits.forked_copies():
+            await self._persona().settle(heard=heard)
+        if orphans := self._ledger.vectors.orphans():
+            from sense_memory.memories.shared_embeddings import forget
+
+            await forget(self._writer, [slot.removeprefix(address.PREFIX) for slot in orphans])
+
+    async def _publish_accesses(self) -> list[str]:
+        """Write accesses that are due; returns the paths of memories whose accesses do not fit."""
+        self._check_open()
+        if not self._has_persona() and not self._ledger.edits.accesses():
+            return []
+        return await self._persona().publish_accesses(due=True)
+
+    def warn_of_limits(self, record: Record, sealed: Sealed) -> None:
+        """Warn of relays that will not take what is about to be signed, as far as they have said so (NIP-11)."""
+        size = sealed.event_bytes()
+        if self._pool is None or size < SMALL_EVENT_BYTES:
+            return
+        for url, words in self._pool.broken_limits(size, len(sealed.content)).items():
+            what = record.path.removeprefix(address.PERSONA) or "a journal entry"
+            if record.type is RecordType.EMBEDDING:
+                what = "the vectors of a memory"
+            self._warn(
+                f"{url} takes {words} ({printable(what)}): it will refuse this. "
+                "It is kept here all the same, and goes to the other relays."
+            )
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody asked the running task to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _relay_urls(given: object) -> set[str]:
+    """Relays that are named by their URLs, whether one or more."""
+    urls = (given,) if isinstance(given, str) else given
+    if not isinstance(urls, Iterable):
+        raise InvalidInput("relays are named by their URLs; nothing was changed")
+    return {relay_url(url, allow_plain=True) for url in urls}
