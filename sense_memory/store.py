@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.embedding_jobs import Embedding, EmbedReport, Gaps
     from sense_memory.memories.history import Version
     from sense_memory.memories.persona.persona import Persona
-    from sense_memory.memories.persona.reviews import Introspections, Pruned, Reviews
+    from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned, Reviews
     from sense_memory.memories.persona.search import PalaceSearch
     from sense_memory.memories.portable import ImportReport
     from sense_memory.memories.search import Finding
@@ -652,7 +652,7 @@ class MemoryStore:
         self._wake()
         return report
 
-    def persona_introspections(self, every: float) -> Introspections:
+    def persona_introspections(self, every: float) -> IntrospectionSchedule:
         """An introspection now, and another each time so many seconds have passed, until the store is closed.
 
         Use it as `async for report in store.persona_introspections(every): …`. Where relays are not followed in
@@ -666,7 +666,7 @@ class MemoryStore:
             PlanLimitError: the plan has introspection by hand only.
             NotSynced, LedgerError: from the iterator, as `persona_introspect`.
         """
-        from sense_memory.memories.persona.reviews import Introspections
+        from sense_memory.memories.persona.reviews import IntrospectionSchedule
 
         self._plan.check_schedule()
 
@@ -676,7 +676,7 @@ class MemoryStore:
                 await self._replication.sync()
             return await self.persona_introspect()
 
-        return Introspections(look, every)
+        return IntrospectionSchedule(look, every)
 
     async def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
         """Write what time has done: states that changed, and the deletion of what has been dissolved for 30 days.

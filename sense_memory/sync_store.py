@@ -59,7 +59,7 @@ class Introspections:
     """
 
     def __init__(
-        self, wait: Callable[[Coroutine[Any, Any, Any]], Any], reports: schedule.Introspections
+        self, wait: Callable[[Coroutine[Any, Any, Any]], Any], reports: schedule.IntrospectionSchedule
     ) -> None:
         self._wait, self._reports = wait, reports
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    # MERGED
     from sense_memory.memories.shared_embeddings import Sharing
     from sense_memory.records.vector_cache import Origin, Vault
     from sense_memory.search.documents import SearchItem

@@ -1,7 +1,7 @@
-"""The seam to `palace.contradictions.detection`: what a new memory contradicts, facet by facet, as facets are asked for.
+"""Which memories of the palace a new memory contradicts; the rules are in `palace.contradictions`.
 
-Reading a memory for its claims costs far more than keeping it, so only facets that are written to are read,
-and only once: an access or a link changes no claim.
+Reading the claims of a memory costs far more than storing it. So a facet is read when a memory of it is first
+written, and a memory is read again only when its text or its contradictions change.
 """
 
 from __future__ import annotations
@@ -36,35 +36,32 @@ if TYPE_CHECKING:
     Opening: TypeAlias = Callable[[], Awaitable[Embedding | None]]
     from sense_memory.palace.catalog import Catalog
     from sense_memory.palace.contradictions.detection import Contradiction
-    # MERGED
 
 
-# ── Nearness ────────────────────────────────────────────────────────────────────────────
-# What the memories of a facet mean beside what they say: which are near a new one, which phrases mean the same.
-#
-# An embedder is asked before anything is written, never inside a write, and nobody waits long for it: where it is
-# slow, down or not installed, memories are compared by their words. While a call that took too long goes on, it is
-# not asked again. What was made of memories before is not made again; what is made here is kept for others.
+# ── Nearness in meaning ─────────────────────────────────────────────────────────────────
+# The embedder is asked before a write, never during one, and for `LOOK_SECONDS` at most: where it is slow, down or
+# not installed, memories are compared by their words alone. While a call that took too long is still running, the
+# embedder is not asked again. Vectors come from the shared vector cache, and new vectors go there.
 
-LOOK_SECONDS: Final = 2.0  # that a write waits at most
-NEAREST_COUNT: Final = 8  # memories that meaning adds to those compared
-MAX_PIECES_COUNT: Final = 8  # of a longer text nobody asks what it means: it is no short note
-_ROUNDS_COUNT: Final = 2  # calls for phrases; the second for what only answers to the first make worth asking
+LOOK_SECONDS: Final = 2.0  # a write waits for the embedder at most this long
+NEAREST_COUNT: Final = 8  # memories near in meaning that are compared as well
+MAX_PIECES_COUNT: Final = 8  # a text of more pieces is compared by its words alone
+_ROUNDS_COUNT: Final = 2  # calls for phrases; the answers to the first decide what the second asks
 
 
 class Nearness:
-    """The meaning of the memories of some facets.
+    """Which memories of a facet are near in meaning to a new one, and which phrases mean the same.
 
     Args:
-        embedding: opens the embedder, or has it open; gives None where there is none after all.
+        embedding: opens the embedder if it is not open; gives None where it cannot be opened.
 
     Attributes:
-        phrases: what phrases mean, as far as it was asked for.
+        phrases: the vectors of the phrases asked for so far.
     """
 
     def __init__(self, embedding: Opening) -> None:
         self._embedding: Opening | None = embedding
-        self._facets: dict[tuple[str, str], _Facet] = {}
+        self._facets: dict[tuple[str, str], _FacetVectors] = {}
         self._fresh: dict[str, Read] = {}  # by path: of memories that are about to be written
         self._looks: set[asyncio.Task[list[str]]] = set()
         self._turn, self._is_late = asyncio.Lock(), False
@@ -73,14 +70,14 @@ class Nearness:
     async def look(
         self, memory: PersonaMemory, others: Callable[[], Iterable[PersonaMemory]], claims: ClaimIndex
     ) -> list[str]:
-        """The memories of a facet that mean most nearly what a new one means, nearest first, as paths.
+        """The paths of the memories of a facet that are nearest in meaning to a new one, nearest first.
 
-        After that, `phrases` knows what there is to know for comparing with them. Takes `LOOK_SECONDS` at most.
+        Afterwards `phrases` holds the vectors that comparing with those memories needs. Takes `LOOK_SECONDS` at most.
 
         Args:
-            memory: the new one.
-            others: gives all of its facet; called once for each facet.
-            claims: the same, read for what they claim.
+            memory: the new memory.
+            others: gives all memories of its facet; called once for each facet.
+            claims: the claims of the same memories.
         """
         self._is_late = self._is_late and bool(self._looks)
         if self._embedding is None or self._is_late:
@@ -92,11 +89,11 @@ class Nearness:
         if not done:
             self._is_late = True
             return []
-        # Whatever an embedder raises, a memory is remembered; who searches is told.
+        # An error of the embedder must not keep a memory from being written; a search reports the error.
         return [] if look.cancelled() or look.exception() is not None else look.result()
 
     async def keep(self, path: str) -> None:
-        """A memory that was looked at has been written: what was made of it is kept."""
+        """Keep the vectors of a memory that `look` was asked for, because the memory has been written now."""
         read = self._fresh.get(path)
         if read is not None and (embedding := await self._opened()) is not None:
             await embedding.keep({_slot(path): read})
@@ -114,12 +111,12 @@ class Nearness:
             facet.drop(path)
 
     def close(self) -> None:
-        """Look no further."""
+        """Cancel the calls of the embedder that are running."""
         for look in self._looks:
             look.cancel()
 
     async def pairs(self, memories: Sequence[PersonaMemory]) -> list[tuple[str, str, float]]:
-        """The pairs that mean nearly the same among memories that an embedder has read; see `near_pairs`."""
+        """The pairs of memories with vectors that are near in meaning; see `near_pairs`."""
         embedding = await self._opened()
         if embedding is None:
             return []
@@ -135,13 +132,13 @@ class Nearness:
     async def _look(
         self, memory: PersonaMemory, others: Callable[[], Iterable[PersonaMemory]], claims: ClaimIndex
     ) -> list[str]:
-        async with self._turn:  # two of one facet would have it read twice
+        async with self._turn:  # two writes to one facet would read the facet twice
             embedding = await self._opened()
             if embedding is None or len(_texts(memory)) > MAX_PIECES_COUNT:
                 return []
             facet = self._facets.get((memory.domain, memory.facet))
             if facet is None:
-                facet = self._facets[memory.domain, memory.facet] = _Facet(others())
+                facet = self._facets[memory.domain, memory.facet] = _FacetVectors(others())
                 facet.fill(await _kept(embedding, facet.unread()))
             row = await self._read(embedding, facet, memory)
             if row is None:
@@ -151,16 +148,16 @@ class Nearness:
             return near
 
     async def _read(
-        self, embedding: Embedding, facet: _Facet, memory: PersonaMemory
+        self, embedding: Embedding, facet: _FacetVectors, memory: PersonaMemory
     ) -> NDArray[np.float32] | None:
-        """Have the embedder read a memory, and some of its facet that it has not read yet."""
+        """Embed a memory, together with some memories of its facet that have no vectors yet."""
         batch = [other for other in facet.unread(EMBED_BATCH_COUNT) if other.path != memory.path]
         reads = await _embedded(embedding, [memory, *batch])
         if reads is None:
             return None
         own = reads.pop(memory.path)
         if len(self._fresh) > EMBED_BATCH_COUNT:
-            self._fresh.clear()  # what was to be written and was not
+            self._fresh.clear()  # their memories were never written
         self._fresh[memory.path] = own
         if reads:
             facet.fill(reads)
@@ -170,7 +167,7 @@ class Nearness:
     async def _learn(
         self, embedding: Embedding, memory: PersonaMemory, near: Sequence[str], claims: ClaimIndex
     ) -> None:
-        """Have the embedder read the phrases that comparing a memory with those near it will ask about."""
+        """Embed the phrases that comparing a memory with those near it needs."""
         for _ in range(_ROUNDS_COUNT):
             claims.compared(memory, near, self.phrases.alike)
             asked = self.phrases.asked()
@@ -185,24 +182,24 @@ class Nearness:
         try:
             return await self._embedding()
         except SenseMemoryError:
-            self._embedding = None  # not installed, damaged, not in the plan: who searches is told
+            self._embedding = None  # not installed, damaged, not in the plan: a search reports the error
             return None
 
 
-class _Facet:
+class _FacetVectors:
     """The vectors of the memories of one facet.
 
     Args:
-        memories: all of them.
+        memories: all memories of the facet.
     """
 
     def __init__(self, memories: Iterable[PersonaMemory]) -> None:
         self._unread = {memory.path: memory for memory in memories}
-        self._stamps: dict[str, str] = {}  # by path: of the states that there are vectors of
+        self._stamps: dict[str, str] = {}  # by path: the stamp of the text that the vectors are of
         self._index: VectorIndex | None = None  # until the dimension is known
 
     def put(self, memory: PersonaMemory) -> bool:
-        """A memory is new, or changed; whether it has no vector now."""
+        """Add or replace a memory; returns whether it needs vectors."""
         if self._stamps.get(memory.path) == stamp_of(memory):
             return False
         self.drop(memory.path)
@@ -216,12 +213,12 @@ class _Facet:
             self._index.drop(path)
 
     def unread(self, count: int | None = None) -> list[PersonaMemory]:
-        """The memories without a vector, or so many of them, the newest."""
+        """The memories without vectors, the newest first; `count` at most."""
         newest = sorted(self._unread.values(), key=lambda memory: (-memory.created_at, memory.path))
         return newest[:count]
 
     def fill(self, reads: Mapping[str, Read]) -> None:
-        """Give memories what was made of them, by path, unless they have changed meanwhile."""
+        """Store vectors by path, except those of memories that have changed in the meantime."""
         for path, read in reads.items():
             memory = self._unread.get(path)
             if memory is None or stamp_of(memory) != read.stamp:
@@ -235,7 +232,7 @@ class _Facet:
                 del self._unread[path]
 
     def nearest(self, row: NDArray[np.float32], but: str) -> list[str]:
-        """The paths of the nearest memories but one, nearest first."""
+        """The paths of the memories nearest to a vector, nearest first, without `but`."""
         if self._index is None or self._index.dimension != len(row) or not row.any():
             return []
         found = self._index.search(row, NEAREST_COUNT + 1)
@@ -244,13 +241,13 @@ class _Facet:
 
 
 async def _kept(embedding: Embedding, memories: Sequence[PersonaMemory]) -> dict[str, Read]:
-    """What was made before of some memories as they are, by path."""
+    """The cached vectors of some memories, by path; those of an older text are left out."""
     kept = await embedding.kept({_slot(memory.path): stamp_of(memory) for memory in memories})
     return {memory.path: kept[slot] for memory in memories if (slot := _slot(memory.path)) in kept}
 
 
 async def _embedded(embedding: Embedding, memories: Sequence[PersonaMemory]) -> dict[str, Read] | None:
-    """What the embedder makes of some memories, by path, in one call; None where it fails."""
+    """The vectors of some memories, by path, from one call of the embedder; None where the call fails."""
     rows = await embedding.read({memory.path: _texts(memory) for memory in memories})
     if rows is None:
         return None
@@ -258,12 +255,12 @@ async def _embedded(embedding: Embedding, memories: Sequence[PersonaMemory]) -> 
 
 
 def _texts(memory: PersonaMemory) -> list[str]:
-    """What an embedder is given for a memory, just as the search over everything has it."""
+    """The texts to embed for a memory, the same that search embeds."""
     return embedding_texts(pieces(item_of_persona(memory).text))
 
 
 def _row(read: Read) -> NDArray[np.float32]:
-    """One vector for a memory of several pieces."""
+    """One vector for a memory: the normalised sum of those of its pieces."""
     found: NDArray[np.float32] = normalised(read.rows.sum(0, keepdims=True))[0]
     return found
 
@@ -272,18 +269,18 @@ def _slot(path: str) -> str:
     return address.d_tag(address.PERSONA + path)
 
 
-class Contradictions:
-    """Follows a palace.
+class ContradictionDetector:
+    """Finds what a new memory contradicts; the palace reports every change here.
 
     Args:
-        catalog: its memories.
-        nearness: what they mean; by default only their words count.
+        catalog: the memories.
+        nearness: finds memories near in meaning; by default only words are compared.
     """
 
     def __init__(self, catalog: Catalog, nearness: Nearness | None = None) -> None:
         self._catalog, self._nearness = catalog, nearness
         self._facets: dict[tuple[str, str], ClaimIndex] = {}
-        self._read: dict[str, PersonaMemory] = {}  # by path, as read for their claims
+        self._read: dict[str, PersonaMemory] = {}  # by path: the memory whose claims were read
         self._suspicions: dict[tuple[str, str], Contradiction] = {}
 
     def put(self, memory: PersonaMemory) -> None:
@@ -304,25 +301,25 @@ class Contradictions:
             self._facets[known.domain, known.facet].drop(path)
 
     async def look(self, memory: PersonaMemory) -> list[str]:
-        """The memories that mean nearly what a new one means, for `check`; none where there is no embedder."""
+        """The paths of memories near in meaning to a new one, for `check`; none without an embedder."""
         facet = memory.domain, memory.facet
         claims = self._claims(memory)
         if self._nearness is None or len(claims) <= (memory.path in claims):
-            return []  # nothing to compare it with
+            return []  # there is nothing to compare with
         return await self._nearness.look(memory, lambda: self._catalog.of(*facet), claims)
 
     def check(self, memory: PersonaMemory, near: Sequence[str] = ()) -> list[Contradiction]:
-        """What a memory contradicts among those of its facet, surest first.
+        """The contradictions between a new memory and the other memories of its facet, surest first.
 
         Args:
-            memory: the new one.
-            near: what `look` gave for it.
+            memory: the new memory.
+            near: the paths that `look` gave.
         """
         alike = None if self._nearness is None or not near else self._nearness.phrases.alike
         return self._claims(memory).check(memory, near, alike)
 
     async def written(self, path: str) -> None:
-        """A memory for which `look` was asked is in the ledger now."""
+        """Keep the vectors that `look` made for a memory, because the memory is in the ledger now."""
         if self._nearness is not None:
             await self._nearness.keep(path)
 
@@ -335,14 +332,14 @@ class Contradictions:
         return self._facets[facet]
 
     def suspect(self, found: Iterable[Contradiction]) -> None:
-        """Keep what is too doubtful to act on, for the next introspection."""
+        """Keep contradictions that are too doubtful to act on, for the next introspection."""
         for contradiction in found:
             self._suspicions[contradiction.old, contradiction.new] = contradiction
         while len(self._suspicions) > MAX_SUSPICIONS_COUNT:
             del self._suspicions[next(iter(self._suspicions))]
 
     def suspicions(self) -> list[Contradiction]:
-        """What was suspected since this store was opened, surest first."""
+        """The doubtful contradictions since this store was opened, surest first."""
         return sorted(
             self._suspicions.values(),
             key=lambda contradiction: (-contradiction.confidence, contradiction.old),

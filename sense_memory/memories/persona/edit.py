@@ -1,4 +1,4 @@
-"""What stands at an address, and a memory to be written there. Values; nothing is read or written here."""
+"""What a slot holds, and an edit of it. Values only: nothing is read or written here."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _TRIMMED: Final = ("dismissed", "connections", "contradicts", "themes")
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """What stands at an address, for an edit.
+    """What a slot holds, as an edit needs it.
 
     Attributes:
-        slot: where.
-        basis: what the ledger holds of it.
-        joined: its versions as one; None where there is no memory.
-        known: seqs of the forks that need no more looking at, once this is settled.
-        stray: where the head is of a memory that was removed before it was written, all versions as one.
-        pending: when it was last accessed and how often, as far as not even the ledger knows.
-        is_covered: whether the memory lives although what the ledger has on top says otherwise: it is to be written
-            anew, above.
-        is_forgotten: whether the stray was forgotten; else it was pruned.
-        is_revived: whether it lives only because it was recalled here, unknown to who pruned it.
+        slot: its d-tag.
+        basis: what the ledger holds at the slot.
+        joined: its versions, merged; None where there is no memory.
+        known: seqs of the forks that are done with, once this slot is settled.
+        stray: all versions, merged, where the head belongs to a memory that had been removed before; see `forks`.
+        pending: the last access and the number of accesses that the ledger does not have yet.
+        is_covered: whether the memory lives although the head of the ledger says otherwise; it has to be written anew,
+            above that head.
+        is_forgotten: whether the stray was forgotten; otherwise it was pruned.
+        is_revived: whether the memory lives only because it was recalled here, which the device that pruned it did not know.
     """
 
     slot: str
@@ -55,7 +55,7 @@ class SlotState:
 
     @property
     def memory(self) -> PersonaMemory | None:
-        """The memory, its accesses counted; None where there is none."""
+        """The memory with its accesses counted; None where there is none."""
         if self.joined is None:
             return None
         at, count = sum_of((self.basis.accessed_at, self.basis.accesses), self.pending)
@@ -64,9 +64,9 @@ class SlotState:
 
     @property
     def access_is_due(self) -> bool:
-        """Whether relays are to learn when the memory was last accessed: a day after the last that they know.
+        """Whether the accesses have to be published: a day after the last access that relays know.
 
-        At once where that brings it back: it is not active as it was written, or counts as dissolved.
+        At once where the access brings the memory back: the published memory is not active, or is marked as dissolved.
         """
         if self.joined is None:
             return False
@@ -80,44 +80,46 @@ class Edit:
     """A memory to be written.
 
     Attributes:
-        slot_state: what it starts from.
-        memory: how it is to be.
-        says: whether its value is new; otherwise the edit hands on who said it.
-        extra: fields to write beside those of the spec.
-        settles: whether it only says what its versions make together, which is no edit of this device.
+        slot_state: what the edit starts from.
+        memory: the memory to write.
+        is_new_value: whether its value is new; otherwise the value keeps its provenance.
+        extra: fields to write in addition to those of the specification.
+        settles: whether the memory is only the merge of its versions, which is not an edit of this device.
     """
 
     slot_state: SlotState
     memory: PersonaMemory
-    says: bool = False
+    is_new_value: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     settles: bool = False
 
     @property
     def basis(self) -> Basis:
-        """What the ledger is told of it: settling takes no accesses along."""
+        """What the ledger compares the write with; settling leaves the accesses noted in the ledger."""
         basis = self.slot_state.basis
         return replace(basis, accessed_at=0.0, accesses=0) if self.settles else basis
 
 
 def record_of(edit: Edit, device: str, now: float) -> Record:
-    """What is written: the next step of this device's count, in knowledge of all that the edit starts from."""
+    """The record to write: its version vector covers everything that the edit starts from, and this edit itself."""
     before = edit.slot_state.joined
     if edit.settles and before is not None:
         version = before.version
         return envelope.persona(fields_of(edit.memory, version.provenance, version.ts, version.rest))
     seen = {} if before is None else dict(before.version.memory.seen)
     pruned = edit.slot_state.basis.removal.seen.get(device, 0)
-    seen[device] = max(seen.get(device, 0) + 1, pruned + 1, int(now))  # up, even if it was removed in between
+    seen[device] = max(
+        seen.get(device, 0) + 1, pruned + 1, int(now)
+    )  # rises even if the memory was removed in between
     rest = {} if before is None else {k: v for k, v in before.version.rest.items() if k != RESTORED}
-    said = device if before is None or edit.says else before.version.provenance
+    said = device if before is None or edit.is_new_value else before.version.provenance
     return envelope.persona(fields_of(edit.memory.changed(seen=seen), said, now, {**rest, **edit.extra}))
 
 
 def trimmed(record: Record) -> Record:
-    """A record that fits an event, if that can be done without touching its text: its longest lists lose their ends.
+    """A record that fits an event, if cutting the ends of its longest lists is enough; the text is never cut.
 
-    What devices make of a memory together may be larger than what either wrote. The same on every device.
+    The merge of two versions may be larger than either of them. The result is the same on every device.
     """
     fields = dict(record.fields)
     lists = {name: list(fields[name]) for name in _TRIMMED if fields.get(name)}
@@ -132,6 +134,6 @@ def trimmed(record: Record) -> Record:
 
 
 def sum_of(first: tuple[float, int] | None, second: tuple[float, int] | None) -> tuple[float, int]:
-    """Accesses: the later time, and as often as both."""
+    """Two counts of accesses as one: the later time, and the sum."""
     first, second = first or (0.0, 0), second or (0.0, 0)
     return max(first[0], second[0]), first[1] + second[1]

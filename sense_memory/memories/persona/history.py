@@ -1,7 +1,7 @@
-"""The past of persona memories: what they were at a time, and the way back to it.
+"""The past of persona memories: what they were at a time, and undo.
 
-Most versions only say that a memory was read or linked; going back means to the last one that said, or was
-linked to, something else.
+Most versions only record that a memory was read or linked. Undo goes back to the newest version whose content
+(value, links and the like) differs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.version import PersonaVersion
     from sense_memory.records.reader import Reader
 
-_CONTENT: Final = (  # what an undo brings back; times and counts go on
+_CONTENT: Final = (  # what undo restores; times and counts go on
     "value",
     "themes",
     "connections",
@@ -50,17 +50,17 @@ async def versions(ledger: Ledger, reader: Reader, slot: str) -> list[PersonaVer
         record = await reader.record(stored)
         if record is not None and record.type is RecordType.PERSONA:
             ident, at = stored.id.hex(), stored.created_at
-            if not ledger.edits.forgets(slot, origin_of(record, ident, at)):  # else a stray, see `settling`
+            if not ledger.edits.forgets(slot, origin_of(record, ident, at)):  # else a stray, see `forks`
                 found.append(version_of(record.fields, ident, at))
     return found
 
 
 def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) -> Edit | None:
-    """The edit that takes a memory back to what it was before; None where there is nothing before.
+    """The edit that restores the content before the last change; None where there is nothing to restore.
 
     Args:
-        slot_state: what stands there.
-        past: its versions, newest first.
+        slot_state: what the slot holds.
+        past: the versions of the memory, newest first.
         now: seconds since 1970.
     """
     memory = slot_state.memory
@@ -82,11 +82,11 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
         state=State.ACTIVE,
         dissolved_at=None,
     )
-    return Edit(slot_state, changed, says=True, extra={RESTORED: earlier.id})
+    return Edit(slot_state, changed, is_new_value=True, extra={RESTORED: earlier.id})
 
 
 async def as_of(ledger: Ledger, reader: Reader, slots: Iterable[str], time: float) -> list[PersonaMemory]:
-    """The memories at some addresses as they were at a time (seconds since 1970), in its state of then."""
+    """The memories of some slots as they were at a time (seconds since 1970), each in the state that it had then."""
     found = []
     for slot in slots:
         past = await versions(ledger, reader, slot)

@@ -1,11 +1,11 @@
-"""Links between memories: connected, declined, contradicted. Each change of two memories is one write."""
+"""Links between memories: connections, dismissed suggestions, contradictions. Both ends change in one write."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from sense_memory.errors import InvalidInput
-from sense_memory.memories.persona.batch import EditBatch, until_done
+from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
 
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class LinkEditor:
-    """The links of a palace.
+    """Edits the links of a palace.
 
     Args:
-        palace: whose.
-        names: finds memories by name.
+        palace: reads and writes the memories.
+        names: resolves the names of memories.
         clock: seconds since 1970.
     """
 
@@ -30,7 +30,7 @@ class LinkEditor:
         self._palace, self._names, self._clock = palace, names, clock
 
     async def connect(self, one: str, other: str) -> None:
-        """Link two memories both ways; both are reinforced."""
+        """Link two memories both ways, and reinforce both."""
 
         def change(memory: PersonaMemory, to: str) -> PersonaMemory | None:
             return memory.changed(
@@ -42,7 +42,7 @@ class LinkEditor:
         await self._change_both(one, other, change, "connected with")
 
     async def disconnect(self, one: str, other: str) -> None:
-        """Take the link between two memories away; where there is none, nothing happens."""
+        """Remove the link between two memories, if there is one."""
 
         def change(memory: PersonaMemory, to: str) -> PersonaMemory | None:
             left = tuple(path for path in memory.connections if path not in {to, to.rpartition("/")[2]})
@@ -51,7 +51,7 @@ class LinkEditor:
         await self._change_both(one, other, change, "disconnected from")
 
     async def dismiss(self, one: str, other: str) -> None:
-        """Decline a suggested link, a connection or a contradiction; it is not suggested again."""
+        """Dismiss a suggested connection or contradiction, so that it is not suggested again."""
 
         def change(memory: PersonaMemory, to: str) -> PersonaMemory | None:
             return None if to in memory.dismissed else memory.changed(dismissed=(*memory.dismissed, to))
@@ -69,26 +69,26 @@ class LinkEditor:
                 return
             if leads_to(self._palace.catalog, second, first):
                 raise InvalidInput(
-                    f"{second!r} is superseded by {first!r} itself, directly or through others, so it cannot "
-                    "supersede it; nothing was changed"
+                    f"{second!r} cannot supersede {first!r}, which supersedes it directly or through others; "
+                    "nothing was changed"
                 )
-            batch.put(superseded(memory, second))
+            batch.change(superseded(memory, second))
             await batch.write()
 
-        await until_done(attempt)
+        await retry_while_moved(attempt)
 
     async def relink(self, batch: EditBatch, path: str, targets: list[str]) -> None:
-        """Connect a memory with these and no others, both ways as far as they exist; written with its batch.
+        """Connect a memory with exactly these targets, both ways where a target exists; the batch is not written yet.
 
         Raises:
-            InvalidInput: with itself.
+            InvalidInput: the memory is one of its own targets.
         """
         memory = await batch.get(path)
         if memory is None:
             return
         if path in targets:
             raise InvalidInput(f"{path!r} cannot be connected with itself; nothing was written")
-        batch.put(memory.changed(connections=tuple(targets)))
+        batch.change(memory.changed(connections=tuple(targets)))
         for target in dict.fromkeys((*targets, *memory.connections)):
             other = await batch.get(target)
             wanted = target in targets
@@ -96,12 +96,12 @@ class LinkEditor:
                 continue
             links = [link for link in other.connections if link != path] + [path] * wanted
             reinforced = max(self._clock() if wanted else 0.0, other.last_reinforced)
-            batch.put(other.changed(connections=tuple(links), last_reinforced=reinforced))
+            batch.change(other.changed(connections=tuple(links), last_reinforced=reinforced))
 
     async def _change_both(
         self, one: str, other: str, change: Callable[[PersonaMemory, str], PersonaMemory | None], what: str
     ) -> None:
-        """Change two memories, each with regard to the other; None leaves one as it is."""
+        """Change two memories, each by `change(memory, path of the other)`; None leaves a memory as it is."""
 
         async def attempt() -> None:
             first, second = await self._names.pair(one, other, what)
@@ -110,20 +110,20 @@ class LinkEditor:
                 memory = await batch.get(path)
                 changed = None if memory is None else change(memory, to)
                 if changed is not None:
-                    batch.put(changed)
+                    batch.change(changed)
             if len(batch):
                 await batch.write()
 
-        await until_done(attempt)
+        await retry_while_moved(attempt)
 
 
 def superseded(memory: PersonaMemory, by: str) -> PersonaMemory:
-    """A memory that another contradicts and replaces."""
+    """A memory, marked as contradicted and replaced by another."""
     return memory.changed(contradicts=tuple(dict.fromkeys((*memory.contradicts, by))), superseded_by=by)
 
 
 def leads_to(catalog: Catalog, path: str, target: str) -> bool:
-    """Whether what supersedes a memory, and what supersedes that, leads to another."""
+    """Whether a memory is superseded by `target`, directly or through others."""
     met: set[str] = set()
     while path not in met:
         met.add(path)

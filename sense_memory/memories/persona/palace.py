@@ -336,14 +336,18 @@ class Palace:
         return False
 
     async def write(
-        self, edits: Sequence[Edit], *, drafts: bool = False, spare: Callable[[Edit], bool] = lambda _: False
+        self,
+        edits: Sequence[Edit],
+        *,
+        drafts: bool = False,
+        skip_unfit: Callable[[Edit], bool] = lambda _: False,
     ) -> list[str]:
         """Write edits, all or none; returns their event ids. What lost against them is kept as siblings.
 
         Args:
             edits: what to write.
             drafts: keep what the clock forbids to write as drafts.
-            spare: which edits are left out where they do not fit an event; their ids are empty. By default none.
+            skip_unfit: which edits are left out where they do not fit an event; their ids are empty. By default none.
 
         Raises:
             HeadMoved: something came in since they were read; nothing was written, read again.
@@ -356,7 +360,9 @@ class Palace:
             for edit, record in zip(edits, records, strict=True)
         ]
         left_out = {
-            index for index, (edit, record) in enumerate(made) if spare(edit) and not envelope.fits(record)
+            index
+            for index, (edit, record) in enumerate(made)
+            if skip_unfit(edit) and not envelope.fits(record)
         }
         edits = [edit for index, (edit, _) in enumerate(made) if index not in left_out]
         records = [record for index, (_, record) in enumerate(made) if index not in left_out]

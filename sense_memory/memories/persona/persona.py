@@ -1,7 +1,7 @@
-"""`Persona`: what `MemoryStore` does with persona memories. Each call is one look at the palace and one write.
+"""`Persona`: what `MemoryStore` does with persona memories. Each call reads the palace once and writes once.
 
-Whoever edits starts from what stands there now; where another task, process or device was faster, the call
-begins again with what that one has left. Errors are those that the store's methods name.
+An edit starts from what the ledger holds now. Where another task, process or device wrote first, the call starts
+again from what was written. The errors are those that the methods of the store name.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.errors import ClockSkewError, NeedsNewerVersion
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT
-from sense_memory.memories.persona.batch import EditBatch, settle, until_done
+from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
 from sense_memory.memories.persona.edit import Edit
+from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, leads_to, superseded
 from sense_memory.memories.persona.names import NameResolver, path_in, path_to
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from sense_memory.ledger import Ledger
-    from sense_memory.memories.persona.contradictions import Contradictions, Nearness, Opening
+    from sense_memory.memories.persona.contradictions import ContradictionDetector, Nearness, Opening
     from sense_memory.palace.catalog import Catalog
     from sense_memory.palace.contradictions.detection import Contradiction
     from sense_memory.palace.plan import Plan
@@ -47,18 +48,18 @@ class Persona:
     """The persona memories of an open store.
 
     Args:
-        ledger: where they lie.
-        reader: opens them.
+        ledger: where the memories are stored.
+        reader: opens their events.
         writer: seals and signs them.
         clock: seconds since 1970.
-        ask: makes sure that a relay was asked before "nothing" is said; whether one was.
-        plan: bounds what is added.
-        embedding: opens the embedder, for contradictions in other words; by default only words count.
+        ask: asks a relay, if none was asked yet; see `NameResolver`.
+        plan: the limits of what may be added.
+        embedding: opens the embedder, to find contradictions in other words; by default only words are compared.
 
     Attributes:
-        palace: all of them, opened.
-        names: finds them by name.
-        links: connects them.
+        palace: all persona memories, opened.
+        names: resolves their names.
+        links: edits their links.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Persona:
         self.palace = Palace(ledger, reader, writer, clock)
         self.names = NameResolver(self.palace, ask)
         self.links = LinkEditor(self.palace, self.names, clock)
-        self._contradictions: Contradictions | None = None
+        self._contradictions: ContradictionDetector | None = None
         self._nearness: Nearness | None = None
 
     # ── Remember, recall, forget ────────────────────────────────────────────────────────
@@ -85,7 +86,7 @@ class Persona:
     async def remember(
         self, path: str, fields: dict[str, Any], connections: Sequence[str], *, drafts: bool = True
     ) -> str:
-        """Keep a memory at a path (`domain/facet/key`), with checked fields; returns the event's id."""
+        """Write a memory at a path (`domain/facet/key`), with checked fields; returns the event id."""
         if "halflife_days" in fields:
             self._plan.check_halflife(fields["halflife_days"])
         near = await self._near(path, fields)
@@ -97,21 +98,21 @@ class Persona:
             if before is None:
                 self._check_plan(catalog, path)
             memory = self._written(path, before, fields)
-            batch.put(memory, says=True)
+            batch.change(memory, is_new_value=True)
             doubtful = await self._contradict(batch, path, near)
             if connections:
                 targets = [path_in(catalog, name) or path_to(name) for name in connections]
                 await self.links.relink(batch, path, list(dict.fromkeys(targets)))
             ident = await self._write_first(batch, path, drafts=drafts)
-            self._watched().suspect(doubtful)
+            self._detector().suspect(doubtful)
             return ident
 
-        ident = await until_done(attempt)
-        await self._watched().written(path)
+        ident = await retry_while_moved(attempt)
+        await self._detector().written(path)
         return ident
 
     async def recall_one(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
-        """A memory by its exact key, revived; None where there is none."""
+        """The memory at an exact path, revived; None where there is none."""
         tags = address.persona_lookup_paths(domain, facet, key)
         paths = [path.removeprefix(address.PERSONA) for path in tags]
         catalog = await self.names.catalog(
@@ -127,7 +128,7 @@ class Persona:
         return None
 
     async def recall_key(self, key: str, domain: str | None, facet: str | None) -> list[PersonaMemory]:
-        """The memories with a bare key, perhaps of a domain or a facet; a single one is revived."""
+        """The memories with a bare key, in a domain or a facet if given; if there is only one, it is revived."""
 
         def paths(catalog: Catalog) -> list[str]:
             named = dict.fromkeys(path for name in address.lookup_paths(key) for path in catalog.named(name))
@@ -149,7 +150,7 @@ class Persona:
     async def listing(
         self, domain: str | None, facet: str | None, *, include_forgotten: bool
     ) -> list[PersonaMemory]:
-        """Memories of a domain or a facet, or all; the most relevant first."""
+        """The memories of a domain or a facet, or all; the most relevant first."""
 
         def ranked(catalog: Catalog) -> list[PersonaMemory]:
             now = self._clock()
@@ -161,7 +162,7 @@ class Persona:
     # ── The past ────────────────────────────────────────────────────────────────────────
 
     async def publish_draft(self, record: Record) -> str:
-        """Write what a draft holds over what stands there by now; returns the event's id."""
+        """Write the memory of a draft over what the ledger holds now; returns the event id."""
         memory = memory_of(record.fields, "", 0)
         names = ("value", "themes", "halflife_days", "source", "confidence")
         links = [path for path in memory.connections if path != memory.path]
@@ -170,7 +171,7 @@ class Persona:
         )
 
     async def undo(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
-        """Take a memory back to what it was before its last change; None where there is nothing to go back to."""
+        """Restore a memory to what it was before its last change; None where there is nothing to restore."""
 
         async def attempt() -> PersonaMemory | None:
             for path in address.persona_lookup_paths(domain, facet, key):
@@ -182,10 +183,10 @@ class Persona:
                     return (await self.palace.refresh()).get(edit.memory.path)
             return None
 
-        return await until_done(attempt)
+        return await retry_while_moved(attempt)
 
     async def as_of(self, time: float, domain: str | None, facet: str | None) -> list[PersonaMemory]:
-        """Memories as they were at a time, by path."""
+        """The memories as they were at a time, in the order of their paths."""
         slots = (slot for slot, _ in self._ledger.edits.heads(*ROOTS))
         found = await as_of(self._ledger, self._reader, slots, time)
         wanted = (
@@ -196,20 +197,21 @@ class Persona:
     # ── Between devices ─────────────────────────────────────────────────────────────────
 
     async def settle(self, *, heard: bool = True) -> int:
-        """Write what versions make together that did not know of each other; returns how many memories.
+        """Merge concurrent versions, see `forks.settle_forks`; returns how many memories were written.
 
         Args:
-            heard: whether relays have told everything; else only what is forgotten for sure is settled.
+            heard: whether every relay has told everything; if not, only forgotten copies are removed.
         """
-        return await settle(self._ledger, self.palace, heard=heard)
+        return await settle_forks(self._ledger, self.palace, heard=heard)
 
     async def publish_accesses(self, *, due: bool = False) -> list[str]:
-        """Write the memories that were recalled, with their accesses; returns the paths of those that do not fit.
+        """Publish the accesses of recalled memories; returns the paths of the memories that do not fit an event.
 
-        A text near the size limit leaves no room for what an access adds: its accesses stay on this machine.
+        A text near the size limit may leave no room for the fields that an access adds; the accesses of such a
+        memory stay on this machine.
 
         Args:
-            due: only where the last access that relays know is a day old, or the memory is not active there.
+            due: publish only where the last access that relays know is a day old, or the memory is not active there.
         """
         if not self.palace.accessed():
             return []
@@ -226,28 +228,30 @@ class Persona:
                 edits = [
                     Edit(slot_state, slot_state.memory) for slot_state in slot_states if slot_state.memory
                 ]
-                ids = await self.palace.write(edits, spare=lambda _: True)
+                ids = await self.palace.write(edits, skip_unfit=lambda _: True)
                 return [edit.memory.path for edit, ident in zip(edits, ids, strict=True) if not ident]
 
-            unfit += await until_done(attempt)
+            unfit += await retry_while_moved(attempt)
         return unfit
 
     async def _publish_access(self, slot: str) -> str:
-        """Write one memory with its accesses, if they are due; its path where they do not fit."""
+        """Publish the accesses of one memory, if they are due; returns its path where the memory does not fit an event."""
 
         async def attempt() -> str:
             slot_state = await self.palace.slot_state(slot)
             if slot_state.memory is None or not slot_state.access_is_due:
                 return ""
-            (ident,) = await self.palace.write([Edit(slot_state, slot_state.memory)], spare=lambda _: True)
+            (ident,) = await self.palace.write(
+                [Edit(slot_state, slot_state.memory)], skip_unfit=lambda _: True
+            )
             return "" if ident else slot_state.memory.path
 
         with suppress(ClockSkewError, NeedsNewerVersion):
-            return await until_done(attempt)
+            return await retry_while_moved(attempt)
         return ""
 
     async def close(self) -> None:
-        """Note in the ledger what was accessed; wait for no embedder any more."""
+        """Save the accesses to the ledger, and stop waiting for the embedder."""
         if self._nearness is not None:
             self._nearness.close()
         await self.palace.note_accesses()
@@ -255,7 +259,7 @@ class Persona:
     # ── Inside ──────────────────────────────────────────────────────────────────────────
 
     def _check_plan(self, catalog: Catalog, path: str) -> None:
-        """Whether the plan allows one more memory there."""
+        """Raise `PlanLimitError` where the plan does not allow one more memory at a path."""
         if self._plan.max_memories is not None or self._plan.max_domains is not None:
             domain, facet, _ = path.split("/")
             facets = {name: frozenset(facets) for name, facets in catalog.sizes().items()}
@@ -264,7 +268,7 @@ class Persona:
             self._plan.check_place(held, domain, facet)
 
     def _written(self, path: str, before: PersonaMemory | None, fields: dict[str, Any]) -> PersonaMemory:
-        """A memory as it is remembered now: what was not given stays as it was."""
+        """The memory to write: fields that were not given keep their values."""
         now = self._clock()
         domain, facet, key = path.split("/")
         if before is None:
@@ -279,21 +283,21 @@ class Persona:
         )
         if before.value == changed.value:
             return changed
-        return changed.changed(contradicts=(), superseded_by=None)  # that was about another text
+        return changed.changed(contradicts=(), superseded_by=None)  # those were about the old value
 
     async def _near(self, path: str, fields: dict[str, Any]) -> list[str]:
-        """The memories that mean nearly what is about to be remembered; none without an embedder."""
+        """The paths of memories near in meaning to the one about to be written; none without an embedder."""
         if self._embedding is None:
             return []
         before = (await self.palace.refresh()).get(path)
-        return await self._watched().look(_unopposed(self._written(path, before, fields)))
+        return await self._detector().look(_unopposed(self._written(path, before, fields)))
 
     async def _contradict(self, batch: EditBatch, path: str, near: Sequence[str]) -> list[Contradiction]:
-        """Mark what a new memory contradicts as superseded by it; returns what is too doubtful for that."""
+        """Mark the memories that a new one surely contradicts as superseded; returns the doubtful contradictions."""
         memory = await batch.get(path)
         if memory is None:
             return []
-        found = self._watched().check(_unopposed(memory), near)
+        found = self._detector().check(_unopposed(memory), near)
         for contradiction in found:
             old = await batch.get(contradiction.old) if contradiction.acts else None
             if old is None:
@@ -302,18 +306,18 @@ class Persona:
                 contradicts=tuple(other for other in memory.contradicts if other != old.path),
                 superseded_by=None if memory.superseded_by == old.path else memory.superseded_by,
             )
-            batch.put(memory)
+            batch.change(memory)
             above = memory.superseded_by
             if above is None or not leads_to(self.palace.catalog, above, old.path):
-                batch.put(superseded(old, path))
+                batch.change(superseded(old, path))
         return [contradiction for contradiction in found if not contradiction.acts]
 
-    def _watched(self) -> Contradictions:
+    def _detector(self) -> ContradictionDetector:
         if self._contradictions is None:
-            # Imported here, because whoever only reads does not pay for it.
-            from sense_memory.memories.persona.contradictions import Contradictions
+            # Imported here, so that a process that only reads does not pay for it.
+            from sense_memory.memories.persona.contradictions import ContradictionDetector
 
-            self._contradictions = Contradictions(self.palace.catalog, self._meaning())
+            self._contradictions = ContradictionDetector(self.palace.catalog, self._meaning())
             self.palace.follow(self._contradictions)
         return self._contradictions
 
@@ -325,27 +329,29 @@ class Persona:
         return self._nearness
 
     async def _write_first(self, batch: EditBatch, path: str, *, drafts: bool) -> str:
-        """Write a batch; where the clock forbids that, the text alone, and if need be as a draft.
+        """Write a batch; where the clock forbids that, write the memory at `path` alone, as a draft if `drafts`.
 
-        What it changes of other memories is left out where it does not fit: a full memory keeps no other from
-        being written.
+        A change of another memory that would not fit an event is skipped, so that a full memory does not keep others
+        from being written.
         """
         if len(batch) > 1:
             with suppress(ClockSkewError):
-                ids = await batch.write(spare=lambda other: other != path)
+                ids = await batch.write(skip_unfit=lambda other: other != path)
                 if unfit := [other for other, ident in ids.items() if not ident]:
                     _log.warning(
-                        "no room for a link to %s in %s", printable(path), printable(", ".join(unfit))
+                        "no room for a link to %s in %s",
+                        printable(path),
+                        printable(", ".join(unfit)),
                     )
                 return ids[path]
         return (await batch.only(path).write(drafts=drafts))[path]
 
     def suspicions(self) -> list[Contradiction]:
-        """Contradictions that were suspected since this store was opened."""
+        """The contradictions that were suspected since this store was opened."""
         return [] if self._contradictions is None else self._contradictions.suspicions()
 
     async def alike(self) -> list[tuple[str, str, float]]:
-        """Pairs of active and fading memories that mean nearly the same, as far as an embedder has read them."""
+        """Pairs of active or fading memories that are near in meaning, among those with embeddings."""
         nearness = self._meaning()
         if nearness is None:
             return []
@@ -354,5 +360,5 @@ class Persona:
 
 
 def _unopposed(memory: PersonaMemory) -> PersonaMemory:
-    """Who says again what was superseded means it: it is compared as if it never had been."""
+    """A memory without its contradictions: remembering a superseded memory again makes it valid again."""
     return memory.changed(contradicts=(), superseded_by=None)

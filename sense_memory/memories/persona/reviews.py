@@ -1,8 +1,8 @@
 """Views of the whole palace for `MemoryStore`: compression, introspection, pruning, counts.
 
-What is found out is a view's business (`palace`, `search`); here it gets the memories of now and time, and
-what it decides is written. Deletions need to know what every relay holds: those that cannot be asked are
-named, and nothing is deleted until they answer or are left out by name.
+The pure views of `palace` decide; this module gives them the memories and the time, and writes what they decide.
+Before a deletion every relay has to show what it holds. Relays that cannot be asked are named, and nothing is
+deleted until they answer, or the caller leaves them out by name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sense_memory.limits import (
     SUGGESTED_PAIRS_COUNT,
 )
 from sense_memory.memories.persona import arguments as given
-from sense_memory.memories.persona.batch import EditBatch, until_done
+from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
 from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
 from sense_memory.palace.contradictions.detection import pairs
@@ -42,25 +42,22 @@ if TYPE_CHECKING:
 
 
 # ── Introspection on a schedule ─────────────────────────────────────────────────────────
-# Introspection on a schedule: an iterator that looks over the palace, waits, and looks again.
 
 
-class Introspections:
-    """Reports, the first at once, each other one so many seconds after the one before was asked for.
-
-    Ends when the store is closed.
+class IntrospectionSchedule:
+    """An iterator of introspection reports: the first at once, the next ones at an interval; it ends with the store.
 
     Args:
         look: makes a report.
-        every: seconds between two, 1 or more.
+        every: seconds from the start of one report to the start of the next, 1 or more.
 
     Raises:
-        InvalidInput: less than a second.
+        InvalidInput: `every` is below 1, or not a finite number.
     """
 
     def __init__(self, look: Callable[[], Awaitable[IntrospectionReport]], every: float) -> None:
         if isinstance(every, bool) or not isinstance(every, int | float) or not 1 <= every < float("inf"):
-            raise InvalidInput(f"introspections must lie a second or more apart, not {every!r}")
+            raise InvalidInput(f"every must be a number of seconds, 1 or more, not {every!r}")
         self._look, self._every = look, every
         self._next = 0.0
 
@@ -68,7 +65,7 @@ class Introspections:
         return self
 
     async def __anext__(self) -> IntrospectionReport:
-        """The next report, when it is time."""
+        """Wait until the next report is due, and return it."""
         clock = asyncio.get_running_loop().time
         await asyncio.sleep(max(0.0, self._next - clock()))
         self._next = clock() + self._every
@@ -78,15 +75,15 @@ class Introspections:
             raise StopAsyncIteration from None
 
 
-_FULL: Final = "its text leaves no room in an event for its new state; shorten it, or forget it"
+_FULL: Final = "its text leaves no room in an event for the new state; shorten the text, or forget the memory"
 LOGS: Final = f"{address.PREFIX}introspection/"
 
 
 class Pruned(int):
-    """How many memories changed their state or were deleted, and what became of each.
+    """The number of memories that changed their state or were deleted, with a report.
 
     Attributes:
-        report: memory by memory.
+        report: what became of each memory.
     """
 
     report: PruneReport
@@ -100,13 +97,13 @@ class Pruned(int):
 
 
 class Reviews:
-    """The views of one palace.
+    """The views of a whole palace.
 
     Args:
-        persona: its memories.
-        ledger: where logs are looked up.
-        reader: opens them.
-        writer: seals and signs.
+        persona: the memories.
+        ledger: holds the logs of earlier introspections.
+        reader: opens events.
+        writer: seals and signs events.
         clock: seconds since 1970.
     """
 
@@ -119,7 +116,7 @@ class Reviews:
     # ── Looking ─────────────────────────────────────────────────────────────────────────
 
     async def compress(self, domain: str | None, max_tokens: int, *, full: bool) -> str:
-        """The active memories in the spec's compressed format, with shorthand or without."""
+        """The active memories in the compressed format of the specification, with shorthand where `full`."""
         domain, _ = given.selection(domain, None)
         if type(max_tokens) is not int:
             raise InvalidInput("max_tokens must be a whole number")
@@ -132,7 +129,7 @@ class Reviews:
         return found.text
 
     async def stats(self) -> dict[str, Any]:
-        """Counts: all, by state, by domain and facet, linked, superseded."""
+        """Counts of memories: total, by state, by domain and facet, superseded, conflicts; and of connections."""
         catalog = await self._persona.names.catalog()
         sizes, tally = catalog.sizes(), catalog.tally()
         return {
@@ -148,7 +145,7 @@ class Reviews:
     # ── Introspection ───────────────────────────────────────────────────────────────────
 
     async def introspect(self) -> IntrospectionReport:
-        """Look over everything, compare with the last time, and leave a log for the next."""
+        """Introspect, compare with the last introspection, and write a log for the next one."""
         catalog = await self._persona.names.catalog()
         memories, columns = tuple(catalog), catalog.columns()
         previous = await self._last_log()
@@ -157,7 +154,7 @@ class Reviews:
         suspected |= {(item.old, item.new): item for item in scan.contradictions}
         near = await self._persona.alike()
         now = self._clock()
-        # In a thread, so that whatever else this process does goes on: memories do not change, nor do copies.
+        # In a thread, so that the event loop goes on; memories are immutable, and the columns are a copy.
         report = await asyncio.to_thread(
             introspect,
             memories,
@@ -172,7 +169,7 @@ class Reviews:
         return report
 
     async def _last_log(self) -> Baseline | None:
-        """How the palace stood at the last introspection, on whichever device; None where nobody knows."""
+        """The baseline of the last introspection of any device; None where there is none."""
         slots = [(slot.removeprefix(LOGS), seq) for slot, seq in self._ledger.edits.heads(LOGS)]
         dated = sorted((float(ts), seq) for ts, seq in slots if ts.replace(".", "", 1).isdecimal())
         for _, seq in reversed(dated):
@@ -188,7 +185,7 @@ class Reviews:
     # ── Pruning ─────────────────────────────────────────────────────────────────────────
 
     async def planned(self) -> Pruned:
-        """What pruning would do now."""
+        """What pruning would do now; nothing is written."""
         made = await self._plan()
         return Pruned.of(PruneReport.dry(made), made.count)
 
@@ -197,10 +194,10 @@ class Reviews:
         return plan(catalog, self._clock(), columns=catalog.columns())
 
     async def prune(self, incomplete: Callable[[], Awaitable[Sequence[str]]]) -> Pruned:
-        """Write what time has done to memories, and delete those that have been dissolved for 30 days.
+        """Write the current states of memories, and delete memories that have been dissolved for 30 days.
 
         Args:
-            incomplete: asks every relay that counts; gives one sentence for each that did not show everything.
+            incomplete: asks every relay that was not left out; gives a sentence for each one that did not show everything.
         """
         await self._persona.publish_accesses()
         missing: Sequence[str] = ()
@@ -222,7 +219,7 @@ class Reviews:
         return Pruned.of(report, report.count)
 
     async def _rewrite(self, steps: Sequence[PruneStep]) -> dict[str, str]:
-        """Write the states of some memories as they are now; returns what was refused, and why."""
+        """Write the current states of some memories; returns the refused paths, each with a reason."""
         unfit: dict[str, str] = {}
 
         async def attempt() -> None:
@@ -230,15 +227,15 @@ class Reviews:
             for step in steps:
                 memory = await batch.get(step.path)
                 for now in plan([memory] if memory else [], self._clock()).rewrites:
-                    batch.put(now.applied())
-            ids = await batch.write(spare=lambda _: True)
+                    batch.change(now.applied())
+            ids = await batch.write(skip_unfit=lambda _: True)
             unfit.update({path: _FULL for path, ident in ids.items() if not ident})
 
         refused = await self._tried(attempt, steps, self._rewrite)
         return unfit | refused
 
     async def _delete(self, steps: Sequence[PruneStep]) -> dict[str, str]:
-        """Delete memories that are due, if they still are; returns what was refused, and why."""
+        """Delete memories that are still due; returns the refused paths, each with a reason."""
         refused: dict[str, str] = {}
 
         async def attempt() -> None:
@@ -253,7 +250,7 @@ class Reviews:
                     paths.append(path)
                     bases[slot_state.slot] = slot_state.basis
                 else:
-                    refused[step.path] = "it was changed meanwhile"
+                    refused[step.path] = "it has changed in the meantime"
             if paths:
                 await self._writer.forget_all(paths, bases, why=PRUNE)
 
@@ -266,9 +263,9 @@ class Reviews:
         steps: Sequence[PruneStep],
         again: Callable[[Sequence[PruneStep]], Awaitable[dict[str, str]]],
     ) -> dict[str, str]:
-        """Do it for all at once; where the clock is wrong for one of them, one by one."""
+        """Attempt all steps at once; where the clock forbids that, each step on its own."""
         try:
-            await until_done(attempt)
+            await retry_while_moved(attempt)
         except ClockSkewError as error:
             if len(steps) == 1:
                 return {steps[0].path: str(error)}

@@ -24,7 +24,6 @@ from sense_memory.palace.contradictions.words import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    # MERGED
 
 
 # predicate: patterns (the first word by stem, the others as written); `be` is skipped before participles.

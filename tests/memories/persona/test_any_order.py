@@ -372,7 +372,7 @@ async def listed(store):
 
 
 async def served(url, store):
-    """By d-tag the ids of the memories that a relay serves, without strays (`memories.persona.batch`)."""
+    """By d-tag the ids of the memories that a relay serves, without strays (`memories.persona.forks`)."""
     async with connect(url, compression=None) as socket:
         await socket.send('["REQ","all",{"kinds":[30078]}]')
         found = {}

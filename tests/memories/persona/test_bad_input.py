@@ -79,7 +79,7 @@ def remember(**fields):
         (lambda s: s.persona_connect("lisa", "k" * 50_000), InvalidInput, "there is no memory 'kkk"),
         (lambda s: s.persona_disconnect("nobody", "lisa"), InvalidInput, "there is no memory 'nobody'"),
         (lambda s: s.persona_contradict("old", "old"), InvalidInput, "contradicted by itself"),
-        (lambda s: s.persona_contradict("newer", "old"), InvalidInput, "is superseded by"),
+        (lambda s: s.persona_contradict("newer", "old"), InvalidInput, "cannot supersede"),
         (lambda s: s.persona_contradict("newest", "old"), InvalidInput, "directly or through others"),
         (lambda s: s.persona_compress([]), InvalidAddress, "a domain must be"),
         (lambda s: s.persona_compress(max_tokens="500"), InvalidInput, "max_tokens must be a whole number"),

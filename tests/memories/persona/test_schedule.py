@@ -8,7 +8,7 @@ import pytest
 
 from sense_memory import InvalidInput, SyncMemoryStore
 from sense_memory.errors import PlanLimitError
-from sense_memory.memories.persona.reviews import Introspections
+from sense_memory.memories.persona.reviews import IntrospectionSchedule
 from tests.time_unit import SECOND
 
 
@@ -35,7 +35,7 @@ async def test_reports_come_again_and_again_with_the_time_between_them(monkeypat
         return len(looked)
 
     monkeypatch.setattr(asyncio, "sleep", wait)
-    reports = Introspections(look, 60)
+    reports = IntrospectionSchedule(look, 60)
 
     assert [await anext(reports) for _ in range(3)] == [1, 2, 3]
     assert waited == [0, 60, 60]
@@ -45,7 +45,7 @@ async def test_reports_come_again_and_again_with_the_time_between_them(monkeypat
 @pytest.mark.parametrize("every", [0, -1, 0.5, float("inf"), float("nan"), True, "6h", None])
 async def test_less_than_a_second_between_two_is_refused(open_store, every):
     async with open_store() as store:
-        with pytest.raises(InvalidInput, match="a second or more apart"):
+        with pytest.raises(InvalidInput, match="a number of seconds, 1 or more"):
             store.persona_introspections(every)
 
 
