@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-relays soak lint types bench clean
+.PHONY: help demo test test-relays soak lint types sync-store bench clean
 
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of programs: compiled once, not each time
 
@@ -41,6 +41,9 @@ lint: $(VENV)/.installed-test  ## ruff: rules and format
 
 types: $(VENV)/.installed-test  ## mypy --strict
 	@$(BIN)/mypy
+
+sync-store: $(VENV)/.installed-test  ## write sync_store.py anew, after a change of store.py
+	@$(BIN)/python scripts/generate_sync_store.py
 
 bench: $(VENV)/.installed  ## speed and memory, each figure beside its floor; OPTIONS="--json --large" for more
 	@$(BIN)/python -m scripts.bench $(OPTIONS)

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO
 
-    from pynostr.key import PrivateKey
-
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.embedding_jobs import Embedding, EmbedReport, Gaps
     from sense_memory.memories.history import Version
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.search import Finding
     from sense_memory.memories.watch import Watch, Watchers
     from sense_memory.models import Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
-    from sense_memory.nostr.signer import Signer
+    from sense_memory.nostr.signer import PynostrKey, Signer
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
     from sense_memory.records.envelope import Record, Sealed
@@ -110,7 +108,7 @@ class MemoryStore:
 
     def __init__(
         self,
-        signer: Signer | PrivateKey,
+        signer: Signer | PynostrKey,
         relays: Iterable[str] = (),
         *,
         ledger: str | Path | None = None,

@@ -34,6 +34,7 @@ LAYERS = (
     "config",
     "palace",
     "search",
+    "loop_thread",
     "arguments",
     "nostr",
     "models",
@@ -252,7 +253,7 @@ def test_time_is_a_parameter_below_the_store():
     waits = {"sense_memory.ledger.database"}  # and reads no clock
     clocks = importers_of("time", "datetime") - waits
 
-    assert {part_of(module) for module in clocks} <= {"store", "relay", "interfaces", "config"}
+    assert {part_of(module) for module in clocks} <= {"store", "sync_store", "relay", "interfaces", "config"}
     timeless = {"client.session", "client.page", "sync.walk", "sync.push", "sync.pool"}
     assert not {f"sense_memory.relay.{name}" for name in timeless} & clocks
 
@@ -265,11 +266,11 @@ def test_the_command_line_is_the_only_part_that_talks_to_a_terminal():
 
 
 def test_a_module_that_outgrows_600_lines_is_two_modules():
-    """`store.py`, all signatures and docstrings, may be longer."""
+    """`store.py`, all signatures and docstrings, and its generated twin may be longer."""
     lengths = {name_of(file): len(file.read_text(encoding="utf-8").splitlines()) for file in modules()}
 
     long = {name: count for name, count in lengths.items() if count > MAX_LINES}
-    assert long.keys() <= {"sense_memory.store"}, long
+    assert long.keys() <= {"sense_memory.store", "sense_memory.sync_store"}, long
 
 
 def test_nothing_is_called_utils_helpers_or_manager():

@@ -898,7 +898,7 @@ def test_the_blocking_store_has_the_same_methods_with_the_same_arguments():
         twin = blocking[name]
         assert type(member) is type(twin), name
         if inspect.isfunction(member):
-            assert inspect.signature(member) == inspect.signature(twin), name
+            assert inspect.signature(member).parameters == inspect.signature(twin).parameters, name
             assert not inspect.iscoroutinefunction(twin), name
 
 

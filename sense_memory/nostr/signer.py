@@ -141,6 +141,12 @@ class LocalSigner:
         return bytes(ffi.buffer(signature))
 
 
+class PynostrKey(Protocol):
+    """A `pynostr.key.PrivateKey`, as far as a signer needs it: pynostr ships no types."""
+
+    raw_secret: bytes
+
+
 def as_signer(key: Any) -> Signer:
     """A signer from a `Signer` or a `pynostr.key.PrivateKey`.
 

@@ -1,0 +1,220 @@
+"""An event loop in a thread of its own, for code that does not await: each call hands one coroutine over and waits.
+
+A call is handed to the loop before the loop's end, or not at all; what other threads still wait for when the loop ends
+has ended by then, so no call outlives its loop. Ctrl-C in the caller's thread cancels the coroutine that it waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeVar, cast
+
+from sense_memory import arguments
+from sense_memory.errors import InvalidInput, StoreClosed, StoreForked, warn_of_limit
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from concurrent.futures import Future
+    from types import TracebackType
+
+
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
+_END_SECONDS: Final = 1.0  # that calls of other threads have to notice that the store is closed
+
+
+class LoopThread:
+    """The loop, from `begin` to `end`.
+
+    Attributes:
+        warnings: what there is to warn of; it is told in the thread of the next call that returns.
+    """
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self._process = os.getpid()
+        self._turn = threading.Lock()  # a call is handed to the loop before its end, or not at all
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self, opening: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Start the thread, and wait for the coroutine that opens the store.
+
+        Raises:
+            InvalidInput: the loop runs already.
+        """
+        if self._loop is not None:
+            raise InvalidInput(
+                "this store is open already; nothing was changed. Close it first, or open another."
+            )
+        self._process = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sense-memory", daemon=True)
+        self._thread.start()
+        try:
+            self.wait(opening())
+        except BaseException:
+            self._stop()
+            raise
+
+    def end(self, closing: Callable[[], Coroutine[Any, Any, None]], abandon: Callable[[], None]) -> None:
+        """Wait for the coroutine that closes the store, and end the thread. A second call does nothing.
+
+        Args:
+            closing: closes the store.
+            abandon: called instead in a fork, where the thread does not exist.
+        """
+        if os.getpid() != self._process:
+            abandon()
+            self._loop = self._thread = None
+        if self._loop is not None:
+            self._refuse_own_thread()
+            try:
+                with suppress(StoreClosed):  # by another thread, in between
+                    self.wait(closing())
+            finally:
+                self._stop()
+
+    def wait(
+        self, call: Coroutine[Any, Any, _T], meanwhile: Callable[[Future[Any]], None] | None = None
+    ) -> _T:
+        """Run a coroutine in the loop and return its result.
+
+        Args:
+            call: the coroutine.
+            meanwhile: called in this thread while the coroutine runs.
+
+        Raises:
+            StoreClosed: the loop does not run, or another thread ended it meanwhile.
+            StoreForked: this process is a fork of the one that started the loop.
+            InvalidInput: this is the loop's own thread.
+        """
+        try:
+            future = self._begun(call)
+        except BaseException:
+            call.close()
+            raise
+        try:
+            if meanwhile is not None:
+                meanwhile(future)
+            return future.result()
+        except CancelledError:  # another thread closed the store meanwhile
+            raise StoreClosed from None
+        except BaseException:  # Ctrl-C, or what a callback raised
+            future.cancel()
+            raise
+        finally:
+            while self.warnings:
+                warn_of_limit(self.warnings.pop(0))
+
+    def call(self, function: Callable[_P, _T], /, *values: _P.args, **options: _P.kwargs) -> _T:
+        """Call a function that does not wait in the loop's thread. Errors as `wait`."""
+
+        async def called() -> _T:
+            return function(*values, **options)
+
+        return self.wait(called())
+
+    def wait_counting(
+        self,
+        call: Callable[[Callable[[int], None]], Coroutine[Any, Any, _T]],
+        progress: Callable[[int], None] | None,
+    ) -> _T:
+        """As `wait`, for a call that is given a callback: `progress` gets the same numbers in the caller's thread."""
+        arguments.callback(progress, "progress")
+        counts: SimpleQueue[int | None] = SimpleQueue()
+
+        def meanwhile(future: Future[Any]) -> None:
+            future.add_done_callback(lambda _: counts.put(None))
+            while (count := counts.get()) is not None:
+                if progress is not None:
+                    progress(count)
+
+        return self.wait(call(counts.put), meanwhile)
+
+    def _begun(self, call: Coroutine[Any, Any, _T]) -> Future[_T]:
+        if self._loop is not None and os.getpid() != self._process:
+            raise StoreForked
+        self._refuse_own_thread()
+        with self._turn:
+            if self._loop is None:
+                raise StoreClosed
+            return asyncio.run_coroutine_threadsafe(call, self._loop)
+
+    def _refuse_own_thread(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise InvalidInput("a callback of this store cannot call the store: it would wait for itself")
+
+    def _stop(self) -> None:
+        with self._turn:
+            loop, self._loop = self._loop, None
+            thread, self._thread = self._thread, None
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_ended(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+async def _ended() -> None:
+    """What other threads still wait for has ended."""
+    while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        _, late = await asyncio.wait(tasks, timeout=_END_SECONDS)
+        for task in late:
+            task.cancel()
+
+
+class BlockingIterator(Generic[_T]):
+    """An iterator that waits for each item; it ends with the store, or with `close` in another thread.
+
+    Args:
+        loop: the store's thread.
+        following: the next item, or None at the end.
+        closing: ends the iterator inside; None where nothing has to be ended.
+    """
+
+    def __init__(
+        self,
+        loop: LoopThread,
+        following: Callable[[], Coroutine[Any, Any, _T | None]],
+        closing: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        self._loop, self._following, self._closing = loop, following, closing
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> _T:
+        try:
+            item = self._loop.wait(self._following())
+        except StoreClosed:
+            raise StopIteration from None
+        if item is None:
+            raise StopIteration
+        return item
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End this iterator; others go on."""
+        if self._closing is not None:
+            with suppress(StoreClosed):
+                self._loop.wait(self._closing())
+
+
+def collected(given: _T) -> _T:
+    """What an iterator gives, taken in the caller's thread; anything else stays what it is."""
+    return cast("_T", list(given)) if isinstance(given, Iterator) else given
