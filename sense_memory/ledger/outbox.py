@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger.relays import Remark
+from sense_memory.ledger.relays import Relays, Remark
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.limits import (
@@ -67,7 +67,7 @@ class Outbox:
     """
 
     def __init__(self, db: Database, seed: int | None = None) -> None:
-        self._db = db
+        self._db, self._relays = db, Relays(db)
         self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
 
     # ── Queueing ────────────────────────────────────────────────────────────────────────
@@ -263,8 +263,11 @@ class Outbox:
     def due(self, url: str, now: float, limit: int, *, after: int = 0) -> list[OutboxEntry]:
         """The next events to send to a relay, in the order they were written, from those after a seq on.
 
-        From then on they count as handed out, whether they are sent or not; see `stamps`.
+        None while sending pauses, see `_pace`. From then on they count as handed out, whether they are sent or
+        not; see `stamps`.
         """
+        if self._relays.paused_until(url) > now:
+            return []
         wanted = url, now, after, limit
         rows = self._db.rows(_NEXT, *wanted)
         if any(is_unsent for *_, is_unsent in rows):
@@ -280,6 +283,8 @@ class Outbox:
             "WHERE o.relay = ? AND o.event = ? AND o.state = 'queued' AND o.due_at <= ?"
         )
         relay = self._relay(url)
+        if self._relays.paused_until(url) > now:
+            return []
         rows = [row for seq in seqs if (row := self._db.row(query, relay, seq, now))]
         return [OutboxEntry(seq, ident.hex(), slot, body) for seq, ident, slot, body in rows]
 
@@ -292,15 +297,30 @@ class Outbox:
         return [seq for (seq,) in self._db.rows(query, self._relay(url), size)]
 
     def record(self, url: str, verdicts: Mapping[int, RelayVerdict], now: float) -> None:
-        """Record a relay's words on events, by seq."""
+        """Record a relay's words on events, by seq; a rate limit pauses all sending to it."""
         accepted = {seq: item for seq, item in verdicts.items() if item.outcome is RelayOutcome.ACCEPTED}
         with self._db.transaction():
+            self._pace(url, {item.outcome for item in verdicts.values()}, now)
             self._db.execute_many(
                 _ACCEPTED, [(item.reason, now, now, seq, url) for seq, item in accepted.items()]
             )
             for seq, verdict in verdicts.items():
                 if seq not in accepted:
                     self._record(url, seq, verdict, now)
+
+    def _pace(self, url: str, outcomes: set[RelayOutcome], now: float) -> None:
+        """Pause all sending to a relay that limits it, twice as long with each limit in a row, until it takes events.
+
+        Events that were in flight when the limit came are still judged during the pause, and change nothing.
+        """
+        if self._relays.paused_until(url) > now:
+            return
+        if RelayOutcome.RATE_LIMITED in outcomes:
+            before = 0 if RelayOutcome.ACCEPTED in outcomes else self._relays.rate_limits(url)
+            until = now + self._wait(RATE_LIMIT_FIRST_SECONDS, before + 1)
+            self._relays.pause(url, until, before + 1, now)
+        elif RelayOutcome.ACCEPTED in outcomes:
+            self._relays.remove_remark(url, Remark.RATE_LIMITED)
 
     def seen(self, url: str, seqs: Iterable[int], now: float) -> None:
         """Record, inside the caller's transaction, that a relay served these events: the fact behind an OK."""
@@ -331,9 +351,9 @@ class Outbox:
         )
 
     def next_due(self, urls: Sequence[str]) -> float | None:
-        """When the next queued event becomes due for any of these relays, or None."""
+        """When the next queued event may be sent to any of these relays, or None."""
         times = [
-            found[0]
+            max(found[0], self._relays.paused_until(url))
             for url in urls
             if (
                 found := self._db.row(
@@ -361,9 +381,12 @@ class Outbox:
         )
         if row is None:
             return
-        relay, tries, first = row[0], row[1] + 1, row[2] or now
+        counts = (
+            verdict.outcome is not RelayOutcome.RATE_LIMITED
+        )  # NIP-01: the relay's state, no fault of the event
+        relay, tries, first = row[0], row[1] + counts, row[2] or (now if counts else None)
         verdict = self._judged(url, relay, seq, Role(row[3]), verdict)
-        state, due = self._next(verdict.outcome, tries, first, now)
+        state, due = self._next(verdict.outcome, tries, first or now, now)
         self._db.execute(
             "UPDATE outbox SET state = ?, reason = ?, tries = ?, first_try_at = ?, due_at = ? "
             "WHERE relay = ? AND event = ?",
@@ -404,11 +427,16 @@ class Outbox:
             return "superseded", now
         if outcome in {RelayOutcome.REFUSED, RelayOutcome.NEEDS_AUTH}:
             return "refused", now
+        if outcome is RelayOutcome.RATE_LIMITED:
+            return "queued", now
         if now - first > PARK_SECONDS:
             return "parked", now
-        start = RATE_LIMIT_FIRST_SECONDS if outcome is RelayOutcome.RATE_LIMITED else RETRY_FIRST_SECONDS
-        wait = min(start * 2 ** min(tries - 1, 20), RETRY_MAX_SECONDS)
-        return "queued", now + wait * self._random.uniform(1 - JITTER, 1 + JITTER)
+        return "queued", now + self._wait(RETRY_FIRST_SECONDS, tries)
+
+    def _wait(self, first: float, times: int) -> float:
+        """Seconds to wait after so many failures in a row: doubled with each, and jittered."""
+        wait: float = min(first * 2 ** min(times - 1, 20), RETRY_MAX_SECONDS)
+        return wait * self._random.uniform(1 - JITTER, 1 + JITTER)
 
 
 _ACCEPTS: Final = RelayVerdict(RelayOutcome.ACCEPTED)

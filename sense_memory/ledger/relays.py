@@ -42,6 +42,7 @@ class Remark(StrEnum):
         "that only it knows to be forgotten may be copied"
     )
     UNDELETED = "deletion not honoured: it accepted the request and still serves the memory"
+    RATE_LIMITED = "limits how often it takes events: sending to it pauses, for an hour at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +149,12 @@ class Relays:
         )
         relay = self._number(url)
         last = self._db.row("SELECT max(due_at) FROM outbox WHERE state = 'queued' AND relay = ?", relay)
-        waits_long = last is not None and (last[0] or 0) > now + 2 * RETRY_MAX_SECONDS
+        waits_until = max((last and last[0]) or 0, self.paused_until(url))
+        waits_long = waits_until > now + 2 * RETRY_MAX_SECONDS
         if not waits_long and max(filter(None, times)) <= ahead:
             return False
         with self._db.transaction():
+            self.remove_remark(url, Remark.RATE_LIMITED)
             self._db.execute(
                 "UPDATE relays SET cursor = min(cursor, ?), completed_at = min(completed_at, ?), "
                 "swept_at = NULL, healed_at = NULL WHERE relay = ?",
@@ -248,6 +251,34 @@ class Relays:
             for remark, count in self._of(url).items()
             if remark != Remark.INCOMPLETE or count >= INCOMPLETE_COUNT
         )
+
+    # ── Rate limits ─────────────────────────────────────────────────────────────────────
+    # The remark counts the limits in a row; `counted_at` is the time at which sending resumes.
+
+    def rate_limits(self, url: str) -> int:
+        """How many offers in a row a relay ended with a rate limit."""
+        return self._of(url).get(Remark.RATE_LIMITED, 0)
+
+    def pause(self, url: str, until: float, count: int, now: float) -> None:
+        """Send a relay nothing until a time, because it limited `count` offers in a row."""
+        with self._db.transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO remarks SELECT relay, ?, ?, ?, ? FROM relays WHERE url = ?",
+                Remark.RATE_LIMITED.value,
+                now,
+                until,
+                count,
+                url,
+            )
+
+    def paused_until(self, url: str) -> float:
+        """When sending to a relay resumes, in seconds since 1970; 0 where it does not pause."""
+        found = self._db.row(
+            "SELECT counted_at FROM remarks JOIN relays USING (relay) WHERE url = ? AND remark = ?",
+            url,
+            Remark.RATE_LIMITED.value,
+        )
+        return float(found[0]) if found else 0.0
 
     def _of(self, url: str) -> dict[str, int]:
         return dict(

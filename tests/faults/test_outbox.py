@@ -21,6 +21,7 @@ from relays.faults import (
 from sense_memory import RelayLimitWarning, StorageFullError
 from sense_memory.ledger.outbox import LOST
 from sense_memory.ledger.relays import Remark
+from sense_memory.limits import PUBLISH_WINDOW_COUNT, RETRY_MAX_SECONDS
 
 
 @pytest.mark.virtual_time
@@ -252,6 +253,36 @@ async def test_p10_rate_limit_is_respected(stage):
             assert store.status().relays[0].events.get("queued", 0) == 0
         assert {event["id"] for event in await stage.stored(liar.upstream)} == set(idents)
         assert len(record.published) < 14 * 6
+
+
+@pytest.mark.virtual_time
+async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage):
+    """More than a window is queued and all of it is limited: a window, then one event a pause, restart or not.
+
+    The pauses grow to an hour, and end for all as soon as one event is taken.
+    """
+    record, limit = Record(), Refuse("rate-limited: slow down")
+    async with stage.liar(record, limit) as liar:
+        async with stage.store(liar, background=True, ledger="k.db") as store:
+            await store.remember_many((f"k{number}", stage.plaintext) for number in range(700))
+            await stage.passes(3_600)
+            window = PUBLISH_WINDOW_COUNT
+            assert window <= len(record.published) <= window + 8
+            (relay,) = store.status().relays
+            assert relay.events == {"queued": 700}
+            assert Remark.RATE_LIMITED in relay.remarks
+        async with stage.store(liar, background=True, ledger="k.db") as store:
+            await store.remember("new", stage.plaintext)
+            (line,) = (await stage.sync(store)).relays
+            assert line.waiting == 701
+            assert 0 < line.paused_seconds <= 1.2 * RETRY_MAX_SECONDS
+            sent = len(record.published)
+            await stage.passes(6 * 3_600)
+            assert 4 <= len(record.published) - sent <= 8
+            limit.on = False
+            await stage.passes(2 * 3_600)
+            assert store.status().relays[0].events.get("queued", 0) == 0
+            assert Remark.RATE_LIMITED not in store.status().relays[0].remarks
 
 
 async def test_p12_coalesce_keeps_tombstones(stage):

@@ -111,6 +111,7 @@ class PublishBatch:
 
     Args:
         window: most events in flight, and most verdicts that wait for the caller.
+        first: events in flight at first; one more with each that is accepted.
         room_bytes: nothing more is sent while the events in flight are this long together.
 
     Attributes:
@@ -121,13 +122,13 @@ class PublishBatch:
         room: set when there may be room for more.
     """
 
-    def __init__(self, window: int, room_bytes: int = limits.PUBLISH_WINDOW_BYTES) -> None:
+    def __init__(self, window: int, first: int, room_bytes: int = limits.PUBLISH_WINDOW_BYTES) -> None:
         self.waiting: dict[str, tuple[int, int]] = {}
         self.verdicts: deque[tuple[str, RelayVerdict]] = deque()
         self.stopped = False
         self.changed = asyncio.Event()
         self.room = asyncio.Event()
-        self._window, self._room_bytes = window, room_bytes
+        self._window, self._room, self._room_bytes = window, first, room_bytes
         self._bytes, self._answers = 0, 0
 
     def mark_sent(self, event_id: str, size: int) -> None:
@@ -146,6 +147,8 @@ class PublishBatch:
             self.stopped = True
         if verdict.outcome is RelayOutcome.RATE_LIMITED:
             self.stopped = True
+        elif verdict.outcome is RelayOutcome.ACCEPTED:
+            self._room = min(self._room + 1, self._window)
         self.changed.set()
         self.room.set()
 
@@ -162,8 +165,8 @@ class PublishBatch:
             await self.room.wait()
 
     def _is_full(self) -> bool:
-        counts = max(len(self.waiting), len(self.verdicts))
-        return counts >= self._window or self._bytes >= self._room_bytes
+        is_full = len(self.waiting) >= self._room or len(self.verdicts) >= self._window
+        return is_full or self._bytes >= self._room_bytes
 
 
 async def each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Item]:
@@ -385,7 +388,7 @@ class RelayConnection:
                 self._act(self._session.abandon(subscription))
 
     async def publish(
-        self, items: Events, *, window: int = limits.PUBLISH_WINDOW_COUNT
+        self, items: Events, *, window: int = limits.PUBLISH_WINDOW_COUNT, first: int | None = None
     ) -> AsyncGenerator[tuple[str, RelayVerdict], None]:
         """Send events and yield the relay's verdict on each, in the order of its answers.
 
@@ -396,12 +399,13 @@ class RelayConnection:
         Args:
             items: event ids (64 hex digits) and bodies (canonical JSON bytes); read as there is room.
             window: most events in flight (of long ones fewer), and most verdicts kept for a slow caller.
+            first: events in flight at first, one more with each that is accepted; None for the whole window.
 
         Raises:
             RelayError: the connection was not open any more.
         """
         self._check_open()
-        batch = PublishBatch(window)
+        batch = PublishBatch(window, first or window)
         self._publishing.add(batch)
         feeder = asyncio.create_task(self._feed(items, batch))
         feeder.add_done_callback(lambda _: batch.changed.set())

@@ -264,6 +264,7 @@ class RelaySync:
             reasons=outbox.reasons(self._url),
             waiting=counts.get("queued", 0),
             refused=counts.get("refused", 0) + counts.get("parked", 0),
+            paused_seconds=max(0.0, self._ledger.relays.paused_until(self._url) - self._clock()),
             serves_deleted=self._ledger.relays.has_remark(self._url, Remark.UNDELETED),
             asked=False,
         )
@@ -328,7 +329,10 @@ class RelaySync:
         outbox, verdicts = self._ledger.outbox, sending.verdicts
         newer: dict[int, tuple[str, RelayVerdict]] = {}  # what the relay claims to have a newer version of
         lost: list[int] = []
-        async for ident, verdict in connection.publish((entry.id, entry.body) async for entry in entries):
+        # After a rate limit one event finds out whether it still holds.
+        first = 1 if self._ledger.relays.rate_limits(self._url) else None
+        items = ((entry.id, entry.body) async for entry in entries)
+        async for ident, verdict in connection.publish(items, first=first):
             seq, slot = sending.waiting.pop(ident)
             if verdict.outcome is RelayOutcome.RETRY and verdict.reason == (connection.problem or ""):
                 lost.append(seq)  # no word of the relay's, so it stays due

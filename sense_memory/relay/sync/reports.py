@@ -29,6 +29,7 @@ class RelayReport:
         reasons: why events were refused or wait, with counts; our words.
         waiting: events that are still queued for it.
         refused: events that it will not take, in this run or before.
+        paused_seconds: how long nothing is sent to it, because it limits how often it takes events.
         serves_deleted: whether it still serves what was forgotten, although it accepted the deletion.
         useless: what it sent that was of no use, with counts: see `relay.client.session.UselessCounts`.
         misbehaving: whether it broke the protocol or our limits and was hung up on.
@@ -45,6 +46,7 @@ class RelayReport:
     reasons: Mapping[str, int] = field(default_factory=dict)
     waiting: int = 0
     refused: int = 0
+    paused_seconds: float = 0.0
     serves_deleted: bool = False
     useless: Mapping[str, int] = field(default_factory=dict)
     misbehaving: bool = False
