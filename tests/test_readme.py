@@ -14,8 +14,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from sense_memory import MemoryStore
+from sense_memory.interfaces.cli import app
 from tests.time_unit import SECOND
 
 
@@ -196,6 +198,26 @@ def test_the_commands_of_a_page_print_what_it_shows(name, terminal):
 
 def inline_code(name: str) -> list[str]:
     return re.findall(r"`([^`\n]+)`", PROSE[name])
+
+
+def named_commands(name: str) -> list[list[str]]:
+    """The words of every call of ours, in console blocks and in the text, without options in front of them."""
+    lines = [command for block in blocks(name, "console") for command, _ in steps(block)] + inline_code(name)
+    calls = [call for line in lines for call in re.findall(r"\bsense-memory (?![\d<])([^|]*)", line)]
+    return [re.sub(r"^(--(agent|ledger|relay|env-file) \S+ |--\w+ ?)+", "", call).split() for call in calls]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_command_that_a_page_names_is_one_that_the_help_lists(name):
+    program = typer.main.get_command(app)
+    for words in named_commands(name):
+        command = program
+        for word in words:
+            if word.startswith("-") or not (known := getattr(command, "commands", {})):
+                break
+            assert word in known, words
+            command = known[word]
+            assert not command.hidden, words
 
 
 def test_every_target_of_make_that_a_page_names_exists():
