@@ -499,7 +499,7 @@ async def test_keys_of_other_writers_that_break_our_rules_are_readable_and_forge
 async def test_a_hashed_address_is_no_key(open_store):
     async with open_store() as store:
         await store.remember("k" * 256, "long")
-        (head,) = store._ledger.heads("sense-memory/")
+        (head,) = store._ledger.heads.live_under("sense-memory/")
         tag = head.event().d_tag
 
         assert await store.recall(tag.removeprefix("sense-memory/")) is None

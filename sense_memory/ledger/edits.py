@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 from sense_memory.ledger.removals import (
     NOTHING,
@@ -21,9 +21,7 @@ from sense_memory.ledger.removals import (
     read_removal,
 )
 from sense_memory.ledger.schema import Role
-from sense_memory.ledger.versions import deletion_targets
 from sense_memory.nostr import address
-from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 
 
 if TYPE_CHECKING:
@@ -32,15 +30,6 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
     from sense_memory.ledger.versions import Filed
 
-_SAID: Final = (  # live heads of flat memories and journal entries, and of what lies at hashed addresses
-    "SELECT s.slot, e.seq, e.id FROM slots s JOIN events e ON e.seq = s.head "
-    f"LEFT JOIN deletions d ON d.target = s.slot WHERE e.role = {int(Role.MEMORY)} "
-    "AND (d.until IS NULL OR d.until < s.mark_at) AND "
-)
-_SINCE: Final = (
-    f"SELECT slot, role, iif(role = {int(Role.DELETION)}, body, NULL) FROM events "
-    f"WHERE seq > ? AND role <> {int(Role.EMBEDDING)}"
-)
 _COVERED_TO = (
     "SELECT max(second) FROM (SELECT until AS second FROM deletions WHERE target = ? UNION ALL "
     f"SELECT created_at FROM events WHERE slot = ? AND role = {int(Role.TOMBSTONE)} AND quarantined = 0)"
@@ -66,20 +55,6 @@ class Basis:
     accesses: int = 0
     removal: Removal = NOTHING
     covered_to: int = -1
-
-
-class Placed(NamedTuple):
-    """Where a head lies.
-
-    Attributes:
-        slot: its logical place.
-        seq: its place in the order of arrival.
-        id: the event's id, 32 bytes.
-    """
-
-    slot: str
-    seq: int
-    id: bytes
 
 
 class Edits:
@@ -209,7 +184,7 @@ class Edits:
         rows = self._db.rows("SELECT slot, last_at, count FROM access")
         return {slot: (last_at, count) for slot, last_at, count in rows}
 
-    # ── What changed ────────────────────────────────────────────────────────────────────
+    # ── Edits that lost ─────────────────────────────────────────────────────────────────
 
     def overruled(self) -> list[str]:
         """The slots at which an edit of this device lost, and nobody was told yet."""
@@ -219,84 +194,3 @@ class Edits:
         """Somebody was told of these."""
         with self._db.transaction():
             self._db.execute_many("DELETE FROM overruled WHERE slot = ?", [(slot,) for slot in slots])
-
-    def version(self) -> tuple[int, int]:
-        """Equal versions: neither this process nor another has changed anything in between."""
-        return self._db.version()
-
-    @property
-    def last(self) -> int:
-        """The number of the event that came last, or 0."""
-        (seq,) = self._db.row("SELECT max(seq) FROM events") or (0,)
-        return int(seq or 0)
-
-    def flat_count(self) -> int:
-        """How many flat memories there are, but for the few at hashed addresses."""
-        (count,) = self._db.row(
-            "SELECT count(*) FROM slots s JOIN events e ON e.seq = s.head WHERE e.role = ? "
-            "AND s.slot >= ? AND s.slot < ? AND instr(substr(s.slot, ?), '/') = 0",
-            int(Role.MEMORY),
-            address.PREFIX,
-            f"{address.PREFIX}~",
-            len(address.PREFIX) + 1,
-        ) or (0,)
-        return int(count)
-
-    def heads(self, *prefixes: str) -> list[tuple[str, int]]:
-        """Slot and seq of every head at or beneath some prefixes; some may be tombstones."""
-        found: list[tuple[str, int]] = []
-        for prefix in prefixes:
-            found += self._db.rows(
-                "SELECT slot, head FROM slots WHERE slot >= ? AND slot < ? AND head IS NOT NULL",
-                prefix,
-                prefix[:-1] + chr(ord(prefix[-1]) + 1),
-            )
-        return found
-
-    def said(self) -> list[Placed]:
-        """The live heads of flat memories and journal entries; at hashed addresses there may be others."""
-        flat, other = address.PREFIX, address.JOURNAL_PREFIX
-        within = "s.slot >= ? AND s.slot < ?"
-        rows = self._db.rows(f"{_SAID}{within}", "#", "$")
-        rows += self._db.rows(f"{_SAID}{within}", other, other[:-1] + chr(ord(other[-1]) + 1))
-        end = flat[:-1] + chr(ord(flat[-1]) + 1)
-        rows += self._db.rows(
-            f"{_SAID}{within} AND instr(substr(s.slot, ?), '/') = 0", flat, end, len(flat) + 1
-        )
-        return [Placed(*row) for row in rows]
-
-    def said_since(self, seq: int) -> list[Placed] | None:
-        """Those of `said` that the events after a seq may have changed; None: look at all, something is gone."""
-        rows = self._db.rows("SELECT DISTINCT slot, role FROM events WHERE seq > ?", seq)
-        if any(role in {Role.TOMBSTONE, Role.DELETION} for _, role in rows):
-            return None
-        slots = [slot for slot, _ in rows if _is_said(slot)]
-        return [Placed(*row) for row in self._db.rows_in(f"{_SAID}s.slot IN ", slots)]
-
-    def heads_of(self, slots: Iterable[str]) -> list[tuple[str, int]]:
-        """Slot and seq of the heads of some slots."""
-        query = "SELECT slot, head FROM slots WHERE head IS NOT NULL AND slot IN "
-        return [(slot, head) for slot, head in self._db.rows_in(query, slots)]
-
-    def since(self, seq: int) -> dict[str, bool] | None:
-        """The slots at which something may have changed with the events after a seq; None: look at all.
-
-        Of each whether something was forgotten there.
-        """
-        slots: dict[str, bool] = {}
-        for slot, role, body in self._db.rows(_SINCE, seq):
-            if role != Role.DELETION:
-                slots[slot] = slots.get(slot, False) or role == Role.TOMBSTONE
-                continue
-            request = Event.restored(body)
-            targets = {target for target, _ in deletion_targets(request) if not target.startswith("#")}
-            if not targets and request.tag_values("k") != [str(KIND_DIRECT_MESSAGE)]:
-                return None  # another Nostr client deletes versions by their ids alone
-            slots |= dict.fromkeys(targets, True)
-        return slots
-
-
-def _is_said(slot: str) -> bool:
-    if slot.startswith(("#", address.JOURNAL_PREFIX)):
-        return True
-    return "/" not in slot.removeprefix(address.PREFIX)

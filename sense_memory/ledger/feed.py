@@ -1,36 +1,126 @@
-"""What came into a ledger from elsewhere: the heads that changed since one last looked.
+"""The change feed: what changed in a ledger since somebody last looked, whoever changed it.
 
-Whatever filed an event, a relay's session, an import or another process, it is found here, because every
-event gets the next number (`seq`). What this process wrote itself is left out. To tell what is gone, the live
-heads are held in memory from `begin` to `end`; nothing is decrypted.
+Everybody who follows a ledger (the palace, the index of flat memories and the journal, watchers) holds a `Cursor` and
+asks the one `ChangeFeed`. Whatever filed an event, a relay's session, an import or another process, it is found,
+because every event gets the next number (`seq`) and nothing is removed without an event that removes it. Nothing is
+decrypted, and a look that finds nothing costs two pragmas: SQLite's `data_version` tells of other connections,
+`total_changes` of our own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sense_memory.ledger.heads import stored
 from sense_memory.ledger.schema import Role
-from sense_memory.ledger.versions import Stored, deletion_targets
-from sense_memory.nostr.event import is_hex64
+from sense_memory.ledger.versions import deletion_targets
+from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sense_memory.ledger.database import Database
-    from sense_memory.nostr.event import Event
+    from sense_memory.ledger.heads import Heads, Stored
 
-_LOOK_COUNT: Final = 500  # events looked at in one go
-_HEADS: Final = f"FROM slots s JOIN events e ON e.seq = s.head WHERE e.role = {int(Role.MEMORY)}"
+_BATCH_COUNT: Final = 500  # events that watchers look at in one go
 _NEW: Final = (
-    f"SELECT seq, id, slot, role, iif(role IN ({int(Role.MEMORY)}, {int(Role.EMBEDDING)}), NULL, body) FROM events "
-    f"WHERE seq > ? AND quarantined = 0 AND role <> {int(Role.REPLACED)} ORDER BY seq LIMIT ?"
+    f"SELECT seq, slot, role, iif(role = {int(Role.DELETION)}, body, NULL) FROM events WHERE seq > ? "
+    f"AND quarantined = 0 AND role NOT IN ({int(Role.EMBEDDING)}, {int(Role.REPLACED)}) ORDER BY seq LIMIT ?"
 )
+_EVENTS: Final = "SELECT seq, id, slot, role, body FROM events WHERE seq IN "
+
+
+class Cursor(NamedTuple):
+    """How far somebody has followed a ledger.
+
+    Attributes:
+        seq: the number of the last event that was looked at, or -1. It means the same to every process.
+        version: the state of the file then, as this process sees it, or (-1, -1).
+    """
+
+    seq: int = -1
+    version: tuple[int, int] = (-1, -1)
+
+
+START: Final = Cursor()
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class Changes:
+    """What may have changed after a cursor.
+
+    Attributes:
+        cursor: from where to go on.
+        slots: the slots, each with the seq of the tombstone or deletion that removed something there, or 0.
+        ids: ids of events that another Nostr client deleted by them alone: nothing says any more where they lay.
+        is_everything: whether any slot may have changed, in these or other ways.
+    """
+
+    cursor: Cursor
+    slots: Mapping[str, int]
+    ids: frozenset[bytes] = frozenset()
+    is_everything: bool = False
+
+
+class ChangeFeed:
+    """The changes of a ledger. It keeps nothing: whoever follows keeps a cursor.
+
+    Args:
+        db: the open ledger file.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def has_changed(self, cursor: Cursor) -> bool:
+        """Whether this process or another has changed anything since."""
+        return self._db.version() != cursor.version
+
+    def cursor(self) -> Cursor:
+        """Where the feed is now."""
+        version = self._db.version()  # first: what comes in between is found again
+        (seq,) = self._db.row("SELECT max(seq) FROM events") or (0,)
+        return Cursor(int(seq or 0), version)
+
+    def since(self, cursor: Cursor, limit: int = -1) -> Changes:
+        """What the events after a cursor may have changed, or the first `limit` of them; -1 for all."""
+        now = self.cursor()
+        if not 0 <= cursor.seq <= now.seq:
+            return Changes(now, {}, is_everything=True)
+        slots: dict[str, int] = {}
+        buried: set[str] = set()  # where a tombstone removed something, which says more than a deletion
+        ids: set[bytes] = set()
+        rows = self._db.rows(_NEW, cursor.seq, limit)
+        for seq, slot, role, body in rows:
+            if role == Role.MEMORY:
+                slots.setdefault(slot, 0)
+            elif role == Role.TOMBSTONE:
+                slots[slot] = seq
+                buried.add(slot)
+            else:
+                request = Event.restored(body)
+                targets = [target for target, _ in deletion_targets(request)]
+                slots.update((target, seq) for target in targets if target not in buried)
+                if _names_ids_alone(request, targets):
+                    ids.update(bytes.fromhex(target[1:]) for target in targets)
+        last = rows[-1][0] if rows else 0
+        end = last if len(rows) == limit else max(last, now.seq)
+        return Changes(Cursor(end, now.version), slots, frozenset(ids), bool(ids))
+
+
+def _names_ids_alone(request: Event, targets: Iterable[str]) -> bool:
+    """Whether a deletion names versions of memories by nothing but their ids."""
+    is_journal = request.tag_values("k") == [str(KIND_DIRECT_MESSAGE)]
+    return not is_journal and all(target.startswith("#") for target in targets)
+
+
+# ── For watchers ────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class HeadChange:
     """A slot whose live head changed.
 
     Attributes:
@@ -44,101 +134,80 @@ class Arrival:
     gone: str | None = None
 
 
-class Arrivals:
-    """The arrivals of a ledger; it takes note of nothing before `begin`.
+class HeadChanges:
+    """The changes of live heads that came from elsewhere; what this process wrote itself is left out.
+
+    To tell what is gone, the ids of all live heads are held in memory from `start` to `stop`.
 
     Args:
         db: the open ledger file.
+        feed: its change feed.
+        heads: its heads.
     """
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, db: Database, feed: ChangeFeed, heads: Heads) -> None:
+        self._db, self._feed, self._heads = db, feed, heads
         self._live: dict[str, bytes] | None = None  # id of the live head by slot
-        self._seen = 0
-        self._ours: dict[
-            bytes, int
-        ] = {}  # seqs by id: another process may get the seq of a write that failed
+        self._cursor = START
+        # Seqs by id, not alone: another process may get the seq of a write that failed.
+        self._own: dict[bytes, int] = {}
 
-    @property
-    def last(self) -> int:
-        """The number of the event that came last, or 0."""
-        (seq,) = self._db.row("SELECT max(seq) FROM events") or (0,)
-        return int(seq or 0)
+    def start(self) -> None:
+        """Follow the heads from now on."""
+        self._cursor = self._feed.cursor()
+        self._live = self._heads.live_ids()
 
-    def begin(self) -> None:
-        """From now on, take note."""
-        self._seen = self.last
-        self._live = dict(self._db.rows(f"SELECT s.slot, e.id {_HEADS}"))
-
-    def end(self) -> None:
-        """Take note no more."""
+    def stop(self) -> None:
+        """Follow them no more."""
         self._live = None
-        self._ours.clear()
+        self._own.clear()
 
-    def ours(self, events: Iterable[tuple[bytes, int]]) -> None:
-        """These events (id, seq) were written by this process: they are no arrivals."""
+    def leave_out(self, events: Iterable[tuple[bytes, int]]) -> None:
+        """These events (id, seq) were written by this process."""
         if self._live is not None:
-            self._ours.update(events)
+            self._own.update(events)
 
-    def held(self, ids: Iterable[str]) -> set[str]:
-        """Those of some events, by their ids, that are stored here; whatever is no id is not."""
-        wanted = {bytes.fromhex(ident) for ident in ids if is_hex64(ident)}
-        found = self._db.rows_in("SELECT id FROM events WHERE id IN ", wanted)
-        return {ident.hex() for (ident,) in found}
-
-    def names(self, prefix: str) -> list[str]:
+    def slots_under(self, prefix: str) -> list[str]:
         """The slots with a live head that begin with a prefix."""
         return [slot for slot in self._live or () if slot.startswith(prefix)]
 
-    def look(self) -> list[Arrival] | None:
+    def next_batch(self) -> list[HeadChange] | None:
         """What changed with the next events, in the order in which they came; None where there are no more.
 
         Of several versions of a slot only the one that is the head by now is reported.
         """
         if self._live is None:
             return None
-        rows = self._db.rows(_NEW, self._seen, _LOOK_COUNT)
-        if not rows:
+        changes = self._feed.since(self._cursor, _BATCH_COUNT)
+        if changes.cursor.seq == self._cursor.seq:
             return None
-        touched: dict[str, Stored | None] = {}  # what to blame where a slot has no live head
-        for seq, ident, slot, role, body in rows:
-            if role == Role.EMBEDDING:
-                continue
-            if role == Role.MEMORY:
-                touched.setdefault(slot, None)
-                continue
-            stored = Stored(seq, ident, slot, Role(role), body)
-            for target in self._targets(stored.event()) if role == Role.DELETION else (slot,):
-                known = touched.get(target)
-                if known is None or known.role is not Role.TOMBSTONE or role == Role.TOMBSTONE:
-                    touched[target] = stored
-        found = self._changes(self._live, touched)
-        self._seen = rows[-1][0]
-        self._ours = {ident: seq for ident, seq in self._ours.items() if seq > self._seen}
+        found = self._compared(self._live, self._with_named(self._live, changes))
+        self._cursor = changes.cursor
+        self._own = {ident: seq for ident, seq in self._own.items() if seq > self._cursor.seq}
         return found
 
-    def _changes(self, live: dict[str, bytes], touched: Mapping[str, Stored | None]) -> list[Arrival]:
-        """What changed from elsewhere, of some slots."""
-        columns = "SELECT e.seq, e.id, e.slot, e.role, e.body"
-        rows = self._db.rows_in(f"{columns} {_HEADS} AND s.slot IN ", touched)
-        heads = {row[2]: Stored(row[0], row[1], row[2], Role(row[3]), row[4]) for row in rows}
-        found: list[Arrival] = []
-        for slot, blamed in touched.items():
-            before, head = live.get(slot), heads.get(slot)
+    def _with_named(self, live: Mapping[str, bytes], changes: Changes) -> dict[str, int]:
+        """The slots that changed, with those of heads that were deleted by their ids alone."""
+        slots = dict(changes.slots)
+        if changes.ids:
+            named = ((slot, ident) for slot, ident in live.items() if ident in changes.ids)
+            slots.update((slot, slots[f"#{ident.hex()}"]) for slot, ident in named if not slots.get(slot))
+        return slots
+
+    def _compared(self, live: dict[str, bytes], slots: Mapping[str, int]) -> list[HeadChange]:
+        """What changed at some slots, by what was live there before, which is brought up to date."""
+        heads = {head.slot: head for head in self._heads.live_at(slots)}
+        causes = {seq: None for slot, seq in slots.items() if seq and slot in live and slot not in heads}
+        removers = {row[0]: stored(row) for row in self._db.rows_in(_EVENTS, causes)}
+        found: list[HeadChange] = []
+        for slot, cause in slots.items():
+            before, head, remover = live.get(slot), heads.get(slot), removers.get(cause)
             if head is not None:
                 live[slot] = head.id
                 if head.id != before:
-                    found.append(Arrival(slot, head))
-            elif before is not None and blamed is not None:  # else another process forgets it at this moment
+                    found.append(HeadChange(slot, head))
+            elif before is not None and remover is not None:  # else another process forgets it at this moment
                 del live[slot]
-                found.append(Arrival(slot, blamed, before.hex()))
-        theirs = (arrival for arrival in found if arrival.by.id not in self._ours)
-        return sorted(theirs, key=lambda arrival: arrival.by.seq)
-
-    def _targets(self, request: Event) -> list[str]:
-        """The slots that a deletion touches; another Nostr client may name a version by its id alone."""
-        targets = [target for target, _ in deletion_targets(request)]
-        named = {bytes.fromhex(target[1:]) for target in targets if target.startswith("#")}
-        if any(not target.startswith("#") for target in targets):
-            return targets
-        return targets + [slot for slot, ident in (self._live or {}).items() if ident in named]
+                found.append(HeadChange(slot, remover, before.hex()))
+        theirs = (change for change in found if change.by.id not in self._own)
+        return sorted(theirs, key=lambda change: change.by.seq)

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from sense_memory.ledger.audit import LOGS
+from sense_memory.ledger.heads import LOGS, Heads
 from sense_memory.ledger.outbox import BEHIND, LOST, WAS_ACCEPTED
 from sense_memory.ledger.relays import Remark
 from sense_memory.ledger.schema import Role
@@ -25,17 +25,11 @@ if TYPE_CHECKING:
 
 Pair: TypeAlias = tuple[int, bytes]  # created_at in seconds, and an id of 32 bytes
 
-# In the order of an index that holds all three: the bodies, fifty times as much, are not touched.
-_HEADS = (
-    "SELECT e.seq, e.created_at, e.id FROM events e JOIN slots s ON s.head = e.seq WHERE e.created_at >= ? "
-    "ORDER BY e.created_at, e.id"
-)
-_HEADS_OF_KINDS = "SELECT e.kind, e.seq FROM events e JOIN slots s ON s.head = e.seq"
 # Heads that a relay need not hold. CROSS: SQLite takes the tables in this order, from the few deletions on.
 _DROPS = f"EXISTS (SELECT 1 FROM remarks WHERE relay = ?1 AND remark = '{Remark.DROPS_DELETIONS.value}')"
 _EXEMPT = (
     "SELECT o.event FROM outbox o WHERE o.relay = ?1 AND o.state IN ('refused', 'parked') UNION "
-    "SELECT e.seq FROM events e CROSS JOIN outbox o ON o.relay = ?1 AND o.event = e.seq WHERE e.role = 2 "
+    f"SELECT e.seq FROM events e CROSS JOIN outbox o ON o.relay = ?1 AND o.event = e.seq WHERE e.role = {int(Role.DELETION)} "
     f"AND (o.state = 'superseded' OR o.state IN ('acked', 'confirmed') AND {_DROPS}) UNION "
     "SELECT s.head FROM deletions d CROSS JOIN slots s ON s.slot = d.target "
     f"CROSS JOIN events e ON e.seq = s.head AND e.role = {int(Role.TOMBSTONE)} AND e.created_at <= d.until "
@@ -75,7 +69,7 @@ _THERE_AFTER_ALL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class InventoryVersion:
     """All that an inventory depends on: equal versions are of equal inventories, for whichever relay.
 
     Attributes:
@@ -97,16 +91,16 @@ class Inventory:
     """
 
     def __init__(self, db: Database) -> None:
-        self._db = db
+        self._db, self._heads = db, Heads(db)
 
-    def version(self, url: str) -> Version:
+    def version(self, url: str) -> InventoryVersion:
         """The version of a relay's inventory now; much cheaper than the inventory."""
         newest = self._db.row("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
         relay = self._relay(url)
         aside = self._db.rows("SELECT created_at, id FROM aside WHERE relay = ?", relay)
-        return Version(newest[0] if newest else 0, self._exempt(relay), frozenset(aside))
+        return InventoryVersion(newest[0] if newest else 0, self._exempt(relay), frozenset(aside))
 
-    def pairs(self, version: Version, since: int = 0) -> list[Pair]:
+    def pairs(self, version: InventoryVersion, since: int = 0) -> list[Pair]:
         """What a relay should hold, in order, and what it holds aside; a pair may come twice.
 
         Args:
@@ -114,7 +108,7 @@ class Inventory:
             since: only what is dated then or later, seconds since 1970.
         """
         exempt = version.exempt
-        heads = [(time, ident) for seq, time, ident in self._db.rows(_HEADS, since) if seq not in exempt]
+        heads = [(time, ident) for seq, time, ident in self._heads.dated_since(since) if seq not in exempt]
         return heads + [pair for pair in version.aside if pair[0] >= since]
 
     def known(self, ids: Iterable[bytes]) -> list[Pair]:
@@ -122,14 +116,14 @@ class Inventory:
         query = "SELECT created_at, id FROM events WHERE id = ?"
         return [(found[0], found[1]) for ident in ids if (found := self._db.row(query, ident))]
 
-    def lacking(self, version: Version, ids: Iterable[bytes]) -> int:
+    def lacking(self, version: InventoryVersion, ids: Iterable[bytes]) -> int:
         """How many of some ids are events that a relay should hold."""
-        return len(self._heads(ids) - version.exempt)
+        return len(self._heads.seqs_of_ids(ids) - version.exempt)
 
-    def tally(self, version: Version) -> dict[int, tuple[int, int]]:
+    def tally(self, version: InventoryVersion) -> dict[int, tuple[int, int]]:
         """By kind: how many events a relay should hold, and how many more it may hold of those that it need not."""
         found: dict[int, tuple[int, int]] = {}
-        for kind, seq in self._db.rows(_HEADS_OF_KINDS):
+        for kind, seq in self._heads.kinds():
             should, may = found.get(kind, (0, 0))
             found[kind] = (should, may + 1) if seq in version.exempt else (should + 1, may)
         return found
@@ -142,7 +136,7 @@ class Inventory:
     def settle(
         self,
         url: str,
-        version: Version,
+        version: InventoryVersion,
         lacks: Collection[bytes],
         holds: Sequence[Pair],
         now: float,
@@ -170,7 +164,7 @@ class Inventory:
         relay, lacks = self._relay(url), frozenset(lacks)
         if not relay:
             return 0  # it was dropped meanwhile
-        lacking = self._heads(lacks)
+        lacking = self._heads.seqs_of_ids(lacks)
         accepted = self._db.rows(_ACCEPTED, relay, begun) if lacking else ()
         lost = sum(seq in lacking for (seq,) in accepted)
         with self._db.transaction():
@@ -202,13 +196,8 @@ class Inventory:
             for seq, row in slots.items()
         }
 
-    def _heads(self, ids: Iterable[bytes]) -> set[int]:
-        """The seqs of those of some ids that are heads."""
-        query = "SELECT s.head FROM events e JOIN slots s ON s.head = e.seq WHERE e.id = ?"
-        return {found[0] for ident in ids if (found := self._db.row(query, ident))}
-
     def _confirm(
-        self, relay: int, version: Version, lacking: Collection[int], now: float, since: int | None
+        self, relay: int, version: InventoryVersion, lacking: Collection[int], now: float, since: int | None
     ) -> None:
         """What was compared and is not lacking is there, whatever the relay said when it was sent."""
         others = json.dumps([*lacking, *version.exempt])

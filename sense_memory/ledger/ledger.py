@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from sense_memory.errors import LedgerBusy, LedgerError, StorageFullError
-from sense_memory.ledger import audit, stamps, versions
+from sense_memory.ledger import rescue, stamps, versions
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.drafts import Drafts
 from sense_memory.ledger.edits import Edits
-from sense_memory.ledger.feed import Arrivals
+from sense_memory.ledger.feed import ChangeFeed, HeadChanges
+from sense_memory.ledger.heads import Heads, Stored, stored
 from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.ledger.relays import Relays, Remark
@@ -20,7 +21,7 @@ from sense_memory.ledger.schema import Role
 from sense_memory.ledger.snapshot_file import SnapshotFile
 from sense_memory.ledger.stamps import Stamps
 from sense_memory.ledger.vectors import Vectors
-from sense_memory.ledger.versions import Fate, Filed, Stored
+from sense_memory.ledger.versions import Fate, Filed
 from sense_memory.limits import (
     BUSY_BLOCKED_SECONDS,
     BUSY_PAUSE_SECONDS,
@@ -43,13 +44,7 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_ROLES = {int(role): role for role in Role}
 _READ_COUNT = 500  # events held at a time when many are read
-_HEADS = (
-    "SELECT e.seq, e.id, e.slot, e.role, e.body FROM slots s JOIN events e ON e.seq = s.head "
-    f"WHERE e.role = {int(Role.MEMORY)} AND "
-)
-_UNDER = "s.slot >= ? AND s.slot < ? AND instr(substr(s.slot, ?), '/') = 0"  # directly; see `_under`
 _BY_ID = "SELECT id, slot, role FROM events WHERE id IN "
 _IS_REPLACED = f"role = {int(Role.REPLACED)}"
 _USED = (
@@ -72,7 +67,8 @@ class Ledger:
         relays: what else is remembered of each relay.
         drafts: what could not be stamped.
         snapshot: the file beside it, which is removed with whatever is forgotten.
-        arrivals: what came in from elsewhere, for whoever watches.
+        heads: the versions that count, slot by slot.
+        feed, head_changes: what changed, for whoever follows; what came in from elsewhere, for whoever watches.
         edits, vectors: what edits start from; the vectors of memories, sealed.
     """
 
@@ -86,7 +82,8 @@ class Ledger:
             self._db.close()
             raise
         self.relays, self.drafts = Relays(self._db), Drafts(self._db)
-        self.arrivals, self.edits = Arrivals(self._db), Edits(self._db)
+        self.heads, self.feed, self.edits = Heads(self._db), ChangeFeed(self._db), Edits(self._db)
+        self.head_changes = HeadChanges(self._db, self.feed, self.heads)
         self.vectors = Vectors(self._db)
         self._erasure = Erasure(self._db)
         self._full: set[int] = set()  # a write after a burst looks at every second of it
@@ -197,7 +194,7 @@ class Ledger:
         except _SecondTaken:
             return False
         ids = (bytes.fromhex(item.event.id) for item in items)
-        self.arrivals.ours(zip(ids, seqs, strict=True))
+        self.head_changes.leave_out(zip(ids, seqs, strict=True))
         return True
 
     def _file(
@@ -312,7 +309,7 @@ class Ledger:
     def affected(self, items: Sequence[Filed]) -> list[Stored]:
         """The memories that some events may remove, and those that they may replace without merging."""
         removed = set().union(*(item.targets for item in items))
-        replaced = [item.slot for item in items if versions.overwrites(item)]
+        replaced = (item.slot for item in items if versions.overwrites(item))
         columns = "e.seq, e.id, e.slot, e.role, e.body"
         rows = [
             *self._db.rows_in(
@@ -321,12 +318,8 @@ class Ledger:
                 removed,
             )
         ]
-        rows += self._db.rows_in(
-            f"SELECT {columns} FROM slots s JOIN events e ON e.seq = s.head "
-            f"WHERE e.role = {int(Role.MEMORY)} AND s.slot IN ",
-            [slot for slot in replaced if not slot.startswith("#")],
-        )
-        return list(map(_stored, rows))
+        replaced = (slot for slot in replaced if not slot.startswith("#"))
+        return [*map(stored, rows), *self.heads.live_at(replaced)]
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -346,27 +339,7 @@ class Ledger:
 
     def head(self, slot: str) -> Stored | None:
         """The version that counts at a slot, a tombstone included; None where there is none."""
-        found = self._db.row(
-            "SELECT e.seq, e.id, e.slot, e.role, e.body FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ?",
-            slot,
-        )
-        return _stored(found) if found else None
-
-    def heads(self, prefix: str) -> Iterator[Stored]:
-        """The live heads directly under a prefix (no further `/`), ordered by slot."""
-        return map(_stored, self._db.rows(f"{_HEADS}{_UNDER} ORDER BY s.slot", *_under(prefix)))
-
-    def live(self, prefix: str) -> list[tuple[str, int]]:
-        """Slot and seq of the heads directly under a prefix (no further `/`) that no deletion covers, by slot.
-
-        Without a look at any event, so some may be tombstones; `read` says.
-        """
-        return self._db.rows(
-            "SELECT s.slot, s.head FROM slots s LEFT JOIN deletions d ON d.target = s.slot "
-            f"WHERE {_UNDER} AND s.head IS NOT NULL AND (d.until IS NULL OR d.until < s.mark_at) "
-            "ORDER BY s.slot",
-            *_under(prefix),
-        )
+        return self.heads.at(slot)
 
     def read(self, seqs: Sequence[int]) -> Iterator[Stored]:
         """Stored events by seq, in that order, read in batches; those that are gone are left out."""
@@ -377,7 +350,7 @@ class Ledger:
             found = self._db.rows(
                 f"SELECT seq, id, slot, role, body FROM events WHERE seq IN ({marks}) ORDER BY seq", *batch
             )
-            yield from map(_stored, found)
+            yield from map(stored, found)
 
     def journal(self, limit: int) -> list[Stored]:
         """The newest direct messages to oneself: at least the last `limit` by the time inside, and some more.
@@ -390,14 +363,14 @@ class Ledger:
         )
         reach = (oldest[0] if oldest and oldest[0] else 0) - STAMP_LOOKBACK_SECONDS - MAX_FUTURE_SECONDS
         return [
-            _stored(row)
+            stored(row)
             for row in self._db.rows(f"SELECT seq, id, slot, role, body {page} AND created_at >= ?", reach)
         ]
 
     def versions(self, slot: str) -> list[Stored]:
         """Every version kept of a slot, newest first; the head leads."""
         return [
-            _stored(row)
+            stored(row)
             for row in self._db.rows(
                 f"SELECT seq, id, slot, iif({_IS_REPLACED}, {int(Role.MEMORY)}, role), body FROM events "
                 "WHERE slot = ? AND quarantined = 0 "
@@ -420,8 +393,7 @@ class Ledger:
 
     def histories(self, prefix: str) -> Iterator[list[Stored]]:
         """The versions of every slot directly under a prefix (no further `/`), each newest first."""
-        slots = self._db.rows(f"SELECT s.slot FROM slots s WHERE {_UNDER}", *_under(prefix))
-        return (self.versions(slot) for (slot,) in slots)
+        return (self.versions(slot) for slot in self.heads.slots_under(prefix))
 
     def by_id(self, event_id: str) -> Stored | None:
         """One stored event by its id (hex), or None."""
@@ -430,7 +402,13 @@ class Ledger:
         found = self._db.row(
             "SELECT seq, id, slot, role, body FROM events WHERE id = ?", bytes.fromhex(event_id)
         )
-        return _stored(found) if found else None
+        return stored(found) if found else None
+
+    def stored_ids(self, ids: Iterable[str]) -> set[str]:
+        """Those of some events, by their ids (hex), that are stored here; whatever is no id is not."""
+        wanted = {bytes.fromhex(ident) for ident in ids if is_hex64(ident)}
+        found = self._db.rows_in("SELECT id FROM events WHERE id IN ", wanted)
+        return {ident.hex() for (ident,) in found}
 
     def placed(self, events: Sequence[Event]) -> dict[str, Filed]:
         """Those of some verified events that were filed here before, as they were filed, by id."""
@@ -458,7 +436,7 @@ class Ledger:
 
     def census(self) -> dict[str, int]:
         """Counts of what the ledger holds: heads, entries, events, older, tombstones, deletions, quarantined; drafts."""
-        return audit.census(self._db)
+        return rescue.census(self._db)
 
     def bodies(self) -> Iterator[bytes]:
         """Every event's canonical JSON in order of arrival, read in batches."""
@@ -472,7 +450,7 @@ class Ledger:
         # A full disk lets nobody replace anything either.
         with suppress(StorageFullError), self._db.transaction():
             stamps.note_all_sent(self._db)
-        yield from self._bodies(f"NOT {_IS_REPLACED}", self.edits.last)
+        yield from self._bodies(f"NOT {_IS_REPLACED}", self.feed.cursor().seq)
 
     def _bodies(self, condition: str, until: int = MAX_SAFE_INTEGER) -> Iterator[bytes]:
         query = (
@@ -485,7 +463,7 @@ class Ledger:
 
     def integrity(self) -> list[str]:
         """What is wrong with the file: SQLite's findings, and events that lie under another id, time or place."""
-        return audit.problems(self._db)
+        return rescue.problems(self._db)
 
     # ── Several processes ───────────────────────────────────────────────────────────────
 
@@ -533,19 +511,9 @@ class Ledger:
     def _is_behind(self, fate: Fate, seq: int | None) -> bool:
         """Whether a relay that served this lacks something newer."""
         if fate is Fate.KNOWN:
-            return not self._db.row("SELECT 1 FROM slots WHERE head = ?", seq)
+            return not self.heads.is_head(seq)
         return fate in {Fate.STALE, Fate.DELETED}
 
 
 class _SecondTaken(Exception):
     """Another process wrote between a stamp and the transaction: nothing was written."""
-
-
-def _under(prefix: str) -> tuple[str, str, int]:
-    """The values for `_UNDER`."""
-    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1), len(prefix) + 1
-
-
-def _stored(row: tuple[Any, ...]) -> Stored:
-    seq, ident, slot, role, body = row
-    return Stored(seq, ident, slot, _ROLES[role], body)

@@ -1,7 +1,7 @@
-"""A damaged ledger: moved aside, never deleted, and read row by row for what it still gives.
+"""A ledger looked over, and a damaged one rescued.
 
-Nothing that is read here is believed: whoever files it verifies it first. Rows that cannot be read are
-counted; relays restore the rest.
+A damaged ledger is moved aside, never deleted, and read row by row for what it still gives. Nothing that is read of it
+is believed: whoever files it verifies it first. Rows that cannot be read are counted; relays restore the rest.
 """
 
 from __future__ import annotations
@@ -12,18 +12,79 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import InvalidInput, LedgerError
+from sense_memory.errors import InvalidEvent, InvalidInput, LedgerError
+from sense_memory.ledger import versions
 from sense_memory.ledger.database import open_damaged
-from sense_memory.ledger.schema import APPLICATION_ID
+from sense_memory.ledger.heads import Heads
+from sense_memory.ledger.schema import APPLICATION_ID, Role
 from sense_memory.limits import MAX_SALVAGED_COUNT
+from sense_memory.nostr.event import Event
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sense_memory.ledger.database import Database
+
 _MAGIC: Final = b"SQLite format 3\x00"
 # SQLite finds them by the name of the file; the last moves last.
 _COMPANIONS: Final = ("", "-journal", "-wal", "-shm")
+
+
+# ── Looking over ────────────────────────────────────────────────────────────────────────
+
+
+def census(db: Database) -> dict[str, int]:
+    """Counts of what the ledger holds.
+
+    `heads` are memories and journal entries, of which `entries` are journal entries; `logs` are those of
+    introspection, `embeddings` the vectors of memories. Every event is a head, a log, an embedding, an `older`
+    version, a tombstone, a deletion, or quarantined. `drafts` are no events: texts that are in no memory.
+    """
+    roles = Role.TOMBSTONE, Role.DELETION, Role.EMBEDDING
+    sums = ", ".join(f"sum(role = {int(role)} AND NOT quarantined)" for role in roles)
+    rest = db.row(f"SELECT count(*), {sums}, sum(quarantined) FROM events")
+    live, entries, logs = Heads(db).live_counts()
+    heads = live - logs
+    (drafts,) = db.row("SELECT count(*) FROM drafts") or (0,)
+    events, tombstones, deletions, embeddings, quarantined = (int(value or 0) for value in rest or (0,) * 5)
+    return {
+        "heads": heads,
+        "entries": entries,
+        "logs": logs,
+        "embeddings": embeddings,
+        "events": events,
+        "older": events - live - embeddings - tombstones - deletions - quarantined,
+        "tombstones": tombstones,
+        "deletions": deletions,
+        "quarantined": quarantined,
+        "drafts": drafts,
+    }
+
+
+def problems(db: Database) -> list[str]:
+    """What is wrong with the file: SQLite's findings, and events that lie under another id, time or place."""
+    found = db.integrity()
+    last = 0
+    while rows := db.rows(
+        "SELECT seq, id, slot, kind, created_at, body FROM events WHERE seq > ? ORDER BY seq LIMIT 500", last
+    ):
+        last = rows[-1][0]
+        found += [f"event {row[0]} is damaged or misplaced" for row in rows if not _is_in_place(*row[1:])]
+    return found
+
+
+def _is_in_place(ident: bytes, slot: str, kind: int, created_at: int, body: bytes) -> bool:
+    """Whether a row's columns say what its event says; whether the event verifies is for others to check."""
+    try:
+        event = Event.restored(body)
+    except InvalidEvent:
+        return False
+    said = event.id, versions.slot_of(event), event.kind, event.created_at
+    return said == (ident.hex(), slot, kind, created_at)
+
+
+# ── Rescuing ────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import LedgerError
+from sense_memory.ledger.heads import Heads
 from sense_memory.ledger.schema import Role
 
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from sense_memory.ledger.database import Database
+    from sense_memory.ledger.heads import Head
 
 _KEY: Final = "snapshot_key"  # opens the file
 _NEXT: Final = "snapshot_next"  # opens the file that is being written
@@ -33,10 +35,6 @@ _REMOVED: Final = (
     "SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'events') - (SELECT count(*) FROM events)"
 )
 _HEADS_COUNT: Final = 1_000
-_HEADS: Final = (
-    "SELECT s.slot, e.seq, e.id FROM slots s JOIN events e ON e.seq = s.head "
-    f"WHERE e.role = {int(Role.MEMORY)} AND s.slot > ? ORDER BY s.slot LIMIT ?"
-)
 
 # For this connection only, and for every way of removing a memory, those of tomorrow included.
 _FORGET: Final = (
@@ -54,7 +52,7 @@ class SnapshotFile:
     """
 
     def __init__(self, db: Database) -> None:
-        self._db = db
+        self._db, self._heads = db, Heads(db)
         self._path = None if db.path is None else Path(f"{db.path}.snapshot")
         self._part = None if db.path is None else Path(f"{db.path}.snapshot.part")
         if self._path is not None:
@@ -97,12 +95,12 @@ class SnapshotFile:
         (count,) = self._db.row(_REMOVED) or (0,)
         return int(count or 0)
 
-    def heads(self) -> Iterator[tuple[str, int, bytes]]:
-        """What a snapshot may hold: slot, seq and id of every live head, by slot, read some at a time."""
+    def heads(self) -> Iterator[Head]:
+        """What a snapshot may hold: every live head, by slot, read some at a time."""
         last = ""
-        while rows := self._db.rows(_HEADS, last, _HEADS_COUNT):
-            yield from rows
-            last = rows[-1][0]
+        while found := self._heads.live_after(last, _HEADS_COUNT):
+            yield from found
+            last = found[-1].slot
 
     def slots(self) -> int:
         """How many slots were ever seen, which is at least how many heads there are."""

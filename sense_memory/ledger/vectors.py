@@ -27,12 +27,7 @@ _KEEP: Final = (  # not where the memory was forgotten while its vectors were ma
 _UNTOLD: Final = (
     "SELECT slot FROM vectors WHERE model = ? AND NOT EXISTS (SELECT 1 FROM slots s WHERE s.head = told)"
 )
-_EMBEDDINGS: Final = (
-    "SELECT s.slot, s.head FROM slots s JOIN events e ON e.seq = s.head "
-    f"WHERE e.role = {int(Role.EMBEDDING)} AND s.slot "
-)
 _READABLE: Final = f"{PREFIX}{EMBEDDING}"  # slots of embeddings, but for hashed ones
-_HASHED: Final = f"{PREFIX}~"
 # From the deletions, which are few, to the embeddings: an entry of the journal is deleted by its id.
 _ORPHANS: Final = (
     "SELECT s.slot FROM deletions d CROSS JOIN slots s ON s.slot = iif(substr(d.target, 1, 1) = '#', "
@@ -116,26 +111,9 @@ class Vectors:
                 "UPDATE vectors SET told = ? WHERE slot = ?", [(seq, slot) for slot, seq in told.items()]
             )
 
-    def embeddings(self, slots: Collection[str] | None = None) -> dict[str, int]:
-        """Slot and seq of the embeddings at some slots of their own, or of all of them."""
-        if slots is not None:
-            return dict(self._db.rows_in(f"{_EMBEDDINGS} IN ", slots))
-        found = [
-            self._db.rows(f"{_EMBEDDINGS} >= ? AND s.slot < ?", *_range(prefix))
-            for prefix in (_READABLE, _HASHED)
-        ]
-        return {slot: seq for rows in found for slot, seq in rows}
-
     def orphans(self) -> list[str]:
         """The slots of embeddings whose memory was deleted, but for hashed ones."""
-        if (
-            self._db.row("SELECT 1 FROM slots WHERE slot >= ? AND slot < ? LIMIT 1", *_range(_READABLE))
-            is None
-        ):
+        end = _READABLE[:-1] + chr(ord(_READABLE[-1]) + 1)
+        if self._db.row("SELECT 1 FROM slots WHERE slot >= ? AND slot < ? LIMIT 1", _READABLE, end) is None:
             return []
         return [slot for (slot,) in self._db.rows(_ORPHANS)]
-
-
-def _range(prefix: str) -> tuple[str, str]:
-    """From where to where the slots reach that begin so."""
-    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.removals import (
     Cover,
@@ -100,36 +100,6 @@ class Filed:
     def removal(self, slot: str) -> Removal:
         """What is removed at a slot."""
         return self.removals.get(slot) or Removal.blind(self.event.created_at)
-
-
-class Stored(NamedTuple):
-    """An event as the ledger holds it. (A tuple, because ten thousand are made at a start.)
-
-    Attributes:
-        seq: its place in the order of arrival, from 1.
-        id: the event's id, 32 bytes.
-        slot: its logical state.
-        role: memory, tombstone, deletion or embedding.
-        body: canonical JSON.
-    """
-
-    seq: int
-    id: bytes
-    slot: str
-    role: Role
-    body: bytes
-
-    def __repr__(self) -> str:
-        return f"Stored(seq={self.seq}, id={self.id.hex()[:16]}…, slot={self.slot!r}, role={self.role!r})"
-
-    @property
-    def created_at(self) -> int:
-        """The event's, seconds since 1970."""
-        return self.event().created_at
-
-    def event(self) -> Event:
-        """The verified event."""
-        return Event.restored(self.body)
 
 
 def slot_of(event: Event) -> str:

@@ -115,7 +115,7 @@ class FlatMemories:
     async def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
         """The memories under many keys, by key; no relay is asked."""
         wanted = [(key, path) for key in keys for path in reversed(address.lookup_paths(key))]
-        heads = self._ledger.edits.heads_of({address.d_tag(path) for _, path in wanted})
+        heads = self._ledger.heads.seqs_at({address.d_tag(path) for _, path in wanted})
         opened = await self._reader.opened(heads)
         flat = {item.path: _memory(item, item.record) for item in opened if item.type is RecordType.FLAT}
         return {key: flat[path] for key, path in wanted if path in flat}  # the path that we write comes last
@@ -185,7 +185,7 @@ class FlatMemories:
         from sense_memory.palace.plan import Usage
 
         new = {record.path for record in records if head_at(self._ledger, (record.path,)) is None}
-        there = self._ledger.edits.flat_count() + await self._persona_count()
+        there = self._ledger.heads.flat_count() + await self._persona_count()
         self._plan.check_adding(Usage(there), len(new))
 
     async def _carry_over(self, record: Record) -> Record:

@@ -79,7 +79,7 @@ class Journal:
         return ident
 
     async def _entries(self, limit: int) -> list[JournalEntry]:
-        events = [*self._ledger.journal(limit), *self._ledger.heads(address.JOURNAL_PREFIX)]
+        events = [*self._ledger.journal(limit), *self._ledger.heads.live_under(address.JOURNAL_PREFIX)]
         entries: list[tuple[float, int, JournalEntry]] = []
         for stored, record in await self._reader.records(events):
             if record.type is RecordType.JOURNAL:

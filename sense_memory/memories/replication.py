@@ -262,14 +262,14 @@ class Replication:
         Accesses are looked at once an hour: reading by itself sends nothing. Returns whether anything was written.
         """
         self._check_open()
-        before = self._ledger.edits.last
+        before = self._ledger.feed.cursor().seq
         await self.settle()
         now = self._clock()
         if not 0 <= now - self._accesses_at < HOUR_SECONDS:
             self._accesses_at = now
             await self._publish_accesses()
         self._check_open()
-        return self._ledger.edits.last != before
+        return self._ledger.feed.cursor().seq != before
 
     async def settle(self, *, heard: bool = True) -> None:
         """Settle edits of several devices that did not know each other, and drop embeddings of what is gone.

@@ -318,7 +318,7 @@ class Finding(Kept):
         """Bring the index up to date, some memories at a time."""
         async with self._turn:
             if self._index is None:
-                self._ahead = len(self._ledger.edits.heads(*ROOTS))
+                self._ahead = len(self._ledger.heads.seqs_beneath(*ROOTS))
                 self._index, self._events = self._restored(await self.saved())
             await self._look_at_said(self._index)
             catalog = await self._palace.refresh()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sense_memory.ledger.feed import Cursor
+from sense_memory.nostr import address
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.vector_cache import Origin
 from sense_memory.search.documents import SearchItem
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Ledger
-    from sense_memory.ledger.edits import Placed
+    from sense_memory.ledger.heads import Head
     from sense_memory.models import PersonaMemory
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
@@ -107,7 +109,7 @@ class Said:
         self._ledger, self._reader = ledger, reader
         self._rows = {slot: _Row(*row) for slot, row in (rows or {}).items()}
         self._slots = {row.name: slot for slot, row in self._rows.items() if row.name}
-        self._version, self._seq = (-1, -1), seq
+        self._cursor = Cursor(seq)
         self.left = 0
 
     def __contains__(self, name: str) -> bool:
@@ -134,19 +136,20 @@ class Said:
 
     def dumped(self) -> tuple[dict[str, tuple[Any, ...]], int]:
         """All rows, as plain values, and up to which event they tell."""
-        return {slot: tuple(row) for slot, row in self._rows.items()}, self._seq
+        return {slot: tuple(row) for slot, row in self._rows.items()}, self._cursor.seq
 
     async def changes(self) -> AsyncIterator[tuple[list[str], list[SearchItem]]]:
         """What changed since the last look, in parts: names that are gone, and what is new. Read it to its end."""
-        edits = self._ledger.edits
-        version, last = edits.version(), edits.last
-        if version == self._version:
+        feed = self._ledger.feed
+        if not feed.has_changed(self._cursor):
             return
-        heads = None if not 0 <= self._seq <= last else edits.said_since(self._seq)
-        gone: list[str] = []
-        if heads is None:
-            heads = edits.said()
-            gone += self._drop(self._rows.keys() - {head.slot for head in heads})
+        changes = feed.since(self._cursor)
+        slots = {slot for slot in changes.slots if _may_hold_one(slot)}
+        if changes.is_everything:
+            slots, heads = set(self._rows), self._ledger.heads.uncovered_flat_and_journal()
+        else:
+            heads = self._ledger.heads.uncovered_at(slots)
+        gone = self._drop((self._rows.keys() & slots) - {head.slot for head in heads})
         stamped = ((head, head.id[:STAMP_BYTES].hex()) for head in heads)
         fresh = {
             head.slot: (head, stamp)
@@ -162,11 +165,9 @@ class Said:
             opened = await self._reader.opened([(head.slot, head.seq) for head, _ in part])
             self.left -= len(part)
             yield [], self._taken(part, {found.id: found for found in opened})
-        self._version, self._seq = version, last
+        self._cursor = changes.cursor
 
-    def _taken(
-        self, heads: Iterable[tuple[Placed, str]], records: Mapping[bytes, Opened]
-    ) -> list[SearchItem]:
+    def _taken(self, heads: Iterable[tuple[Head, str]], records: Mapping[bytes, Opened]) -> list[SearchItem]:
         """Note what lies at some heads; returns those that can be searched."""
         items = []
         for head, stamp in heads:
@@ -192,3 +193,10 @@ class Said:
                 del self._slots[name]
                 gone.append(name)
         return gone
+
+
+def _may_hold_one(slot: str) -> bool:
+    """Whether a flat memory or a journal entry may lie at a slot."""
+    if slot.startswith(("#", address.JOURNAL_PREFIX)):
+        return True
+    return "/" not in slot.removeprefix(address.PREFIX)

@@ -58,7 +58,7 @@ class Sharing:
     def told(self, origins: Iterable[Origin]) -> dict[Origin, int]:
         """The embeddings (their seqs) that there are of some memories, whatever they say."""
         slots = {origin.embedding: origin for origin in origins}
-        return {slots[slot]: seq for slot, seq in self._vectors.embeddings(slots).items()}
+        return {slots[slot]: seq for slot, seq in self._ledger.heads.embeddings(slots).items()}
 
     async def fitting(self, told: Mapping[Origin, int]) -> AsyncIterator[tuple[Origin, Record]]:
         """Those embeddings that say they are of this model, and of a memory as it is.
@@ -176,7 +176,7 @@ class Sharing:
         Args:
             alive: the paths of the memories that are there.
         """
-        embeddings = self._vectors.embeddings()
+        embeddings = self._ledger.heads.embeddings()
         if not embeddings:
             return 0
         expected = {address.d_tag(address.EMBEDDING + path) for path in alive}

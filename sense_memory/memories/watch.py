@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from sense_memory.errors import ChangesMissed, SenseMemoryError
 from sense_memory.ledger import Role
+from sense_memory.ledger.feed import START
 from sense_memory.limits import MAX_CHANGES_COUNT, POLL_SECONDS
 from sense_memory.models import Change, ChangeKind
 from sense_memory.nostr import address
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from sense_memory.ledger import Ledger, Stored
-    from sense_memory.ledger.feed import Arrival
+    from sense_memory.ledger.feed import Cursor, HeadChange
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
 
@@ -34,7 +35,7 @@ _LINKS = ("connections", "contradicts", "superseded_by", "dismissed")
 _HASHED = f"{address.PREFIX}~"  # slots that do not spell their path out
 
 
-class Ears(Protocol):
+class RelayListener(Protocol):
     """Who can listen to relays."""
 
     def start_live(self, told: Callable[[str, str], None]) -> None:
@@ -50,13 +51,13 @@ class Watch:
     It also ends with the store, with `aclose`, and when nobody holds it any more.
 
     Args:
-        after: the number of the last event that is not to be told.
+        after: where the ledger was; what came before is not reported.
         on_relay: called, while changes are waited for, with a relay and what is wrong with it.
         wake: tells the other side that it has ended.
     """
 
     def __init__(
-        self, after: int, on_relay: Callable[[str, str], None] | None, wake: Callable[[], None]
+        self, after: Cursor, on_relay: Callable[[str, str], None] | None, wake: Callable[[], None]
     ) -> None:
         self._after, self._on_relay, self._wake = after, on_relay, wake
         self._changes: deque[Change] = deque()
@@ -122,9 +123,9 @@ class Watch:
             self._changes.clear()
         self._news.set()
 
-    def put(self, seq: int, change: Change) -> None:
+    def add_change(self, seq: int, change: Change) -> None:
         """Something changed with the event of that number."""
-        if self.is_over or seq <= self._after:
+        if self.is_over or seq <= self._after.seq:
             return
         if len(self._changes) >= MAX_CHANGES_COUNT:
             self.end(ChangesMissed())
@@ -132,7 +133,7 @@ class Watch:
         self._changes.append(change)
         self._news.set()
 
-    def put_relay(self, url: str, problem: str) -> None:
+    def add_relay(self, url: str, problem: str) -> None:
         """A relay's state; only the last is told."""
         if self._on_relay is not None:
             self._relays[url] = problem
@@ -145,32 +146,32 @@ class Watchers:
     Args:
         ledger: where changes arrive.
         reader: opens them.
-        ears: whoever listens to relays, or None.
+        listener: whoever listens to relays, or None.
     """
 
-    def __init__(self, ledger: Ledger, reader: Reader, ears: Ears | None) -> None:
-        self._ledger, self._reader, self._ears = ledger, reader, ears
+    def __init__(self, ledger: Ledger, reader: Reader, listener: RelayListener | None) -> None:
+        self._ledger, self._reader, self._listener = ledger, reader, listener
         self._watches: WeakSet[Watch] = WeakSet()
         self._relays: dict[str, str] = {}
         self._sources: dict[str, str | None] = {}  # which relay brought an event, by its id
         self._paths: dict[str, str] = {}  # of hashed slots
-        self._told = 0  # the number of the last event of which all that changed with it was told
+        self._reported = START  # everything up to here was reported
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, on_relay: Callable[[str, str], None] | None) -> Watch:
         """One more watch, of what comes in from now on."""
-        watch = Watch(self._ledger.arrivals.last, on_relay, self._news.set)
+        watch = Watch(self._ledger.feed.cursor(), on_relay, self._news.set)
         for url, problem in self._relays.items():
-            watch.put_relay(url, problem)
+            watch.add_relay(url, problem)
         self._watches.add(watch)
         if self._task is None:
-            self._told = self._ledger.arrivals.last
-            self._ledger.arrivals.begin()
+            self._reported = self._ledger.feed.cursor()
+            self._ledger.head_changes.start()
             self._reader.on_new = self._take_note
             self._task = asyncio.create_task(self._run(), name="sense-memory watch")
-            if self._ears is not None:
-                self._ears.start_live(self._tell)
+            if self._listener is not None:
+                self._listener.start_live(self._tell)
         return watch
 
     async def close(self) -> None:
@@ -201,10 +202,10 @@ class Watchers:
 
     def _end(self) -> None:
         """Everything as before the first watch; the next one begins anew."""
-        if self._ears is not None:
-            self._ears.stop_live()
+        if self._listener is not None:
+            self._listener.stop_live()
         self._task = self._reader.on_new = None
-        self._ledger.arrivals.end()
+        self._ledger.head_changes.stop()
         for watch in self._watches:
             watch.end()
         for notes in (self._watches, self._sources, self._paths, self._relays):
@@ -217,11 +218,11 @@ class Watchers:
     def _tell(self, url: str, problem: str) -> None:
         self._relays[url] = problem
         for watch in self._watches:
-            watch.put_relay(url, problem)
+            watch.add_relay(url, problem)
 
     async def _learn_paths(self) -> None:
         """What hashed slots are called: when one is forgotten, nobody may say it any more."""
-        for slot in self._ledger.arrivals.names(_HASHED):
+        for slot in self._ledger.head_changes.slots_under(_HASHED):
             stored = self._ledger.head(slot)
             record = await self._reader.record(stored) if stored is not None else None
             if record is not None:
@@ -229,44 +230,46 @@ class Watchers:
 
     async def _pass_on(self) -> None:
         """Tell what has arrived."""
-        last = self._ledger.arrivals.last
-        while (arrivals := self._ledger.arrivals.look()) is not None:
-            for arrival in arrivals:
-                if (change := await self._change(arrival)) is not None:
+        now = self._ledger.feed.cursor()
+        while (changes := self._ledger.head_changes.next_batch()) is not None:
+            for head in changes:
+                if (change := await self._change(head)) is not None:
                     for watch in self._watches:
-                        watch.put(arrival.by.seq, change)
+                        watch.add_change(head.by.seq, change)
             await asyncio.sleep(0)  # whoever waits gets a turn before there is more
-        self._told = last
+        self._reported = now
         self._sources.clear()
 
-    async def _change(self, arrival: Arrival) -> Change | None:
-        """What to say of an arrival; None where it is no memory, or a newer version is needed to read it."""
-        ident = arrival.by.id.hex()
-        record = None if arrival.by.role is Role.DELETION else await self._reader.record(arrival.by)
-        path, fields = self._path(arrival, record), record.fields if record is not None else {}
-        if not path or (arrival.gone is None and record is None):
+    async def _change(self, head: HeadChange) -> Change | None:
+        """What to say of a changed head; None where it is no memory, or a newer version is needed to read it."""
+        ident = head.by.id.hex()
+        record = None if head.by.role is Role.DELETION else await self._reader.record(head.by)
+        path, fields = self._path(head, record), record.fields if record is not None else {}
+        if not path or (head.gone is None and record is None):
             return None
         kind, value = ChangeKind.FORGOTTEN, None
-        if arrival.gone is None:
+        if head.gone is None:
             kind, value = ChangeKind.REMEMBERED, fields.get("value")
             if record is not None and record.type is RecordType.JOURNAL:
                 kind, value = ChangeKind.JOURNAL, fields.get("content")
             elif record is not None and record.type is RecordType.PERSONA:
-                kind = await self._kind(arrival, record)
+                kind = await self._kind(head, record)
         return Change(
             kind=kind,
             path=path,
             key=path.rpartition("/")[2],
             value=value,
-            created_at=_time(fields, arrival.by),
+            created_at=_time(fields, head.by),
             event_id=ident,
             relay=self._sources.get(ident),
         )
 
-    async def _kind(self, arrival: Arrival, record: Record) -> ChangeKind:
+    async def _kind(self, head: HeadChange, record: Record) -> ChangeKind:
         """What became of a persona memory since what was last told, going by the versions that are here."""
-        versions = self._ledger.versions(arrival.slot)
-        known = next((item for item in versions if item.role is Role.MEMORY and item.seq <= self._told), None)
+        versions = self._ledger.versions(head.slot)
+        known = next(
+            (item for item in versions if item.role is Role.MEMORY and item.seq <= self._reported.seq), None
+        )
         before = None if known is None else await self._reader.record(known)
         if before is None or before.fields.get("value") != record.fields.get("value"):
             return ChangeKind.REMEMBERED
@@ -275,11 +278,11 @@ class Watchers:
         )
         return ChangeKind.CHANGED if is_same else ChangeKind.LINKED
 
-    def _path(self, arrival: Arrival, record: Record | None) -> str:
+    def _path(self, head: HeadChange, record: Record | None) -> str:
         """Where something changed, for a person; empty where it concerns nobody."""
-        slot = arrival.slot
+        slot = head.slot
         if slot.startswith(("#", address.JOURNAL_PREFIX)):
-            return f"journal/{arrival.gone or arrival.by.id.hex()}"
+            return f"journal/{head.gone or head.by.id.hex()}"
         path = address.path_of(slot) or self._paths.get(slot) or slot.removeprefix(address.PREFIX)
         if record is not None:
             path = record.path

@@ -92,7 +92,7 @@ class Reader:
 
         What is open already costs no look at its event, because a seq names one event for good.
         """
-        return await self.opened(self._ledger.live(prefix))
+        return await self.opened(self._ledger.heads.uncovered_under(prefix))
 
     async def opened(self, heads: Sequence[tuple[str, int]]) -> list[Opened]:
         """The records of some heads (slot, seq) in their order, without tombstones; as `records`."""

@@ -309,7 +309,7 @@ class Writer:
     def _embeddings(self, paths: Iterable[str]) -> list[str]:
         """The paths of the embeddings that the ledger holds of some memories."""
         found = {address.d_tag(address.EMBEDDING + path): address.EMBEDDING + path for path in paths}
-        return [found[slot] for slot in self._ledger.vectors.embeddings(found)]
+        return [found[slot] for slot in self._ledger.heads.embeddings(found)]
 
     async def _second(self, mark: int) -> int:
         """A second later than `mark` for one event; waits while a burst runs too far ahead."""

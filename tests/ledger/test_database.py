@@ -662,7 +662,9 @@ def test_two_processes_write_and_nothing_is_lost_or_stamped_twice(me, path):
     stamps = [stored.event().created_at for stored in sorted(arrived, key=lambda stored: stored.seq)]
     assert len(stamps) == 100
     assert stamps == sorted(stamps)
-    own = [stored for stored in ledger.heads("sense-memory/") if stored.slot != "sense-memory/shared"]
+    own = [
+        stored for stored in ledger.heads.live_under("sense-memory/") if stored.slot != "sense-memory/shared"
+    ]
     assert len(own) == 100
     order = [stored.slot.split("/")[1].split()[0] for stored in sorted(own, key=lambda stored: stored.seq)]
     turns = sum(before != after for before, after in itertools.pairwise(order))

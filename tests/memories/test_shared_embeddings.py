@@ -134,7 +134,7 @@ async def paths(store, query, **options):
 def embeddings(store):
     """The vectors in a ledger, as events: content by address."""
     events = [json.loads(body) for body in store._ledger.bodies()]
-    slots = store._ledger.vectors.embeddings()
+    slots = store._ledger.heads.embeddings()
     ids = {stored.id.hex(): stored.slot for slot in slots if (stored := store._ledger.head(slot))}
     return {ids[event["id"]]: event["content"] for event in events if event["id"] in ids}
 
@@ -356,7 +356,7 @@ async def test_vectors_have_no_history_in_whatever_order_they_come(open_store, p
         for at in (20, 10, 30, 15):
             await plant(store, LONG, {**GOOD, "created_at": at}, clock() - 100 + at)
         assert (counts(store)["embeddings"], counts(store)["events"]) == (1, 1)
-        (slot,) = store._ledger.vectors.embeddings()
+        (slot,) = store._ledger.heads.embeddings()
         assert store._ledger.head(slot).created_at == clock() - 70
         assert store._ledger.edits.forked() == []
 
@@ -543,7 +543,7 @@ async def test_what_a_newer_version_or_another_program_wrote_there_stays(open_st
         clock.advance(5)
         done = await store.embed(share=True)
         assert (done.shared, done.unshared) == (1, 1)
-        assert store._ledger.vectors.embeddings().keys() == {"sense-memory/embed/vehicle"}
+        assert store._ledger.heads.embeddings().keys() == {"sense-memory/embed/vehicle"}
 
 
 async def test_where_a_version_is_far_ahead_of_this_clock_the_others_are_shared_all_the_same(
@@ -690,7 +690,7 @@ async def test_vectors_of_what_is_forgotten_while_they_are_told_are_forgotten_at
 
         monkeypatch.setattr(store._writer, "write", racing)
         assert await store.embed(share=True) == EmbedReport(0, None, embedded=2, shared=2, forgotten=1)
-        assert store._ledger.vectors.embeddings().keys() == {"sense-memory/embed/vehicle"}
+        assert store._ledger.heads.embeddings().keys() == {"sense-memory/embed/vehicle"}
 
 
 @pytest.mark.parametrize("by", ["address", "id"])
@@ -776,14 +776,14 @@ async def test_vectors_that_come_in_are_not_held_in_memory_and_make_nothing_be_r
     async with devices() as on:
         one, other = await on.filled("one", Topics()), await on.open("other", Topics())
         await in_step(one, other)
-        before = other._ledger.edits.last
+        before = other._ledger.feed.cursor()
         await one.embed(share=True)
         await in_step(one, other)
         assert (await other.embed()).taken == COUNT
-        assert other._ledger.edits.said_since(before) == []
+        assert not other._ledger.feed.since(before).slots
         for store in (one, other):
             assert store._reader._open
-            assert not store._ledger.vectors.embeddings().keys() & store._reader._open.keys()
+            assert not store._ledger.heads.embeddings().keys() & store._reader._open.keys()
 
 
 # ── Numbers ─────────────────────────────────────────────────────────────────────────────

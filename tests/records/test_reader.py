@@ -189,12 +189,12 @@ async def test_the_published_packages_deletion_of_a_long_key_is_obeyed(
 ):
     key = "k" * 256
     await reader.admit([await flat(key, at=NOW - 5)], RELAY)
-    (head,) = ledger.heads("sense-memory/")
+    (head,) = ledger.heads.live_under("sense-memory/")
 
     await reader.admit([await deletion(coordinate(signer, key), at=NOW)], RELAY)
 
     assert head.slot.startswith("sense-memory/~")
-    assert list(ledger.heads("sense-memory/")) == []
+    assert list(ledger.heads.live_under("sense-memory/")) == []
 
 
 # ── What is not ours ────────────────────────────────────────────────────────────────────

@@ -218,7 +218,7 @@ async def test_unknown_fields_survive_the_snapshot(stage):
         await store.recall_all()
         stage.clock.advance(5)
         await store.remember("k", "new")
-        (head,) = store._ledger.heads("sense-memory/")
+        (head,) = store._ledger.heads.live_under("sense-memory/")
         inside = orjson.loads(await stage.signer.decrypt(head.event().content, stage.signer.public_key))
 
     assert inside["mood"] == {"a": [1, None, 0.5]}

@@ -83,7 +83,7 @@ async def test_one_key_twice_in_one_batch_keeps_both_versions_in_order(stage):
     first, second = await stage.write(("key", "one"), ("key", "two"))
 
     assert [stored.id.hex() for stored in stage.ledger.versions("sense-memory/key")] == [second, first]
-    (head,) = stage.ledger.heads("sense-memory/")
+    (head,) = stage.ledger.heads.live_under("sense-memory/")
     assert (await stage.reader.record(head)).fields["value"] == "two"
 
 

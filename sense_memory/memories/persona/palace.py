@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.errors import LedgerError, NeedsNewerVersion, TooLargeError
 from sense_memory.ledger import Role
+from sense_memory.ledger.feed import START
 from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.persona.edit import SlotState, record_of, sum_of, trimmed
 from sense_memory.nostr import address
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Basis, Ledger
+    from sense_memory.ledger.feed import Cursor
     from sense_memory.memories.persona.edit import Edit
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.version import PersonaVersion
@@ -75,8 +77,7 @@ class Palace:
         self._accesses: dict[str, tuple[float, int]] = {}  # by slot, as the ledger has them
         self._pending: dict[str, tuple[float, int]] = {}  # by slot, as nobody has them
         self._doubts: dict[str, tuple[int, ...]] = {}  # the forked slots at the last look
-        self._version = (-1, -1)
-        self._seq = -1
+        self._cursor = START
         self._turn = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -88,7 +89,7 @@ class Palace:
         Raises:
             LedgerCorrupt: what was stored cannot be opened any more.
         """
-        if self._ledger.edits.version() != self._version:
+        if self._ledger.feed.has_changed(self._cursor):
             async with self._turn:
                 await self._catch_up()
         return self.catalog
@@ -98,26 +99,27 @@ class Palace:
         self._followers.append(follower)
 
     async def _catch_up(self) -> None:
-        edits = self._ledger.edits
-        version, last = edits.version(), edits.last
-        if version == self._version:
+        edits, feed = self._ledger.edits, self._ledger.feed
+        if not feed.has_changed(self._cursor):
             return
-        new = None if self._seq < 0 else edits.since(self._seq)
+        changes = feed.since(self._cursor)
+        removed_by = changes.slots
         doubts, judged = edits.doubts(), self._doubts
         forked = doubts.keys()
         changed: set[str] | None = None
-        if new is None:
+        if changes.is_everything:
             self._accesses = edits.accesses()
         else:
-            changed = {slot for slot in new if address.merges(slot)}
-            changed |= self._look_at_accesses(version, changed)
+            changed = {slot for slot in removed_by if address.merges(slot)}
+            changed |= self._look_at_accesses(changes.cursor, changed)
             # What was forgotten may be the text of any fork. Else one is what it was before its list changed.
-            is_forgotten = any(new.values())
+            is_forgotten = any(removed_by.values())
             changed |= {slot for slot in forked if is_forgotten or doubts[slot] != judged.get(slot)}
             for slot in changed:
-                if new.get(slot):
+                if removed_by.get(slot):
                     self._pending.pop(slot, None)  # what was accessed is forgotten, whatever is there now
-        heads = edits.heads(*ROOTS) if changed is None else edits.heads_of(changed)
+        where = self._ledger.heads
+        heads = where.seqs_beneath(*ROOTS) if changed is None else where.seqs_at(changed)
         gone = set(self._paths) if changed is None else changed & self._paths.keys()
         if len(heads) + len(gone) >= APPLY_BATCH_COUNT:
             self.catalog.expect_many()
@@ -125,7 +127,7 @@ class Palace:
             await self._open(heads, forked if changed is None else forked & changed, gone)
         for slot in gone:
             self._drop(slot)
-        self._version, self._seq, self._doubts = version, last, doubts
+        self._cursor, self._doubts = changes.cursor, doubts
 
     async def _open(self, heads: Sequence[tuple[str, int]], forked: Collection[str], gone: set[str]) -> None:
         """Put what some heads (slot, seq) and some forked slots hold into the catalog; these slots are not gone."""
@@ -148,9 +150,9 @@ class Palace:
             else:
                 self._put_plain(slot, opened)
 
-    def _look_at_accesses(self, version: tuple[int, int], changed: Iterable[str]) -> set[str]:
+    def _look_at_accesses(self, now: Cursor, changed: Iterable[str]) -> set[str]:
         """Read again what the ledger has of accesses; the slots at which something else is true now."""
-        if version[0] == self._version[0]:  # nobody but us: only edits took some along
+        if now.version[0] == self._cursor.version[0]:  # nobody but us: only edits took some along
             for slot in changed:
                 self._accesses.pop(slot, None)
                 basis = self._ledger.edits.basis(slot)

@@ -187,7 +187,7 @@ class Persona:
 
     async def as_of(self, time: float, domain: str | None, facet: str | None) -> list[PersonaMemory]:
         """The memories as they were at a time, in the order of their paths."""
-        slots = (slot for slot, _ in self._ledger.edits.heads(*ROOTS))
+        slots = (slot for slot, _ in self._ledger.heads.seqs_beneath(*ROOTS))
         found = await as_of(self._ledger, self._reader, slots, time)
         wanted = (
             memory for memory in found if domain in {None, memory.domain} and facet in {None, memory.facet}
@@ -263,7 +263,7 @@ class Persona:
         if self._plan.max_memories is not None or self._plan.max_domains is not None:
             domain, facet, _ = path.split("/")
             facets = {name: frozenset(facets) for name, facets in catalog.sizes().items()}
-            held = Usage(len(catalog) + self._ledger.edits.flat_count(), facets)
+            held = Usage(len(catalog) + self._ledger.heads.flat_count(), facets)
             self._plan.check_adding(held)
             self._plan.check_place(held, domain, facet)
 

@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sense_memory.errors import ClockSkewError, InvalidInput, StoreClosed
+from sense_memory.ledger.heads import LOGS
 from sense_memory.limits import (
     MAX_BATCH_COUNT,
     MAX_DELETED_COUNT,
@@ -76,7 +77,6 @@ class IntrospectionSchedule:
 
 
 _FULL: Final = "its text leaves no room in an event for the new state; shorten the text, or forget the memory"
-LOGS: Final = f"{address.PREFIX}introspection/"
 
 
 class Pruned(int):
@@ -170,7 +170,7 @@ class Reviews:
 
     async def _last_log(self) -> Baseline | None:
         """The baseline of the last introspection of any device; None where there is none."""
-        slots = [(slot.removeprefix(LOGS), seq) for slot, seq in self._ledger.edits.heads(LOGS)]
+        slots = [(slot.removeprefix(LOGS), seq) for slot, seq in self._ledger.heads.seqs_beneath(LOGS)]
         dated = sorted((float(ts), seq) for ts, seq in slots if ts.replace(".", "", 1).isdecimal())
         for _, seq in reversed(dated):
             for stored in self._ledger.read([seq]):

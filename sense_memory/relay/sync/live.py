@@ -205,7 +205,7 @@ class LiveSubscription:
             opened_at=asyncio.get_running_loop().time(),
         )
         receiving: asyncio.Task[EventPage] = asyncio.create_task(
-            connection.listen(live, on_events, self._ledger.arrivals.held)
+            connection.listen(live, on_events, self._ledger.stored_ids)
         )
         receiving.add_done_callback(lambda _: inbox.close())
         try:

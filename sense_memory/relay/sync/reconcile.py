@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from sense_memory.ledger import Ledger
-    from sense_memory.ledger.inventory import Pair, Version
+    from sense_memory.ledger.inventory import InventoryVersion, Pair
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.client.page import EventPage
     from sense_memory.relay.sync.walk import Fetch, FileEvents
@@ -43,10 +43,10 @@ class InventoryCache:
     def __init__(self, ledger: Ledger) -> None:
         self._inventory = ledger.inventory
         self._turn = asyncio.Lock()
-        self._used: dict[tuple[str, bool], tuple[Version, int]] = {}
-        self._kept: dict[tuple[Version, int], Items] = {}
+        self._used: dict[tuple[str, bool], tuple[InventoryVersion, int]] = {}
+        self._kept: dict[tuple[InventoryVersion, int], Items] = {}
 
-    async def items_for(self, url: str, since: int | None = None) -> tuple[Version, Items]:
+    async def items_for(self, url: str, since: int | None = None) -> tuple[InventoryVersion, Items]:
         """A relay's inventory now, or the part that is dated since a second; and its version."""
         async with self._turn:
             version = self._inventory.version(url)

@@ -81,7 +81,7 @@ async def test_the_log_holds_no_texts(open_store):
     async with open_store() as store:
         await store.persona_remember(*LISA, "a text that is nobody's business", ["art"])
         await store.persona_introspect()
-        (head,) = store._ledger.edits.heads("sense-memory/introspection/")
+        (head,) = store._ledger.heads.seqs_beneath("sense-memory/introspection/")
         (stored,) = store._ledger.read([head[1]])
         record = await store._reader.needed(stored)
 

@@ -1,0 +1,241 @@
+"""Heads: the version that counts at each slot, and every query about them.
+
+A slot has at most one head. A *live* head is a memory. A head is *covered* where a deletion of its slot is dated after
+it; relays would refuse it, and it is shown to nobody. Queries that change something, and those about what one relay
+holds, stand with what they change and in `outbox` and `inventory`; all others are here, and return plain rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sense_memory.ledger.schema import Role
+from sense_memory.nostr import address
+from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from sense_memory.ledger.database import Database
+
+LOGS: Final = f"{address.PREFIX}introspection/"  # slots of the logs of introspection
+_READABLE_EMBEDDINGS: Final = f"{address.PREFIX}{address.EMBEDDING}"
+_HASHED: Final = f"{address.PREFIX}~"  # slots that do not spell their path out
+
+_ROLES: Final = {int(role): role for role in Role}
+_JOIN: Final = "FROM slots s JOIN events e ON e.seq = s.head"
+_LIVE: Final = f"{_JOIN} WHERE e.role = {int(Role.MEMORY)}"
+_STORED: Final = "SELECT e.seq, e.id, e.slot, e.role, e.body"
+_HEAD: Final = "SELECT s.slot, e.seq, e.id"
+_UNCOVERED: Final = (
+    f"{_HEAD} {_JOIN} LEFT JOIN deletions d ON d.target = s.slot "
+    f"WHERE e.role = {int(Role.MEMORY)} AND (d.until IS NULL OR d.until < s.mark_at) AND "
+)
+_BENEATH: Final = "s.slot >= ? AND s.slot < ?"
+_UNDER: Final = f"{_BENEATH} AND instr(substr(s.slot, ?), '/') = 0"  # directly; see `_under`
+_EMBEDDINGS: Final = f"SELECT s.slot, s.head {_JOIN} WHERE e.role = {int(Role.EMBEDDING)} AND s.slot "
+
+
+class Stored(NamedTuple):
+    """An event as the ledger holds it. (A tuple, because ten thousand are made at a start.)
+
+    Attributes:
+        seq: its number in the order of arrival, from 1.
+        id: the event's id, 32 bytes.
+        slot: its slot.
+        role: memory, tombstone, deletion or embedding.
+        body: canonical JSON.
+    """
+
+    seq: int
+    id: bytes
+    slot: str
+    role: Role
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"Stored(seq={self.seq}, id={self.id.hex()[:16]}…, slot={self.slot!r}, role={self.role!r})"
+
+    @property
+    def created_at(self) -> int:
+        """The event's, seconds since 1970."""
+        return self.event().created_at
+
+    def event(self) -> Event:
+        """The verified event."""
+        return Event.restored(self.body)
+
+
+class Head(NamedTuple):
+    """A head without its event.
+
+    Attributes:
+        slot: its slot.
+        seq: its number in the order of arrival.
+        id: the event's id, 32 bytes.
+    """
+
+    slot: str
+    seq: int
+    id: bytes
+
+
+class Heads:
+    """The heads of a ledger.
+
+    Args:
+        db: the open ledger file.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    # ── At some slots ───────────────────────────────────────────────────────────────────
+
+    def at(self, slot: str) -> Stored | None:
+        """The head of a slot, a tombstone included; None where there is none."""
+        found = self._db.row(f"{_STORED} {_JOIN} WHERE s.slot = ?", slot)
+        return stored(found) if found else None
+
+    def seq_at(self, slot: str) -> int | None:
+        """The seq of the head of a slot, or None."""
+        (seq,) = self._db.row("SELECT head FROM slots WHERE slot = ?", slot) or (None,)
+        return None if seq is None else int(seq)
+
+    def seqs_at(self, slots: Iterable[str]) -> list[tuple[str, int]]:
+        """Slot and seq of the heads of some slots; some may be tombstones."""
+        query = "SELECT slot, head FROM slots WHERE head IS NOT NULL AND slot IN "
+        return [(slot, head) for slot, head in self._db.rows_in(query, slots)]
+
+    def live_at(self, slots: Iterable[str]) -> list[Stored]:
+        """The live heads of some slots."""
+        return [stored(row) for row in self._db.rows_in(f"{_STORED} {_LIVE} AND s.slot IN ", slots)]
+
+    def uncovered_at(self, slots: Iterable[str]) -> list[Head]:
+        """The live, uncovered heads of some slots."""
+        return [Head(*row) for row in self._db.rows_in(f"{_UNCOVERED}s.slot IN ", slots)]
+
+    def is_live_after(self, slot: str, second: int) -> bool:
+        """Whether a slot has a memory, or an embedding, that is dated after a second."""
+        roles = f"e.role IN ({int(Role.MEMORY)}, {int(Role.EMBEDDING)})"
+        query = f"SELECT 1 {_JOIN} WHERE s.slot = ? AND {roles} AND e.created_at > ?"
+        return self._db.row(query, slot, second) is not None
+
+    # ── Under a prefix ──────────────────────────────────────────────────────────────────
+
+    def live_under(self, prefix: str) -> list[Stored]:
+        """The live heads directly under a prefix (no further `/`), ordered by slot."""
+        rows = self._db.rows(f"{_STORED} {_LIVE} AND {_UNDER} ORDER BY s.slot", *_under(prefix))
+        return list(map(stored, rows))
+
+    def uncovered_under(self, prefix: str) -> list[tuple[str, int]]:
+        """Slot and seq of the uncovered heads directly under a prefix (no further `/`), by slot.
+
+        Without a look at any event, so some may be tombstones; `Ledger.read` says.
+        """
+        return self._db.rows(
+            "SELECT s.slot, s.head FROM slots s LEFT JOIN deletions d ON d.target = s.slot "
+            f"WHERE {_UNDER} AND s.head IS NOT NULL AND (d.until IS NULL OR d.until < s.mark_at) "
+            "ORDER BY s.slot",
+            *_under(prefix),
+        )
+
+    def seqs_beneath(self, *prefixes: str) -> list[tuple[str, int]]:
+        """Slot and seq of every head at or beneath some prefixes; some may be tombstones."""
+        query = f"SELECT s.slot, s.head FROM slots s WHERE {_BENEATH} AND s.head IS NOT NULL"
+        return [row for prefix in prefixes for row in self._db.rows(query, *_beneath(prefix))]
+
+    def slots_under(self, prefix: str) -> list[str]:
+        """The slots directly under a prefix (no further `/`), with a head or without."""
+        return [
+            slot for (slot,) in self._db.rows(f"SELECT s.slot FROM slots s WHERE {_UNDER}", *_under(prefix))
+        ]
+
+    def embeddings(self, slots: Collection[str] | None = None) -> dict[str, int]:
+        """Slot and seq of the embeddings at some slots of their own, or of all of them."""
+        if slots is not None:
+            return dict(self._db.rows_in(f"{_EMBEDDINGS} IN ", slots))
+        prefixes = _READABLE_EMBEDDINGS, _HASHED
+        rows = (self._db.rows(f"{_EMBEDDINGS} >= ? AND s.slot < ?", *_beneath(prefix)) for prefix in prefixes)
+        return {slot: seq for found in rows for slot, seq in found}
+
+    # ── Of a whole kind ─────────────────────────────────────────────────────────────────
+
+    def uncovered_flat_and_journal(self) -> list[Head]:
+        """The live, uncovered heads of flat memories and journal entries; at hashed addresses there may be others."""
+        rows = self._db.rows(f"{_UNCOVERED}{_BENEATH}", "#", "$")
+        rows += self._db.rows(f"{_UNCOVERED}{_BENEATH}", *_beneath(address.JOURNAL_PREFIX))
+        rows += self._db.rows(f"{_UNCOVERED}{_UNDER}", *_under(address.PREFIX))
+        return [Head(*row) for row in rows]
+
+    def flat_count(self) -> int:
+        """How many flat memories there are, but for the few at hashed addresses."""
+        query = f"SELECT count(*) {_LIVE} AND {_UNDER}"
+        (count,) = self._db.row(query, address.PREFIX, _HASHED, len(address.PREFIX) + 1) or (0,)
+        return int(count)
+
+    def live_ids(self) -> dict[str, bytes]:
+        """The event id of every live head, by slot."""
+        return dict(self._db.rows(f"SELECT s.slot, e.id {_LIVE}"))
+
+    def live_after(self, slot: str, limit: int) -> list[Head]:
+        """The next live heads after a slot, by slot."""
+        query = f"{_HEAD} {_LIVE} AND s.slot > ? ORDER BY s.slot LIMIT ?"
+        return [Head(*row) for row in self._db.rows(query, slot, limit)]
+
+    def live_counts(self) -> tuple[int, int, int]:
+        """How many live heads there are; how many of them are journal entries; how many logs of introspection."""
+        found = self._db.row(
+            "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0), "
+            f"coalesce(sum(substr(e.slot, 1, ?) = ?), 0) {_LIVE}",
+            KIND_DIRECT_MESSAGE,
+            len(address.JOURNAL_PREFIX),
+            address.JOURNAL_PREFIX,
+            len(LOGS),
+            LOGS,
+        )
+        live, entries, logs = found or (0, 0, 0)
+        return live, entries, logs
+
+    # ── Of every role, deletions included ───────────────────────────────────────────────
+
+    def dated_since(self, second: int) -> list[tuple[int, int, bytes]]:
+        """Seq, created_at and id of every head that is dated at a second or later, in the order of date and id.
+
+        That is the order of an index that holds all three: the bodies, fifty times as much, are not touched.
+        """
+        return self._db.rows(
+            "SELECT e.seq, e.created_at, e.id FROM events e JOIN slots s ON s.head = e.seq "
+            "WHERE e.created_at >= ? ORDER BY e.created_at, e.id",
+            second,
+        )
+
+    def kinds(self) -> list[tuple[int, int]]:
+        """Kind and seq of every head."""
+        return self._db.rows("SELECT e.kind, e.seq FROM events e JOIN slots s ON s.head = e.seq")
+
+    def seqs_of_ids(self, ids: Iterable[bytes]) -> set[int]:
+        """The seqs of those of some events, by their ids, that are heads."""
+        query = "SELECT s.head FROM events e JOIN slots s ON s.head = e.seq WHERE e.id = ?"
+        return {found[0] for ident in ids if (found := self._db.row(query, ident))}
+
+    def is_head(self, seq: int | None) -> bool:
+        """Whether an event is a head."""
+        return self._db.row("SELECT 1 FROM slots WHERE head = ?", seq) is not None
+
+
+def stored(row: tuple[Any, ...]) -> Stored:
+    """A row of seq, id, slot, role and body."""
+    seq, ident, slot, role, body = row
+    return Stored(seq, ident, slot, _ROLES[role], body)
+
+
+def _beneath(prefix: str) -> tuple[str, str]:
+    """The values for `_BENEATH`: from where to where the slots reach that begin with a prefix."""
+    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+
+def _under(prefix: str) -> tuple[str, str, int]:
+    """The values for `_UNDER`."""
+    return *_beneath(prefix), len(prefix) + 1
