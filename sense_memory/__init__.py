@@ -14,42 +14,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sense_memory.errors import (
-        BadKey,
-        BadPayload,
-        ChangesMissed,
-        ClockSkewError,
-        EmbedderError,
-        EnvelopeError,
-        InvalidAddress,
-        InvalidEvent,
         InvalidInput,
-        InvalidRelayUrl,
-        InvalidSetting,
-        KeychainError,
         KeyMissing,
-        LedgerBusy,
-        LedgerCorrupt,
         LedgerError,
-        LedgerTooNew,
-        MalformedFrame,
-        MisfiledError,
-        MissingExtra,
-        NeedsNewerVersion,
         NotSynced,
-        PlanLimitError,
-        RelayError,
-        RelayLimitWarning,
-        SealVerificationError,
         SenseMemoryError,
-        StorageFullError,
         StoreClosed,
-        StoreForked,
-        TooLargeError,
-        UnsafeKeyFile,
-        UnsupportedVersion,
-        WrongKeyError,
-        WrongThreadError,
     )
+    from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
     from sense_memory.memories.persona.reviews import Pruned
@@ -57,6 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.status import RelayStatus, Status
     from sense_memory.models import (
         Change,
+        ChangeKind,
         Draft,
         IntrospectionReport,
         JournalEntry,
@@ -73,13 +46,10 @@ if TYPE_CHECKING:
     from sense_memory.relay.server.server import EmbeddedRelay
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import RelayReport, SyncReport
-    from sense_memory.search.documents import SearchItem
     from sense_memory.search.embedders.choice import open_embedder
     from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.embedders.static import StaticEmbedder
     from sense_memory.search.hits import Evidence, Explanation, Hit
-    from sense_memory.search.index import MemoryIndex
-    from sense_memory.search.ranking import Levers, SearchHit
     from sense_memory.store import MemoryStore
     from sense_memory.sync_store import SyncMemoryStore
 
@@ -89,6 +59,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BadLine": "memories.portable",
     "Change": "models",
+    "ChangeKind": "models",
     "Draft": "models",
     "EmbedReport": "memories.embedding_jobs",
     "EmbeddedRelay": "relay.server.server",
@@ -101,10 +72,8 @@ _HOMES = {
     "ImportReport": "memories.portable",
     "IntrospectionReport": "models",
     "JournalEntry": "models",
-    "Levers": "search.ranking",
     "LocalSigner": "nostr.signer",
     "Memory": "models",
-    "MemoryIndex": "search.index",
     "MemoryStore": "store",
     "PersonaHit": "palace.search",
     "PersonaMemory": "models",
@@ -112,8 +81,7 @@ _HOMES = {
     "Pruned": "memories.persona.reviews",
     "RelayReport": "relay.sync.reports",
     "RelayStatus": "memories.status",
-    "SearchHit": "search.ranking",
-    "SearchItem": "search.documents",
+    "RescueReport": "ledger.rescue",
     "Signer": "nostr.signer",
     "StaticEmbedder": "search.embedders.static",
     "State": "models",
@@ -128,18 +96,13 @@ _HOMES = {
 }
 
 __all__ = [
-    "BadKey",
     "BadLine",
-    "BadPayload",
     "Change",
-    "ChangesMissed",
-    "ClockSkewError",
+    "ChangeKind",
     "Draft",
     "EmbedReport",
     "EmbeddedRelay",
     "Embedder",
-    "EmbedderError",
-    "EnvelopeError",
     "Evidence",
     "Explanation",
     "Gaps",
@@ -147,58 +110,32 @@ __all__ = [
     "Holding",
     "ImportReport",
     "IntrospectionReport",
-    "InvalidAddress",
-    "InvalidEvent",
     "InvalidInput",
-    "InvalidRelayUrl",
-    "InvalidSetting",
     "JournalEntry",
     "KeyMissing",
-    "KeychainError",
-    "LedgerBusy",
-    "LedgerCorrupt",
     "LedgerError",
-    "LedgerTooNew",
-    "Levers",
     "LocalSigner",
-    "MalformedFrame",
     "Memory",
-    "MemoryIndex",
     "MemoryStore",
-    "MisfiledError",
-    "MissingExtra",
-    "NeedsNewerVersion",
     "NotSynced",
     "PersonaHit",
     "PersonaMemory",
     "Plan",
-    "PlanLimitError",
     "Pruned",
-    "RelayError",
-    "RelayLimitWarning",
     "RelayReport",
     "RelayStatus",
-    "SealVerificationError",
-    "SearchHit",
-    "SearchItem",
+    "RescueReport",
     "SenseMemoryError",
     "Signer",
     "State",
     "StaticEmbedder",
     "Status",
-    "StorageFullError",
     "StoreClosed",
-    "StoreForked",
     "SuggestedContradiction",
     "SyncMemoryStore",
     "SyncReport",
     "Timeouts",
-    "TooLargeError",
-    "UnsafeKeyFile",
-    "UnsupportedVersion",
     "Version",
-    "WrongKeyError",
-    "WrongThreadError",
     "__version__",
     "current_relevance",
     "open_embedder",

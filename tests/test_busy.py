@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
-from sense_memory import ClockSkewError, EmbeddedRelay, LedgerBusy, LedgerError, LocalSigner, MemoryStore
+from sense_memory import EmbeddedRelay, LedgerError, LocalSigner, MemoryStore
+from sense_memory.errors import ClockSkewError, LedgerBusy
 from sense_memory.ledger import database
 from tests.time_unit import SECOND
 

@@ -14,17 +14,8 @@ from contextlib import suppress
 import pytest
 
 from relays.faults import Deaf, FaultyRelay, Information
-from sense_memory import (
-    EmbeddedRelay,
-    InvalidInput,
-    InvalidSetting,
-    LocalSigner,
-    MemoryStore,
-    RelayLimitWarning,
-    StoreClosed,
-    SyncMemoryStore,
-    WrongThreadError,
-)
+from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore, StoreClosed, SyncMemoryStore
+from sense_memory.errors import InvalidSetting, RelayLimitWarning, WrongThreadError
 from tests.time_unit import SECOND
 
 
@@ -228,7 +219,8 @@ def test_a_call_of_another_thread_ends_when_the_store_is_closed_meanwhile(signer
 
 FORK = """
 import asyncio, os, sys, warnings
-from sense_memory import LocalSigner, MemoryStore, StoreForked, SyncMemoryStore
+from sense_memory import LocalSigner, MemoryStore, SyncMemoryStore
+from sense_memory.errors import StoreForked
 warnings.simplefilter("ignore", DeprecationWarning)  # a fork of a process with threads
 path = sys.argv[1]
 

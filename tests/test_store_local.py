@@ -13,9 +13,6 @@ import pytest
 from pynostr.key import PrivateKey
 
 from sense_memory import (
-    BadKey,
-    ClockSkewError,
-    InvalidAddress,
     InvalidInput,
     JournalEntry,
     LocalSigner,
@@ -23,9 +20,14 @@ from sense_memory import (
     MemoryStore,
     SenseMemoryError,
     Signer,
-    StorageFullError,
     StoreClosed,
     SyncMemoryStore,
+)
+from sense_memory.errors import (
+    BadKey,
+    ClockSkewError,
+    InvalidAddress,
+    StorageFullError,
     TooLargeError,
     WrongKeyError,
 )

@@ -16,7 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sense_memory import MemoryIndex
+from sense_memory.search import MemoryIndex
 
 from .recall import DATASETS, as_item, existing, loaded
 

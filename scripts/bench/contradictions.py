@@ -19,7 +19,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sense_memory import MissingExtra, PersonaMemory, open_embedder
+from sense_memory import PersonaMemory, open_embedder
+from sense_memory.errors import MissingExtra
 from sense_memory.palace import ClaimIndex, Phrases, compare
 
 from .figure import Figure, Rule

@@ -23,7 +23,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sense_memory import Levers, MemoryIndex, SearchItem, open_embedder
+from sense_memory import open_embedder
+from sense_memory.search import Levers, MemoryIndex, SearchItem
 
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sense_memory import MemoryIndex, MemoryStore, SearchItem
+from sense_memory import MemoryStore
+from sense_memory.search import MemoryIndex, SearchItem
 
 from .figure import Figure, Rule
 from .insights import insights, queries

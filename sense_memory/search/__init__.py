@@ -1,1 +1,35 @@
-"""Search: one lexical index under everything that searches. Pure: no I/O, no clock but a parameter."""
+"""Search: one lexical index under everything that searches. Pure: no I/O, no clock but a parameter.
+
+Public is what is exported here, for who searches other texts than memories. It is imported when first used, because
+most of it needs numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+
+if TYPE_CHECKING:
+    from sense_memory.search.documents import SearchItem
+    from sense_memory.search.index import MemoryIndex
+    from sense_memory.search.ranking import Levers, SearchHit
+
+_HOMES = {
+    "Levers": "ranking",
+    "MemoryIndex": "index",
+    "SearchHit": "ranking",
+    "SearchItem": "documents",
+}
+
+__all__ = ["Levers", "MemoryIndex", "SearchHit", "SearchItem"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

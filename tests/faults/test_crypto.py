@@ -8,7 +8,7 @@ import json
 import pytest
 
 from relays.faults import ForgetAfterAck, Record, Refuse, SwallowPublish
-from sense_memory import ClockSkewError
+from sense_memory.errors import ClockSkewError
 
 
 def nonce(content: str) -> bytes:

@@ -16,7 +16,7 @@ from relays.faults import (
     Refuse,
     Rollback,
 )
-from sense_memory import ClockSkewError
+from sense_memory.errors import ClockSkewError
 from sense_memory.ledger import database
 from sense_memory.ledger.outbox import NOT_OUR_DELETION, OLD_DELETION
 from sense_memory.ledger.relays import Remark

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from relays.faults import CloseEvery, Forge, Inject, Record, Refuse
-from sense_memory import EmbeddedRelay, NeedsNewerVersion
+from sense_memory import EmbeddedRelay
+from sense_memory.errors import NeedsNewerVersion
 from sense_memory.limits import CURSOR_OVERLAP_SECONDS
 from sense_memory.nostr.event import Unsigned
 

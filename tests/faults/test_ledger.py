@@ -14,15 +14,13 @@ from itertools import pairwise
 
 import pytest
 
-from sense_memory import (
+from sense_memory import InvalidInput, SenseMemoryError, StoreClosed
+from sense_memory.errors import (
     BadKey,
     InvalidEvent,
-    InvalidInput,
     LedgerCorrupt,
     LedgerTooNew,
-    SenseMemoryError,
     StorageFullError,
-    StoreClosed,
     WrongKeyError,
 )
 from sense_memory.ledger import database

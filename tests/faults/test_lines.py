@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.server import serve
 
 from relays.faults import CloseEvery, Deaf, FaultyRelay, Information, Record
-from sense_memory import InvalidRelayUrl
+from sense_memory.errors import InvalidRelayUrl
 from sense_memory.relay.client.connection import RelayConnection
 
 

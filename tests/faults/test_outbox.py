@@ -18,7 +18,7 @@ from relays.faults import (
     Refuse,
     SwallowPublish,
 )
-from sense_memory import RelayLimitWarning, StorageFullError
+from sense_memory.errors import RelayLimitWarning, StorageFullError
 from sense_memory.ledger.outbox import LOST
 from sense_memory.ledger.relays import Remark
 from sense_memory.limits import PUBLISH_WINDOW_COUNT, RETRY_MAX_SECONDS

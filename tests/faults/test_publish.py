@@ -10,7 +10,8 @@ import time
 import pytest
 
 from relays.faults import FaultyRelay, LieInOk, NoEose, Record, Refuse, SwallowPublish
-from sense_memory import NotSynced, StorageFullError
+from sense_memory import NotSynced
+from sense_memory.errors import StorageFullError
 from sense_memory.records.reader import Reader
 from sense_memory.relay.client import dialler
 from sense_memory.relay.sync import link

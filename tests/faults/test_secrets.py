@@ -11,7 +11,8 @@ from dataclasses import asdict
 import pytest
 
 from relays.faults import FaultyRelay, Forge, NoticeOnly, Record, Refuse, SwallowPublish
-from sense_memory import BadKey, LocalSigner, SenseMemoryError
+from sense_memory import LocalSigner, SenseMemoryError
+from sense_memory.errors import BadKey
 
 
 class Confessions:

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from relays.faults import FaultyRelay, Inject, Record, Refuse
-from sense_memory import ClockSkewError, InvalidInput
+from sense_memory import InvalidInput
+from sense_memory.errors import ClockSkewError
 from sense_memory.palace.lifecycle import current_relevance, state_at
 
 

@@ -10,16 +10,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from sense_memory import (
-    EmbedderError,
-    InvalidInput,
-    LocalSigner,
-    MemoryStore,
-    MissingExtra,
-    PlanLimitError,
-    StorageFullError,
-    SyncMemoryStore,
-)
+from sense_memory import InvalidInput, LocalSigner, MemoryStore, SyncMemoryStore
+from sense_memory.errors import EmbedderError, MissingExtra, PlanLimitError, StorageFullError
 from tests.time_unit import SECOND
 
 

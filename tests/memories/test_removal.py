@@ -9,16 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from websockets.asyncio.client import connect
 
-from sense_memory import (
-    ClockSkewError,
-    EmbeddedRelay,
-    InvalidInput,
-    InvalidRelayUrl,
-    LedgerError,
-    LocalSigner,
-    MemoryStore,
-    NotSynced,
-)
+from sense_memory import EmbeddedRelay, InvalidInput, LedgerError, LocalSigner, MemoryStore, NotSynced
+from sense_memory.errors import ClockSkewError, InvalidRelayUrl
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
 
 

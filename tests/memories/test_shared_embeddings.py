@@ -8,17 +8,9 @@ from contextlib import AsyncExitStack
 import numpy as np
 import pytest
 
-from sense_memory import (
-    EmbeddedRelay,
-    EmbedderError,
-    EmbedReport,
-    InvalidSetting,
-    LocalSigner,
-    MemoryStore,
-    StorageFullError,
-    SyncMemoryStore,
-)
+from sense_memory import EmbeddedRelay, EmbedReport, LocalSigner, MemoryStore, SyncMemoryStore
 from sense_memory.config.settings import Settings
+from sense_memory.errors import EmbedderError, InvalidSetting, StorageFullError
 from sense_memory.memories import shared_embeddings as module
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict

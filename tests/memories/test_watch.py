@@ -12,7 +12,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from relays.faults import HANGUP, Fault, FaultyRelay, Record
-from sense_memory import ChangesMissed, EmbeddedRelay, LocalSigner, MemoryStore, StoreClosed, SyncMemoryStore
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, StoreClosed, SyncMemoryStore
+from sense_memory.errors import ChangesMissed
 from sense_memory.memories import watch as watching_module
 from sense_memory.models import Change
 from sense_memory.nostr.event import KIND_DELETION, Unsigned

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scripts.bench import recall
-from sense_memory import MissingExtra
+from sense_memory.errors import MissingExtra
 
 
 TURNS = [

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory import InvalidInput, MemoryIndex, SearchItem
+from sense_memory import InvalidInput
+from sense_memory.search import MemoryIndex, SearchItem
 from sense_memory.search.hits import scope
 from sense_memory.search.query import Fields, marked
 from sense_memory.search.vocabulary import Vocabulary

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from sense_memory import ClockSkewError, LocalSigner, MemoryStore
+from sense_memory import LocalSigner, MemoryStore
+from sense_memory.errors import ClockSkewError
 
 
 @pytest.fixture

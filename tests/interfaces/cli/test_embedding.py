@@ -12,8 +12,8 @@ import time
 import numpy as np
 import pytest
 
-from sense_memory import EmbedderError
 from sense_memory.config import settings
+from sense_memory.errors import EmbedderError
 from tests.time_unit import SECOND
 
 

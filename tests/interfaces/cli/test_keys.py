@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from sense_memory import BadKey, LocalSigner
+from sense_memory import LocalSigner
 from sense_memory.config import keyring as keychain
 from sense_memory.config.key_file import read_secret, write_ncryptsec
+from sense_memory.errors import BadKey
 from sense_memory.interfaces.cli import app, invocation, keys
 from sense_memory.nostr.keys import npub, parse_secret
 from sense_memory.nostr.nip49 import encrypt_secret

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from sense_memory import InvalidAddress, InvalidInput, TooLargeError
+from sense_memory import InvalidInput
+from sense_memory.errors import InvalidAddress, TooLargeError
 
 
 LISA = ("people", "facts", "lisa")

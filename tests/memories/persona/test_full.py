@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from sense_memory import EmbeddedRelay, TooLargeError
+from sense_memory import EmbeddedRelay
+from sense_memory.errors import TooLargeError
 
 
 DAY = 86_400

@@ -6,18 +6,13 @@ import asyncio
 
 import pytest
 
-from sense_memory import (
+from sense_memory import InvalidInput, MemoryStore, NotSynced, State, SyncMemoryStore, current_relevance
+from sense_memory.errors import (
     ClockSkewError,
     InvalidAddress,
-    InvalidInput,
-    MemoryStore,
     NeedsNewerVersion,
-    NotSynced,
     PlanLimitError,
-    State,
-    SyncMemoryStore,
     TooLargeError,
-    current_relevance,
 )
 
 

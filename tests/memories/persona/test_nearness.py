@@ -9,7 +9,7 @@ from hashlib import blake2b
 import numpy as np
 import pytest
 
-from sense_memory import EmbedderError, PlanLimitError
+from sense_memory.errors import EmbedderError, PlanLimitError
 from sense_memory.memories.persona import contradictions as nearness
 from tests.time_unit import SECOND
 

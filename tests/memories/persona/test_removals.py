@@ -12,7 +12,8 @@ import json
 
 import pytest
 
-from sense_memory import EmbeddedRelay, TooLargeError
+from sense_memory import EmbeddedRelay
+from sense_memory.errors import TooLargeError
 
 
 FACT = ("people", "facts")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect
 
-from sense_memory import EmbeddedRelay, IntrospectionReport, MemoryStore, PersonaMemory, PlanLimitError, State
+from sense_memory import EmbeddedRelay, IntrospectionReport, MemoryStore, PersonaMemory, State
+from sense_memory.errors import PlanLimitError
 from sense_memory.palace.lifecycle import current_relevance
 
 

@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from relays.faults import Deaf, Fault, FaultyRelay, Information, NoNegentropy, Record
-from sense_memory import EmbeddedRelay, Holding, MemoryStore, RelayError, Timeouts
+from sense_memory import EmbeddedRelay, Holding, MemoryStore, Timeouts
+from sense_memory.errors import RelayError
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.client.connection import RelayConnection
