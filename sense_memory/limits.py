@@ -1,7 +1,7 @@
 """Every number that bounds the program: its unit, its value, and why it is that value.
 
 Nothing here is computed and nothing here is read from settings. A name ends in its unit
-(`_BYTES`, `_SECONDS`, `_COUNT`, `_CHARS`). "rel." is the reliability page of the design.
+(`_BYTES`, `_SECONDS`, `_COUNT`, `_CHARS`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LOG_CHANGE_BYTES = 400  # of each list of changes in it; 7 lists
 LOG_BASELINE_BYTES = 14_000  # for who stood where, so that the next run can tell what changed
 LOG_PAIRS_BYTES = 3_000  # and for which pairs contradicted each other; all together well below 40,960
 
-# ── The version clock (design.md section 5) ─────────────────────────────────────────────
+# ── The version clock (docs/wire-format.md) ─────────────────────────────────────────────
 MAX_EVENTS_PER_SECOND_COUNT = 200  # a page of 500 must always hold a whole second of ours
 STAMP_LOOKBACK_SECONDS = 3_600  # a burst may be dated back this far, inside every relay's age limit
 AHEAD_SECONDS = 1.0  # that an event which is dated ahead waits for its second, before it is sent
@@ -115,9 +115,9 @@ NIP11_SECONDS = 5.0  # to fetch it
 # ── Retrying ────────────────────────────────────────────────────────────────────────────
 RECONNECT_FIRST_SECONDS = 1.0  # back-off of a dead relay: doubled, jittered by 20 %
 RECONNECT_MAX_SECONDS = 600.0
-DIALS_PER_HOUR_COUNT = 80  # of one relay, whatever it does; rel. R-18
+DIALS_PER_HOUR_COUNT = 80  # of one relay, whatever it does
 REDIALS_PER_HOUR_COUNT = 40  # of these, such as follow one another closely; the others are spread evenly
-RATE_LIMIT_FIRST_SECONDS = 60.0  # rel. 4.5: a rate limit pauses the connection
+RATE_LIMIT_FIRST_SECONDS = 60.0  # a rate limit pauses the connection
 RETRY_FIRST_SECONDS = 5.0  # an `error:` or a garbage answer
 RETRY_MAX_SECONDS = 3_600.0
 PARK_SECONDS = 7 * 86_400.0  # after a week of retries a row is parked, visibly
@@ -127,7 +127,7 @@ JITTER = 0.2  # ± share of every back-off
 RESUME_SECONDS = 3_600  # a pull that was cut off goes on from where it was; later, it begins anew
 CURSOR_OVERLAP_SECONDS = 7_200  # late arrivals and events dated back by a burst
 INCOMPLETE_COUNT = 3  # hours with incomplete pulls only, after which no conflict copy waits for a relay
-LOST_COUNT = 3  # times that accepted events were gone before a relay is called forgetful; rel. P-07
+LOST_COUNT = 3  # times that accepted events were gone before a relay is called forgetful
 HEAL_SECONDS = 3_600  # a relay that is behind gets our newer version at most this often
 AFTER_DELETION_SECONDS = 60  # that a version waits for an older deletion request, at most
 SWEEP_SECONDS = 86_400  # a pull without cursor, to find what another device sent days late, or went missing

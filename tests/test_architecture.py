@@ -1,4 +1,4 @@
-"""The arrows run downward: read from the imports themselves, so that the design page cannot drift from the code."""
+"""The arrows run downward: read from the imports themselves, so that docs/how-it-is-built.md cannot drift from the code."""
 
 from __future__ import annotations
 

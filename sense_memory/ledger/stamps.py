@@ -1,4 +1,4 @@
-"""The version clock: which second a new event is stamped with (design.md section 5). Pure.
+"""The version clock: which second a new event is stamped with (docs/wire-format.md). Pure.
 
 Every write takes the latest second that is not after now, after the address's mark, and holds fewer
 than 200 of our events, at most an hour back; else the mark itself, where the version there was given to nobody

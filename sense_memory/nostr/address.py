@@ -2,7 +2,7 @@
 
 A *path* is what follows `sense-memory/`: `user_timezone` for a flat memory, `persona/people/facts/lisa`
 for a persona memory. Its *d-tag* is `sense-memory/` and the path, or a hash of it where relays would cut
-it (design.md section 5); the true path is inside the ciphertext as well.
+it (docs/wire-format.md); the true path is inside the ciphertext as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a persona memory ages: the spec's decay and states, one memory at a time.
 
 This is the readable reference; `palace.catalog` does the same for a whole palace at once, and a property
-test holds the two together. Where the spec's prose and code differ, its code rules (design.md section 6):
+test holds the two together. Where the spec's prose and code differ, its code rules:
 connections multiply the score, they do not lengthen the half-life.
 """
 

@@ -1,4 +1,4 @@
-"""The version clock (design.md section 5) against a rule so plain that it can be read off: try every second."""
+"""The version clock (docs/wire-format.md) against a rule so plain that it can be read off: try every second."""
 
 from __future__ import annotations
 

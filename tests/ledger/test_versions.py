@@ -1,7 +1,7 @@
 """Heads, marks and deletions: the outcome is a function of what was seen, never of the order it came in.
 
 The oracle of the property test knows no order at all: it looks at the set and sorts. Slots, water-marks
-and heads: reliability page 4.3 and 4.7, NIP-01 (lowest id at a tie), NIP-09.
+and heads: NIP-01 (lowest id at a tie), NIP-09.
 """
 
 from __future__ import annotations

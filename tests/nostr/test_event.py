@@ -163,7 +163,7 @@ def test_the_d_tag_is_the_one_that_is_there(make_event, tags, expected):
     assert expected == make_event(kind=1, tags=tags).d_tag
 
 
-# ── Rows of the reliability page ────────────────────────────────────────────────────────
+# ── Rows of the threat model ────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("escaped", [r"\ud800", r"\udfff", r"\ude00\ud83d", r"ok\ud83d"])

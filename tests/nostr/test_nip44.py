@@ -117,7 +117,7 @@ def test_a_padding_under_a_good_mac_is_judged_as_the_nip_does(seal_padded, state
             nip44.decrypt(seal_padded(padded, KEY), KEY)
 
 
-# ── Rows of the reliability page ────────────────────────────────────────────────────────
+# ── Rows of the threat model ────────────────────────────────────────────────────────
 
 
 def test_c02_nonces_never_repeat():

@@ -29,7 +29,7 @@ PREFIXES = [
     "invalid",
 ]
 
-# Row by row as the reliability page has them (4.5); the texts are those of real relays where one is known.
+# Row by row; the texts are those of real relays where one is known.
 TABLE = [
     # duplicate
     ("duplicate: already have this event", RelayOutcome.ACCEPTED),

@@ -195,7 +195,7 @@ def test_fuzzed_frames_raise_listed_errors_only(data):
         parse_client_frame(data)
 
 
-# ── Rows of the reliability page ────────────────────────────────────────────────────────
+# ── Rows of the threat model ────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

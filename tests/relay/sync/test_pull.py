@@ -1,6 +1,6 @@
 """The walk over a relay's pages, against a relay so dumb that it cannot be wrong: a sorted list with a cap.
 
-Promises: reliability page 4.6. An event is handed over at most once; a pull is called complete only when
+Promises: an event is handed over at most once; a pull is called complete only when
 everything was; a crowded second costs completeness and nothing else.
 """
 
