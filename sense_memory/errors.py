@@ -1,39 +1,39 @@
-"""The error tree. Every error says what happened, what is safe, and what to do.
+"""The error tree. Every error says what to do, what happened, and what is safe.
 
     SenseMemoryError
-    ├── InvalidInput (ValueError)      what the caller passed cannot become a memory
-    │   ├── InvalidAddress             a key, domain, facet or path
-    │   ├── InvalidRelayUrl            not a relay one may dial
-    │   ├── InvalidSetting             a setting's value; says where it came from
-    │   └── TooLargeError              does not fit the relays' event size
-    ├── BadKey (ValueError)            not a secret or public key; never echoes it
-    ├── KeyMissing                     no key was found anywhere, or only a locked one
-    ├── KeychainError                  the system's keyring could not be used
-    ├── UnsafeKeyFile                  a key or ledger that others could read
+    ├── InvalidInput (ValueError)      an argument that cannot be used
+    │   ├── InvalidAddress             a key, domain, facet or path that breaks the naming rules
+    │   ├── InvalidRelayUrl            not a URL of a relay that may be dialled
+    │   ├── InvalidSetting             a value of a setting; says where the value came from
+    │   └── TooLargeError              a memory that does not fit the event size of common relays
+    ├── BadKey (ValueError)            not a secret or public key; never echoes the text
+    ├── KeyMissing                     no secret key was found, or only an encrypted one
+    ├── KeychainError                  the system's keyring cannot be used
+    ├── UnsafeKeyFile                  a key or ledger file that others can read
     ├── MissingExtra                   an optional library is not installed
-    ├── MalformedFrame (ValueError)    bytes from a relay that are no Nostr frame
-    ├── InvalidEvent (ValueError)      an event that breaks shape, id or signature
+    ├── MalformedFrame (ValueError)    a message from a relay that is not a Nostr frame
+    ├── InvalidEvent (ValueError)      an event with a wrong shape, id or signature
     ├── BadPayload (ValueError)        ciphertext that is not NIP-44, or not for this key
     │   └── UnsupportedVersion         a NIP-44 version we do not know
-    ├── EnvelopeError                  a verified event whose inside cannot be shown
-    │   ├── MisfiledError              the inside names another address
-    │   ├── NeedsNewerVersion          written by a newer schema; kept, not shown
-    │   └── SealVerificationError      what was sealed does not open again; nothing was stored
-    ├── ClockSkewError                 a version could only be stamped far in the future
-    ├── PlanLimitError                 the plan in force does not include it
-    ├── LedgerError                    the local file
-    │   ├── WrongKeyError              belongs to another key
-    │   ├── LedgerBusy                 another process writes to it for too long
-    │   ├── LedgerCorrupt              is damaged
-    │   ├── LedgerTooNew               was written by a newer sense-memory
+    ├── EnvelopeError                  a verified event whose content cannot be shown
+    │   ├── MisfiledError              the content names another address than the event
+    │   ├── NeedsNewerVersion          a newer schema; the event is kept, and not shown
+    │   └── SealVerificationError      the signer's ciphertext does not open; nothing was stored
+    ├── ClockSkewError                 the next version would be dated too far in the future
+    ├── PlanLimitError                 the plan in force does not include what was asked for
+    ├── LedgerError                    the ledger file cannot be used as asked
+    │   ├── WrongKeyError              the ledger belongs to another key
+    │   ├── LedgerBusy                 another process writes to the ledger for too long
+    │   ├── LedgerCorrupt              the ledger is damaged
+    │   ├── LedgerTooNew               a newer sense-memory wrote the ledger
     │   └── StorageFullError           the disk is full
-    ├── RelayError                     a relay could not be used; says which
-    ├── NotSynced                      not in the ledger, and no relay could be asked yet
-    ├── EmbedderError                  texts could not be turned into vectors; words still find them
-    ├── WrongThreadError               a store was used in another thread than the one that opened it
-    ├── ChangesMissed                  a `watch` was read too slowly; says how to catch up
-    └── StoreClosed                    the store was used outside `async with`
-        └── StoreForked                in a process that is a fork of the one that opened it
+    ├── RelayError                     a relay cannot be used; says which
+    ├── NotSynced                      not in the ledger, and no relay has shown everything yet
+    ├── EmbedderError                  texts could not be embedded; search by words still works
+    ├── WrongThreadError               the store was opened in another thread
+    ├── ChangesMissed                  a `watch` was read too slowly, and has ended
+    └── StoreClosed                    the store is not open
+        └── StoreForked                the store was opened before a fork
 
 No message carries a secret, a memory's text, or a relay's raw words.
 """
@@ -56,8 +56,8 @@ _PACKAGE: Final = str(Path(__file__).parent)
 class SenseMemoryError(Exception):
     """The root: catching it catches everything this package raises on purpose.
 
-    Its text is one printable line, whatever was given and is told in it: what is not printable is escaped, and of
-    a very long one the beginning and the end are kept.
+    The text of an error is one printable line: other characters are escaped, and a very long text is cut in the
+    middle.
     """
 
     def __init__(self, *texts: Any) -> None:
@@ -79,7 +79,7 @@ def _escaped(char: str) -> str:
 
 
 class InvalidInput(SenseMemoryError, ValueError):
-    """What the caller passed cannot become a memory. Nothing was written."""
+    """An argument cannot be used. Nothing was written."""
 
 
 class InvalidAddress(InvalidInput):
@@ -87,15 +87,15 @@ class InvalidAddress(InvalidInput):
 
 
 class InvalidRelayUrl(InvalidInput):
-    """Not a URL of a relay that may be dialled."""
+    """Not the URL of a relay that may be dialled."""
 
 
 class InvalidSetting(InvalidInput):
-    """A setting's value cannot be used.
+    """A setting has a value that cannot be used.
 
     Attributes:
         name: the setting.
-        origin: where its value came from, such as "environment".
+        origin: where the value came from, such as "environment".
     """
 
     def __init__(self, name: str, origin: str, problem: str) -> None:
@@ -104,32 +104,32 @@ class InvalidSetting(InvalidInput):
 
 
 class TooLargeError(InvalidInput):
-    """A memory does not fit.
+    """A memory does not fit an event that common relays accept.
 
     Attributes:
-        size: bytes of the sealed JSON.
+        size: bytes of the JSON to seal.
         limit: bytes that fit.
     """
 
     def __init__(self, size: int, limit: int) -> None:
         self.size, self.limit = size, limit
         super().__init__(
-            f"the memory needs {size:,} bytes and at most {limit:,} fit an event that common relays accept; "
-            "nothing was written. Split it into several memories."
+            f"split the memory into several: it needs {size:,} bytes, and at most {limit:,} fit an event that common "
+            "relays accept; nothing was written"
         )
 
 
 class BadKey(SenseMemoryError, ValueError):
-    """Not a usable key. The message tells its length at most, never a part of it."""
+    """Not a usable key. The message may name the length of the text, and never contains a part of it."""
 
 
 class KeyMissing(SenseMemoryError):
-    """No secret key was found in any of the places that were looked at, or one that nobody unlocked.
+    """No secret key was found, or only an encrypted one without its password.
 
     Attributes:
-        looked: the places, in words.
-        locked: the place of an encrypted key whose password nobody could be asked for, or None.
-        agent: whose key was looked for, or None; the agent called "default" needs no mention.
+        looked: the places that were searched, in words.
+        locked: the place of an encrypted key whose password could not be asked for, or None.
+        agent: the agent whose key was wanted, or None; the agent "default" is not named in the message.
     """
 
     def __init__(self, looked: tuple[str, ...], locked: str | None = None, agent: str | None = None) -> None:
@@ -138,114 +138,117 @@ class KeyMissing(SenseMemoryError):
             is_named = agent not in {None, "default"}
             name, option = (f" of agent {agent}", f" --agent {agent}") if is_named else ("", "")
             super().__init__(
-                f"no secret key{name} found; looked at {', '.join(looked)}. "
-                f"Make one with `sense-memory{option} init`, bring yours with `sense-memory{option} init --import`, "
-                "or point SENSE_MEMORY_KEY_FILE to it."
+                f"no secret key{name} yet; make one with `sense-memory{option} init`, import yours with "
+                f"`sense-memory{option} init --import`, or set SENSE_MEMORY_KEY_FILE (looked in: {', '.join(looked)})"
             )
         else:
             super().__init__(
-                f"the only secret key found, in {locked}, is encrypted, and nobody could be asked for its "
-                f"password; it is untouched. Looked at {', '.join(looked)}. "
-                "Run this in a terminal, or pass `ask_password` to `find_secret`."
+                "run this in a terminal, or pass `ask_password` to `find_secret`: the only secret key found, in "
+                f"{locked}, is encrypted, and its password could not be asked for; the key is untouched (looked in: {', '.join(looked)})"
             )
 
 
 class KeychainError(SenseMemoryError):
-    """The system's keyring could not be used. Nothing that was stored there has changed.
+    """The system's keyring cannot be used. Nothing in the keyring has changed.
 
     Attributes:
-        problem: why, in words; never what a backend said.
+        problem: why, in our words; never the words of a backend.
     """
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
-        super().__init__(f"the system's keyring: {problem}. A key file of mode 600 works without it.")
+        super().__init__(f"the system's keyring: {problem}. A key file of mode 600 works without a keyring.")
 
 
 class MissingExtra(SenseMemoryError):
-    """Something optional was asked for and its library is not installed.
+    """The library of an optional feature is not installed.
 
     Attributes:
-        extra: the name of the extra in pyproject.toml.
+        extra: its extra in pyproject.toml.
     """
 
     def __init__(self, extra: str, requirement: str) -> None:
         self.extra = extra
-        # On the registry, our own name is another publisher's package.
+        # On the registry our own name belongs to another publisher.
         if requirement == f"sense-memory[{extra}]":
-            run = f"Run, in a checkout of sense-memory: pip install '.[{extra}]'"
+            run = f"run, in a checkout of sense-memory: pip install '.[{extra}]'"
         else:
-            run = f"Run: pip install '{requirement}'"
-        super().__init__(f"this needs the extra `{extra}`, which is not installed. {run}")
+            run = f"run: pip install '{requirement}'"
+        super().__init__(f"the extra `{extra}` is not installed; {run}")
 
 
 class UnsafeKeyFile(SenseMemoryError):
-    """A file that holds a key or a ledger is not safe to use as it is."""
+    """A file with a key or a ledger is not safe to use: others can read it, or it is not a plain file."""
 
 
 class MalformedFrame(SenseMemoryError, ValueError):
-    """A message that is not a Nostr frame. Carries no part of it."""
+    """A message is not a Nostr frame. The error contains no part of the message."""
 
 
 class InvalidEvent(SenseMemoryError, ValueError):
-    """An event that breaks the shape rules, its id, or its signature."""
+    """An event has a wrong shape, a wrong id or a wrong signature."""
 
 
 class BadPayload(SenseMemoryError, ValueError):
-    """Not a NIP-44 payload that this key can open."""
+    """A text is not a NIP-44 payload that this key can open."""
 
 
 class UnsupportedVersion(BadPayload):
-    """A NIP-44 version other than 2."""
+    """A payload has another NIP-44 version than 2."""
 
 
 class EnvelopeError(SenseMemoryError):
-    """A verified event of ours whose inside cannot be shown."""
+    """The content of a verified event of ours cannot be shown."""
 
 
 class MisfiledError(EnvelopeError):
-    """The address inside an event is not the address it lies at.
+    """The content of an event names another address than the event itself.
 
     Attributes:
-        event_id: the event's id, hex.
+        event_id: the event id, hex.
     """
 
     def __init__(self, event_id: str) -> None:
         self.event_id = event_id
         super().__init__(
-            f"event {event_id[:16]}… holds a memory of another address; it was not applied. "
-            "Someone with this key moved it, or a writer is faulty."
+            f"event {event_id[:16]}… was not applied, because its content names another address; a faulty program "
+            "wrote the event, or somebody with this key moved the memory"
         )
 
 
 class NeedsNewerVersion(EnvelopeError):
-    """Written by a newer schema: kept as it is, neither shown nor overwritten."""
+    """An event of a newer schema: it is kept, and neither shown nor overwritten.
+
+    Attributes:
+        event_id: the event id, hex.
+        version: the schema version.
+    """
 
     def __init__(self, event_id: str, version: int) -> None:
         self.event_id, self.version = event_id, version
         super().__init__(
-            f"event {event_id[:16]}… needs a newer version of sense-memory (schema {version}); "
-            "it is kept untouched. Upgrade to read it."
+            f"upgrade sense-memory to read event {event_id[:16]}…, which a newer version wrote (schema {version}); "
+            "the event is kept untouched"
         )
 
 
 class SealVerificationError(EnvelopeError):
-    """What the signer sealed does not open to what was given. Nothing was stored or sent."""
+    """The signer's ciphertext does not open to the text that was given. Nothing was stored or sent."""
 
     def __init__(self) -> None:
         super().__init__(
-            "the signer's ciphertext does not open to the text that was given; nothing was stored or sent, "
-            "the text is still yours. Check the signer and try again."
+            "check the signer and try again: its ciphertext does not open to the text that was given; "
+            "nothing was stored or sent"
         )
 
 
 class ClockSkewError(SenseMemoryError):
-    """The next version of an address could only be stamped too far ahead of this clock.
+    """The next version of a memory would be dated too far ahead of this clock.
 
     Attributes:
-        now: this machine's time, seconds since 1970.
-        mark: the newest version seen, seconds since 1970.
-        drafts: numbers of the drafts as which the texts are kept, sealed; see `MemoryStore.drafts`.
+        now: the time of this clock, seconds since 1970.
+        mark: the date of the newest version, seconds since 1970.
+        drafts: the numbers of the sealed drafts that keep the texts; see `MemoryStore.drafts`.
     """
 
     def __init__(self, now: int, mark: int, drafts: tuple[int, ...] = ()) -> None:
@@ -256,74 +259,74 @@ class ClockSkewError(SenseMemoryError):
         elif drafts:
             kept = f", and the texts are kept as drafts {drafts[0]} to {drafts[-1]}"
         super().__init__(
-            f"this clock reads {now} but the newest version seen is from {mark}, {mark - now} s ahead; "
-            f"nothing was written{kept}. Check the clocks of this and the other devices."
+            f"check the clocks of this and your other devices: this clock reads {now}, and the newest version is from "
+            f"{mark}, {mark - now} s ahead; nothing was written{kept}"
         )
 
 
 class PlanLimitError(SenseMemoryError):
-    """The plan in force does not include what was asked for. Nothing was written, nothing was lost.
+    """The plan in force does not include what was asked for. Nothing was written, and nothing was lost.
 
     Attributes:
         plan: its name.
         limit: which of its limits: `max_memories`, `max_domains`, `max_facets`, `search`, `compression`,
             `halflife` or `introspection`.
-        advice: what to do besides choosing another plan, or empty.
+        advice: what to do instead of choosing another plan, or empty.
     """
 
     def __init__(self, plan: str, limit: str, problem: str, advice: str = "") -> None:
         self.plan, self.limit, self.advice = plan, limit, advice
-        either = f"{advice}, or choose" if advice else "Choose"
+        either = f"{advice}, or choose" if advice else "choose"
         super().__init__(
-            f"the plan `{plan}` {problem}; nothing was written, and nothing that is stored was lost. "
-            f"{either} another plan with SENSE_MEMORY_PLAN; self_hosted has no limits."
+            f"{either} another plan with SENSE_MEMORY_PLAN (self_hosted has no limits): the plan `{plan}` {problem}; "
+            "nothing was written, and nothing was lost"
         )
 
 
 class LedgerError(SenseMemoryError):
-    """The local ledger cannot be used as asked."""
+    """The ledger file cannot be used as asked."""
 
 
 class WrongKeyError(LedgerError):
     """The ledger belongs to another key. Nothing was written.
 
     Attributes:
-        ledger: npub of the ledger's owner.
-        given: npub of the signer.
+        ledger: the npub of the owner of the ledger.
+        given: the npub of the signer.
     """
 
     def __init__(self, ledger: str, given: str) -> None:
         self.ledger, self.given = ledger, given
         super().__init__(
-            f"this ledger belongs to {ledger}, the key given is {given}; nothing was written. "
-            "Use that key, or another ledger file."
+            f"use the key {ledger}, to which this ledger belongs, or another ledger file: the given key is {given}; "
+            "nothing was written"
         )
 
 
 class LedgerBusy(LedgerError):
-    """Another process writes to the ledger, for too long. Nothing was written."""
+    """Another process writes to the ledger for too long. Nothing was written."""
 
     def __init__(self, path: object) -> None:
         super().__init__(
-            f"{path or 'the ledger in memory'} is held by another process; this change was not written. "
-            "Try again, or end that process."
+            f"try again, or end the other process: {path or 'the ledger in memory'} is held by another process; "
+            "this change was not written"
         )
 
 
 class LedgerCorrupt(LedgerError):
-    """The ledger file is damaged. It was left where it is."""
+    """The ledger file is damaged. The file was left where it is."""
 
 
 class LedgerTooNew(LedgerError):
-    """The ledger was written by a newer sense-memory; it was not touched."""
+    """A newer sense-memory wrote the ledger. The file was not touched."""
 
 
 class StorageFullError(LedgerError):
-    """The disk is full; the transaction was rolled back and nothing was sent."""
+    """The disk is full. The transaction was rolled back, and nothing was sent."""
 
 
 class RelayError(SenseMemoryError):
-    """A relay could not be used.
+    """A relay cannot be used.
 
     Attributes:
         url: the relay.
@@ -335,22 +338,26 @@ class RelayError(SenseMemoryError):
 
 
 class NotSynced(SenseMemoryError):
-    """Not in the ledger, and no relay has ever answered completely: it may well exist there."""
+    """Not in the ledger, and no relay has shown everything yet, so a relay may hold it.
+
+    Attributes:
+        problems: for each relay, why it has not shown everything.
+    """
 
     def __init__(self, what: str, problems: tuple[str, ...]) -> None:
         self.problems = problems
         super().__init__(
-            f"{what} not in the local ledger, and no relay could be asked completely yet "
-            f"({'; '.join(problems) or 'none has answered'}): it may exist there. Try `sync` when a relay is reachable."
+            f"{what} not in the local ledger, and a relay may hold what is missing; run `sync` when a relay is reachable "
+            f"(no relay has shown everything yet: {'; '.join(problems) or 'none has answered'})"
         )
 
 
 class EmbedderError(SenseMemoryError):
-    """Texts could not be turned into vectors: a model or a service failed. Searching by words goes on.
+    """A model or a service could not embed texts. Search by words still works.
 
     Attributes:
         embedder: its name.
-        problem: what happened, and what to do where that is known; no text, no key, no words of a service.
+        problem: what happened, and what to do where that is known; never a text, a key, or the words of a service.
     """
 
     def __init__(self, embedder: str, problem: str) -> None:
@@ -362,23 +369,23 @@ class EmbedderError(SenseMemoryError):
 
 
 class ChangesMissed(SenseMemoryError):
-    """A `watch` was read too slowly, and ends. Nothing is lost: the ledger holds every change."""
+    """A `watch` was read too slowly, and has ended. Nothing is lost: the ledger holds every change."""
 
     def __init__(self) -> None:
         super().__init__(
-            "more changes came in than were waited for, so this watch has ended; the ledger holds them all. "
-            "Watch again, then read everything with `recall_all` and `recent`."
+            "watch again, then read everything with `recall_all` and `recent`: this watch has ended, because changes "
+            "arrived faster than they were read; the ledger holds every change"
         )
 
 
 class RelayLimitWarning(UserWarning):
-    """A relay says (NIP-11) that it takes no event as long as one that is about to be signed. Nothing is lost."""
+    """A relay says (NIP-11) that it does not accept events as long as the one to be signed. Nothing is lost."""
 
 
 def warn_of_limit(message: str) -> None:
-    """A `RelayLimitWarning` at the line that called this package; one that is made an error is logged instead.
+    """Give a `RelayLimitWarning` for the line that called this package; log it where warnings are errors.
 
-    What it is about is written by then, and whoever wrote it needs to know that.
+    The memory has been written by then, so an exception would mislead the caller.
     """
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
@@ -390,12 +397,12 @@ def warn_of_limit(message: str) -> None:
 
 
 class WrongThreadError(SenseMemoryError):
-    """The store was opened in another thread; its event loop and its SQLite connection live there."""
+    """The store was opened in another thread, to which its event loop and its SQLite connection belong."""
 
     def __init__(self) -> None:
         super().__init__(
             "use a `SyncMemoryStore`, which any thread may call, or `asyncio.run_coroutine_threadsafe`: "
-            "this store was opened in another thread. Nothing was read or written."
+            "this store was opened in another thread; nothing was read or written"
         )
 
 
@@ -407,10 +414,10 @@ class StoreClosed(SenseMemoryError):
 
 
 class StoreForked(StoreClosed):
-    """The store was opened by the process that this one is a fork of; SQLite and sockets do not survive that."""
+    """The store was opened before a fork; SQLite connections and sockets do not survive a fork."""
 
     def __init__(self) -> None:
         SenseMemoryError.__init__(
             self,
-            "this store was opened before a fork; nothing was written. Open one in the process that uses it.",
+            "open a store in the process that uses it: this store was opened before a fork; nothing was written",
         )

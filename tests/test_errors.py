@@ -29,48 +29,44 @@ SENTENCES = [
     (
         errors.TooLargeError(40_961, 40_960),
         (
-            "the memory needs 40,961 bytes and at most 40,960 fit an event that common relays accept; "
-            "nothing was written. Split it into several memories."
+            "split the memory into several: it needs 40,961 bytes, and at most 40,960 fit an event that common "
+            "relays accept; nothing was written"
         ),
     ),
     (
         errors.KeyMissing(("the environment", "/home/a/.env")),
         (
-            "no secret key found; looked at the environment, /home/a/.env. "
-            "Make one with `sense-memory init`, bring yours with `sense-memory init --import`, "
-            "or point SENSE_MEMORY_KEY_FILE to it."
+            "no secret key yet; make one with `sense-memory init`, import yours with `sense-memory init --import`, "
+            "or set SENSE_MEMORY_KEY_FILE (looked in: the environment, /home/a/.env)"
         ),
     ),
     (
         errors.KeyMissing(("the key file b.key",), agent="bob"),
         (
-            "no secret key of agent bob found; looked at the key file b.key. "
-            "Make one with `sense-memory --agent bob init`, bring yours with `sense-memory --agent bob init --import`, "
-            "or point SENSE_MEMORY_KEY_FILE to it."
+            "no secret key of agent bob yet; make one with `sense-memory --agent bob init`, import yours with "
+            "`sense-memory --agent bob init --import`, or set SENSE_MEMORY_KEY_FILE (looked in: the key file b.key)"
         ),
     ),
     (
         errors.KeyMissing(("the key file",), locked="the key file a.key"),
         (
-            "the only secret key found, in the key file a.key, is encrypted, and nobody could be asked for its "
-            "password; it is untouched. Looked at the key file. "
-            "Run this in a terminal, or pass `ask_password` to `find_secret`."
+            "run this in a terminal, or pass `ask_password` to `find_secret`: the only secret key found, in the key "
+            "file a.key, is encrypted, and its password could not be asked for; the key is untouched (looked in: the key file)"
         ),
     ),
     (
         errors.KeychainError("it is locked"),
-        "the system's keyring: it is locked. A key file of mode 600 works without it.",
+        "the system's keyring: it is locked. A key file of mode 600 works without a keyring.",
     ),
     (
         errors.MissingExtra("keyring", "sense-memory[keyring]"),
         (
-            "this needs the extra `keyring`, which is not installed. "
-            "Run, in a checkout of sense-memory: pip install '.[keyring]'"
+            "the extra `keyring` is not installed; run, in a checkout of sense-memory: pip install '.[keyring]'"
         ),
     ),
     (
         errors.MissingExtra("keyring", "keyring>=25"),
-        "this needs the extra `keyring`, which is not installed. Run: pip install 'keyring>=25'",
+        "the extra `keyring` is not installed; run: pip install 'keyring>=25'",
     ),
     (
         errors.EmbedderError("static", "its table cannot be read"),
@@ -82,104 +78,102 @@ SENTENCES = [
     (
         errors.MisfiledError(ID),
         (
-            "event abababababababab… holds a memory of another address; it was not applied. "
-            "Someone with this key moved it, or a writer is faulty."
+            "event abababababababab… was not applied, because its content names another address; a faulty program "
+            "wrote the event, or somebody with this key moved the memory"
         ),
     ),
     (
         errors.NeedsNewerVersion(ID, 2),
         (
-            "event abababababababab… needs a newer version of sense-memory (schema 2); "
-            "it is kept untouched. Upgrade to read it."
+            "upgrade sense-memory to read event abababababababab…, which a newer version wrote (schema 2); "
+            "the event is kept untouched"
         ),
     ),
     (
         errors.SealVerificationError(),
         (
-            "the signer's ciphertext does not open to the text that was given; nothing was stored or sent, "
-            "the text is still yours. Check the signer and try again."
+            "check the signer and try again: its ciphertext does not open to the text that was given; "
+            "nothing was stored or sent"
         ),
     ),
     (
         errors.ClockSkewError(1_000, 87_400),
         (
-            "this clock reads 1000 but the newest version seen is from 87400, 86400 s ahead; "
-            "nothing was written. Check the clocks of this and the other devices."
+            "check the clocks of this and your other devices: this clock reads 1000, and the newest version is "
+            "from 87400, 86400 s ahead; nothing was written"
         ),
     ),
     (
         errors.ClockSkewError(1_000, 87_400, (3,)),
         (
-            "this clock reads 1000 but the newest version seen is from 87400, 86400 s ahead; "
-            "nothing was written, and the text is kept as draft 3. "
-            "Check the clocks of this and the other devices."
+            "check the clocks of this and your other devices: this clock reads 1000, and the newest version is "
+            "from 87400, 86400 s ahead; nothing was written, and the text is kept as draft 3"
         ),
     ),
     (
         errors.ClockSkewError(1_000, 87_400, (3, 4, 5)),
         (
-            "this clock reads 1000 but the newest version seen is from 87400, 86400 s ahead; "
-            "nothing was written, and the texts are kept as drafts 3 to 5. "
-            "Check the clocks of this and the other devices."
+            "check the clocks of this and your other devices: this clock reads 1000, and the newest version is "
+            "from 87400, 86400 s ahead; nothing was written, and the texts are kept as drafts 3 to 5"
         ),
     ),
     (
-        errors.PlanLimitError("free", "max_memories", "allows 100 memories", "Forget some"),
+        errors.PlanLimitError("free", "max_memories", "allows 100 memories", "forget some"),
         (
-            "the plan `free` allows 100 memories; nothing was written, and nothing that is stored was lost. "
-            "Forget some, or choose another plan with SENSE_MEMORY_PLAN; self_hosted has no limits."
+            "forget some, or choose another plan with SENSE_MEMORY_PLAN (self_hosted has no limits): "
+            "the plan `free` allows 100 memories; nothing was written, and nothing was lost"
         ),
     ),
     (
         errors.PlanLimitError("free", "search", "searches by themes only"),
         (
-            "the plan `free` searches by themes only; nothing was written, and nothing that is stored was lost. "
-            "Choose another plan with SENSE_MEMORY_PLAN; self_hosted has no limits."
+            "choose another plan with SENSE_MEMORY_PLAN (self_hosted has no limits): "
+            "the plan `free` searches by themes only; nothing was written, and nothing was lost"
         ),
     ),
     (
         errors.WrongKeyError("npub1one", "npub1two"),
         (
-            "this ledger belongs to npub1one, the key given is npub1two; nothing was written. "
-            "Use that key, or another ledger file."
+            "use the key npub1one, to which this ledger belongs, or another ledger file: the given key is npub1two; "
+            "nothing was written"
         ),
     ),
     (errors.RelayError("wss://relay.example/", "no answer"), "wss://relay.example/: no answer"),
     (
         errors.NotSynced("this memory key is", ()),
         (
-            "this memory key is not in the local ledger, and no relay could be asked completely yet "
-            "(none has answered): it may exist there. Try `sync` when a relay is reachable."
+            "this memory key is not in the local ledger, and a relay may hold what is missing; run `sync` when a relay "
+            "is reachable (no relay has shown everything yet: none has answered)"
         ),
     ),
     (
         errors.NotSynced("memories are", ("a: refused", "b: silent")),
         (
-            "memories are not in the local ledger, and no relay could be asked completely yet "
-            "(a: refused; b: silent): it may exist there. Try `sync` when a relay is reachable."
+            "memories are not in the local ledger, and a relay may hold what is missing; run `sync` when a relay "
+            "is reachable (no relay has shown everything yet: a: refused; b: silent)"
         ),
     ),
     (
         errors.ChangesMissed(),
         (
-            "more changes came in than were waited for, so this watch has ended; the ledger holds them all. "
-            "Watch again, then read everything with `recall_all` and `recent`."
+            "watch again, then read everything with `recall_all` and `recent`: this watch has ended, because changes "
+            "arrived faster than they were read; the ledger holds every change"
         ),
     ),
     (
         errors.LedgerBusy("/home/a/a.db"),
-        "/home/a/a.db is held by another process; this change was not written. Try again, or end that process.",
+        "try again, or end the other process: /home/a/a.db is held by another process; this change was not written",
     ),
     (
         errors.WrongThreadError(),
         (
             "use a `SyncMemoryStore`, which any thread may call, or `asyncio.run_coroutine_threadsafe`: "
-            "this store was opened in another thread. Nothing was read or written."
+            "this store was opened in another thread; nothing was read or written"
         ),
     ),
     (
         errors.StoreForked(),
-        "this store was opened before a fork; nothing was written. Open one in the process that uses it.",
+        "open a store in the process that uses it: this store was opened before a fork; nothing was written",
     ),
     (
         errors.StoreClosed(),

@@ -1,8 +1,9 @@
-"""An agent's key: opened from text that may be encrypted, and looked for where its name leads.
+"""The secret key of an agent: opened from a text that may be encrypted, and searched by the agent's name.
 
-The order is key file, the system's keyring, encrypted key file: what needs nobody at the keyboard comes
-first. The keyring knows agents by name only, so it serves the platform's own home folder and no other. Which agent it is, and whether the environment names a key before all of this, is the business of
-`settings`. The environment itself is never changed: it belongs to the program that uses this package.
+The order of the search is key file, system keyring, encrypted key file: a key that needs no password comes first.
+The keyring knows agents by name only, so it is searched only for the platform's own home folder. `settings` decides
+which agent it is, and whether the environment names a key before this search. The environment is never changed,
+because it belongs to the program that uses this package.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.keys import Secret
 
-AskPassword = Callable[[str], str]  # a prompt in, the password out; what it raises ends the search
+AskPassword = Callable[[str], str]  # takes a prompt, returns the password; an exception ends the search
 
 NSEC_VARIABLE: Final = "NOSTR_NSEC"
 
 
 def open_key(text: str, place: str, ask_password: AskPassword | None) -> Secret:
-    """A secret key from an nsec, 64 hex digits, or an ncryptsec, whose password is asked for once.
+    """The secret key in an nsec, 64 hex digits, or an ncryptsec, whose password is asked for once.
 
     Args:
         text: the key as text.
-        place: where it was found, in words, for prompt and errors.
-        ask_password: None where nobody can be asked.
+        place: where the text was found, in words, for the prompt and for errors.
+        ask_password: None where there is nobody to ask.
 
     Raises:
-        KeyMissing: it is encrypted and nobody can be asked; `locked` is the place.
-        BadKey: no key, or a wrong password. Begins with the place, repeats nothing.
+        KeyMissing: the key is encrypted and there is nobody to ask; `locked` is the place.
+        BadKey: the text is not a key, or the password is wrong. The message never repeats the text.
     """
     try:
         if not is_ncryptsec(text):
             return parse_secret(text)
-        log_n_of(text)  # nobody should type a password for a text that cannot be opened
+        log_n_of(text)  # raises before a password is typed for a text that cannot be opened
         if ask_password is None:
             raise KeyMissing((place,), locked=place)
         return decrypt_secret(text, ask_password(f"Password for {place}"))
@@ -53,7 +54,7 @@ def open_key(text: str, place: str, ask_password: AskPassword | None) -> Secret:
 
 
 def default_home() -> Path:
-    """The home folder where nobody chose one: the platform's data folder for sense-memory."""
+    """The default home folder: the platform's data folder for sense-memory."""
     from platformdirs import user_data_path
 
     return user_data_path("sense-memory", appauthor=False)
@@ -62,19 +63,19 @@ def default_home() -> Path:
 def agent_key(
     key_file: Path, agent: str | None, ask_password: AskPassword | None, *, home: Path
 ) -> tuple[Secret, str]:
-    """An agent's key, and in words where it was found.
+    """The key of an agent, and in words where the key was found.
 
     Args:
-        key_file: such as `keys/NAME.key`; its encrypted neighbour is `keys/NAME.ncryptsec`.
-        agent: the agent's name. None where the file was named explicitly: then only the file counts.
+        key_file: such as `keys/NAME.key`; the encrypted key file beside it is `keys/NAME.ncryptsec`.
+        agent: the agent's name; None where the file was named explicitly, and only the file is read.
         ask_password: as for `open_key`.
-        home: the agent's home folder. The keyring is asked for agents of `default_home()` only, because two
+        home: the agent's home folder. The keyring is searched for agents of `default_home()` only, because two
             home folders may both have an agent "default".
 
     Raises:
-        KeyMissing: none of them has it (`looked`), or an encrypted key cannot be unlocked (`locked`).
-        BadKey: what was found is no key, or the password is wrong.
-        UnsafeKeyFile: a key file that others could read or replace.
+        KeyMissing: no place has the key (`looked`), or an encrypted key cannot be unlocked (`locked`).
+        BadKey: a place holds something else than a key, or the password is wrong.
+        UnsafeKeyFile: others can read or replace the key file.
     """
     looked: list[str] = []
     try:
@@ -83,7 +84,7 @@ def agent_key(
             found = _in_keyring(agent, looked) if home == default_home() else None
             if found is None:
                 found = _in_file(key_file.with_suffix(".ncryptsec"), looked, ask_password)
-    except KeyMissing as missing:  # an encrypted one; that the keyring was locked belongs to its message
+    except KeyMissing as missing:  # encrypted; the message also names what was wrong with the keyring
         raise KeyMissing((*looked, *missing.looked), missing.locked) from None
     if found is None:
         raise KeyMissing(tuple(looked))
@@ -91,10 +92,10 @@ def agent_key(
 
 
 def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """A copy of the environment without NOSTR_NSEC, for whoever starts another process: `env=` of Popen.
+    """A copy of the environment without NOSTR_NSEC, for the `env=` of a child process.
 
-    This package starts no process and leaves `os.environ` as it is. A key that came in through the
-    environment stays readable in /proc/PID/environ of this process until it ends, whatever is deleted later.
+    This package starts no process and never changes `os.environ`. A key in the environment stays readable in
+    /proc/PID/environ until the process ends, even if the variable is deleted.
     """
     return {name: value for name, value in environ.items() if name.upper() != NSEC_VARIABLE}
 

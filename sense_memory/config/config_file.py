@@ -1,8 +1,8 @@
-"""The home folder's `config.toml`: a small file that people edit and one command rewrites.
+"""The `config.toml` of the home folder: a small file that people edit and one command rewrites.
 
-Reading gives plain values; checking them is the business of `settings`. Rewriting replaces one statement
-and leaves everything else as it was, comments and unknown keys included: the result is parsed and
-compared before it takes the old file's place, and a file that cannot be rewritten so is refused.
+Reading gives plain values; `settings` checks them. Rewriting replaces one statement and leaves everything else as
+it was, comments and unknown keys included: the result is parsed and compared before it replaces the old file, and
+a file that cannot be rewritten safely is refused.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 NAME: Final = "config.toml"
 _HEAD: Final = (
-    "# Settings of every agent in this folder. The environment and the .env file come before them.\n\n"
+    "# Settings of every agent in this folder. The environment and the .env file take precedence.\n\n"
 )
 
 
 def read_config(home: Path) -> dict[str, Any]:
-    """What `config.toml` in a home folder says; empty where there is none.
+    """The values in the `config.toml` of a home folder; empty where there is no file.
 
     Raises:
-        InvalidSetting: it cannot be read, or is not TOML.
+        InvalidSetting: the file cannot be read, or is not TOML.
     """
     return _parse(read_text(home / NAME, NAME), home / NAME)
 
@@ -64,10 +64,10 @@ def save_list(home: Path, key: str, values: Sequence[str]) -> None:
 
 
 def read_text(path: Path, origin: str) -> str:
-    """A small UTF-8 file; empty where there is none.
+    """The text of a small UTF-8 file; empty where there is no file.
 
     Raises:
-        InvalidSetting: it cannot be read; `origin` is repeated in the error.
+        InvalidSetting: the file cannot be read; the error names `origin`.
     """
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -98,7 +98,7 @@ def _with_list(text: str, path: Path, key: str, values: Sequence[str]) -> str:
     raise InvalidSetting(
         key,
         NAME,
-        f"stands in {path} in a form that cannot be rewritten safely; nothing was changed, edit it by hand",
+        f"edit {path} by hand: this setting is written in a form that cannot be rewritten safely; nothing was changed",
     )
 
 
@@ -110,9 +110,9 @@ def _parses_to(text: str, wanted: dict[str, Any]) -> bool:
 
 
 def _statement(lines: list[str], key: str) -> tuple[int, int]:
-    """The lines of a key's statement, or an empty range where one belongs: before the first table.
+    """The lines of the statement of a key; where there is none, the empty range before the first table.
 
-    A text search, which odd files can fool; `_with_list` checks what came of it.
+    This is a text search, which an unusual file can mislead; `_with_list` checks the result.
     """
     for start, line in enumerate(lines):
         if line.lstrip().startswith("["):

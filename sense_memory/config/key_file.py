@@ -1,9 +1,9 @@
-"""Key files: one secret key in one file that only its owner can read, in the clear or encrypted.
+"""Key files: one secret key, plain or encrypted, in a file that only its owner can read.
 
-A key is written once (mode 0600, folder 0700, on disk before the call returns) and never overwritten.
-A file that others could read, replace or redirect is refused with the command that mends it; permissions
-are never changed silently, because a key that was readable may already be copied. No temporary file ever
-holds a key, and no error repeats a part of one.
+A key file is written once (mode 0600, folder 0700, on disk before the call returns) and never overwritten. A file
+that others can read, replace or redirect is refused with the command that repairs it. Permissions are never changed
+silently, because a key that was readable may already be copied. No temporary file ever holds a key, and no error
+repeats a part of a key.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.keys import Secret
 
-_MAX_KEY_FILE_BYTES: Final = 1_024  # an nsec has 63, an ncryptsec 162; a longer file is something else
+_MAX_KEY_FILE_BYTES: Final = 1_024  # an nsec has 63 bytes, an ncryptsec 162
 
 
 def read_secret(path: Path) -> Secret:
-    """The secret key in a file: an nsec or 64 hex digits, blanks around it are ignored.
+    """The secret key in a file: an nsec or 64 hex digits, perhaps with blanks around the text.
 
     Raises:
         KeyMissing: there is no such file.
-        UnsafeKeyFile: others could read or replace it, or it is no plain file; says what to do.
-        BadKey: the file holds something else, or an encrypted key. Nothing of it is repeated.
+        UnsafeKeyFile: others can read or replace the file, or it is not a plain file; says what to do.
+        BadKey: the file holds something else, or an encrypted key. The message never repeats the content.
     """
     text = read_key_text(path)
     if is_ncryptsec(text):
-        raise BadKey(f"the key file {path} holds an encrypted key (ncryptsec), which needs its password")
+        raise BadKey(f"the key file {path} holds an encrypted key (ncryptsec), which needs a password")
     try:
         return parse_secret(text)
     except BadKey as error:
@@ -46,16 +46,16 @@ def read_secret(path: Path) -> Secret:
 
 
 def read_key_text(path: Path) -> str:
-    """What a key file holds, if the file is safe: an nsec, hex digits, an ncryptsec, or neither.
+    """The text of a key file, if the file is safe: an nsec, hex digits, an ncryptsec, or none of these.
 
-    The text is as secret as the key; hand it to a parser and nowhere else.
+    The text is as secret as the key: pass the text to a parser and nowhere else.
 
     Raises:
         KeyMissing: there is no such file.
-        UnsafeKeyFile: others could read or replace it, or it is no plain file; says what to do.
-        BadKey: it is too long to be a key file.
+        UnsafeKeyFile: others can read or replace the file, or it is not a plain file; says what to do.
+        BadKey: the file is too long to be a key file.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # no link, no waiting for a pipe
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # follow no link, wait for no pipe
     try:
         _refuse_unsafe_folder(path)
         descriptor = os.open(path, flags)
@@ -70,14 +70,14 @@ def read_key_text(path: Path) -> str:
         os.close(descriptor)
     if len(raw) > _MAX_KEY_FILE_BYTES:
         raise BadKey(f"the key file {path} is longer than {_MAX_KEY_FILE_BYTES:,} bytes: not a key file")
-    # "replace", because a UnicodeDecodeError would carry the bytes along
+    # "replace", because a UnicodeDecodeError would carry the bytes
     return raw.decode("utf-8-sig", errors="replace").strip()
 
 
 def write_secret(path: Path, secret: Secret) -> None:
-    """Write a secret key as nsec into a new file, mode 0600, and its folder, mode 0700 where it is new.
+    """Write a secret key as nsec to a new file of mode 0600; a new folder gets mode 0700.
 
-    The file and its name are on disk when this returns. If writing fails, nothing is left behind.
+    The file and its directory entry are on disk when this returns. If writing fails, no file is left behind.
 
     Raises:
         UnsafeKeyFile: the file exists (it was not touched), or its folder is open to others.
@@ -90,7 +90,7 @@ def write_ncryptsec(path: Path, text: str) -> None:
     """Write an encrypted key (NIP-49) into a new file, as `write_secret` does.
 
     Raises:
-        BadKey: the text is no encrypted key that could be opened here; a plain key is never written by this.
+        BadKey: the text is not an encrypted key that can be opened here; a plain key is never written.
         UnsafeKeyFile: the file exists (it was not touched), or its folder is open to others.
         OSError: the folder cannot be written, or the disk is full.
     """
@@ -105,12 +105,12 @@ def _write_new(path: Path, text: str, *, instead: str) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise UnsafeKeyFile(
-            f"{path} exists already and a key is never overwritten; it was not touched. "
-            f"Choose {instead}, or move that file away first."
+            f"choose {instead}, or move the file {path} away first: it exists already, and a key is never overwritten; "
+            "nothing was touched"
         ) from None
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-            os.fchmod(descriptor, 0o600)  # whatever the umask took away
+            os.fchmod(descriptor, 0o600)  # the umask may have removed bits
             file.write(f"{text}\n".encode())
             file.flush()
             os.fsync(descriptor)
@@ -123,7 +123,7 @@ def _write_new(path: Path, text: str, *, instead: str) -> None:
 
 
 def private_folder(path: Path) -> None:
-    """Create a folder and its missing parents with mode 0700; one that exists stays as it is."""
+    """Create a folder and its missing parents with mode 0700; an existing folder stays as it is."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         # another process may create the same folder at this moment
@@ -132,28 +132,32 @@ def private_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Put a folder's entries on disk, so that a new or renamed file survives a power loss."""
+    """Sync the entries of a folder to disk, so that a new or renamed file survives a power loss."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # some network file systems cannot do it
+        if error.errno not in {
+            errno.EINVAL,
+            errno.ENOTSUP,
+        }:  # some network file systems do not support fsync of a folder
             raise
     finally:
         os.close(descriptor)
 
 
 def _refuse_unsafe_folder(path: Path) -> None:
-    """Whoever can write a folder, or redirect it, can put another key in place of ours."""
+    """Refuse a folder that others can write or redirect: they could replace the key."""
     folder = path.parent
     if path.is_symlink() or folder.is_symlink():
         what = "the key file" if path.is_symlink() else "the folder of the key file"
         raise UnsafeKeyFile(
-            f"{what} {path} is a symbolic link, which could be turned to another key; it was not followed. "
+            f"{what} {path} is a symbolic link, which others may redirect; the key was not used. "
             f"Use the real file: SENSE_MEMORY_KEY_FILE={_quoted(path.resolve())}"
         )
     mode = folder.stat().st_mode if folder.exists() else 0
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:  # sticky, as /tmp: nobody replaces another's file
+    # In a sticky folder such as /tmp nobody can replace the file of another user.
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         raise UnsafeKeyFile(
             f"everyone on this machine can write the folder of the key file {path}; the key was not used. "
             f"Run: chmod go-w {_quoted(folder)}"
@@ -166,12 +170,12 @@ def _refuse_unsafe_file(path: Path, status: os.stat_result) -> None:
     if status.st_uid not in {os.getuid(), 0}:
         raise UnsafeKeyFile(
             f"the key file {path} belongs to another user of this machine; the key was not used. "
-            f"If it is yours, run: chown $(id -u) {_quoted(path)}"
+            f"If the key is yours, run: chown $(id -u) {_quoted(path)}"
         )
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
         raise UnsafeKeyFile(
-            f"the key file {path} has mode {mode:04o}, others could read it; the key was not used. "
+            f"others can read the key file {path} (mode {mode:04o}); the key was not used. "
             f"Run: chmod 600 {_quoted(path)}"
         )
 

@@ -1,9 +1,9 @@
 """The system's keyring: macOS Keychain, Windows Credential Locker, Secret Service, KWallet.
 
-One entry per agent: service "sense-memory", user the agent's name, value the nsec. It needs the extra
-`keyring`, which is imported when it is first asked. A keyring lives and dies with a desktop account, so it is
-never the only place of a key: keep a backup too. What a backend says never reaches an error, and an entry is
-never overwritten. Every call blocks, for as long as the system asks its user to unlock the keyring.
+One entry per agent: service "sense-memory", user the agent's name, value the nsec. The library of the extra
+`keyring` is imported on first use. A keyring is lost with its desktop account, so keep a backup of the key. The
+words of a backend never reach an error, and an entry is never overwritten. Every call blocks for as long as the
+system asks its user to unlock the keyring.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 SERVICE: Final = "sense-memory"
-_PROTECTED: Final = 1  # the priority from which `keyring` recommends a backend; plain-text files have less
+_PROTECTED: Final = 1  # `keyring` recommends backends from this priority on; plain-text files have less
 _PROBLEMS: Final = {
-    "NoKeyringError": "there is none on this machine",
+    "NoKeyringError": "there is no keyring on this machine",
     "KeyringLocked": "it is locked; unlock it and try again",
 }
 
 
 def installed() -> bool:
-    """Whether the extra `keyring` is there; a machine can still be without a keyring."""
+    """Whether the extra `keyring` is installed; the machine may still have no keyring."""
     return find_spec("keyring") is not None
 
 
 def load(agent: str) -> Secret | None:
-    """An agent's key; None where it has no entry, or the extra is not installed.
+    """The key of an agent; None where the agent has no entry, or the extra is not installed.
 
     Raises:
-        KeychainError: the keyring is locked, failing, or there is none.
-        BadKey: the entry is no secret key. Nothing of it is repeated.
+        KeychainError: the keyring is locked or fails, or there is no keyring.
+        BadKey: the entry is not a secret key. The message never repeats the entry.
     """
     if not installed():
         return None
@@ -56,31 +56,31 @@ def load(agent: str) -> Secret | None:
 
 
 def save(agent: str, secret: Secret) -> None:
-    """Store an agent's key, and read it back: when this returns, the keyring gives it out again.
+    """Store the key of an agent, and read it back to be sure.
 
     Raises:
-        KeychainError: the keyring is locked, failing, or none that protects its entries; or it holds
-            another key of that agent already, which was not touched.
-        BadKey: it holds something else under that name, which was not touched.
+        KeychainError: the keyring is locked, fails, or does not protect its entries; or it already holds another
+            key of this agent, which was not touched.
+        BadKey: the keyring holds something else under this name, which was not touched.
         MissingExtra: the extra `keyring` is not installed.
     """
     if _ask(lambda backend: backend.priority < _PROTECTED):
-        raise KeychainError("the one of this machine does not protect what it stores; nothing was stored")
+        raise KeychainError("the keyring of this machine does not protect its entries; nothing was stored")
     before = load(agent)
     if before == secret:
         return
     if before is not None:
-        raise KeychainError(f"it holds another key of {agent} already, which was not touched")
+        raise KeychainError(f"it already holds another key of {agent}, which was not touched")
     _ask(lambda backend: backend.set_password(SERVICE, agent, secret.nsec()))
     if load(agent) != secret:
-        raise KeychainError("it did not keep the key; do not rely on it")
+        raise KeychainError("do not rely on the keyring, which did not keep the key")
 
 
 def delete(agent: str) -> bool:
-    """Remove an agent's entry; False where there was none. Without another copy its memories are lost.
+    """Remove the entry of an agent; False where there was no entry. Without another copy the memories are lost.
 
     Raises:
-        KeychainError: the keyring is locked, failing, or there is none; or it did not remove the entry.
+        KeychainError: the keyring is locked or fails, there is no keyring, or the entry is still there.
         MissingExtra: the extra `keyring` is not installed.
     """
     if _ask(lambda backend: backend.get_password(SERVICE, agent)) is None:
@@ -100,5 +100,5 @@ def _ask(question: Callable[[KeyringBackend], _T]) -> _T:
         return question(get_keyring())
     except Exception as error:  # backends raise whatever the library of their system raises
         kind = type(error).__name__
-    # outside the handler, so that a backend's words, which may repeat the key, are not dragged along
+    # Raised outside the handler, so that the words of a backend, which may repeat the key, are not chained.
     raise KeychainError(_PROBLEMS.get(kind, f"it failed ({kind})"))

@@ -1,9 +1,8 @@
 """Settings: every option, and where its value came from.
 
-The order is argument, environment, `.env`, `config.toml`, default: what a caller says beats what lies in a
-file. `.env` is read from the home folder or from a file named explicitly, never from whatever
-directory one stands in. `Settings` holds no secret: `find_secret` looks for the key when it is asked.
-Nothing here changes the environment, and no message repeats a value that could be a key.
+The order is argument, environment, `.env`, `config.toml`, default. The `.env` file of the home folder is read, or
+one that is named explicitly, never the one of the current directory. `Settings` holds no secret: `find_secret`
+searches for the key. The environment is never changed, and no message repeats a value that could be a key.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
 
 class SettingsWarning(UserWarning):
-    """A setting that is unsafe or has no effect. Given once per process, and shows no value."""
+    """A setting is unsafe or has no effect. Each warning is given once per process, and shows no value."""
 
 
 _told: set[str] = set()
@@ -60,22 +59,22 @@ _told: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where everything lies, and who said so. Holds no secret.
+    """All settings, and where each value came from. Holds no secret.
 
     Attributes:
         home: the folder of keys, ledgers, `.env` and `config.toml`; it need not exist yet.
-        agent: the agent's name; "default" where nobody gave one.
-        relays: relay URLs, checked and without repetitions; empty means local only.
-        key_file: where the agent's key is read from, unless NOSTR_NSEC comes first (see `find_secret`).
-        ledger: a ledger file given explicitly; None means one per public key, see `ledger_path`.
-        env_file: the `.env` that is read where it exists.
-        plan: what the relays' operator agreed to; `self_hosted`, without limits, where nobody named one.
-        embedder: what finds by meaning besides words; none where nobody named one. Where a variable names what
-            is no embedder, the error that `find_embedder` raises: whatever needs none goes on.
-        share_embeddings: whether `MemoryStore.embed` shares what the embedder made; not, where nobody says so.
+        agent: the agent's name; "default" by default.
+        relays: checked relay URLs, each once; empty means local only.
+        key_file: the file of the agent's key, unless NOSTR_NSEC comes first (see `find_secret`).
+        ledger: a ledger file that was named explicitly; None means one per public key, see `ledger_path`.
+        env_file: the `.env` file, which need not exist.
+        plan: what the operator of the relays agreed to; by default `self_hosted`, which has no limits.
+        embedder: the choice of embedder for search by meaning; by default none. For a bad value in a variable, the
+            error that `find_embedder` raises, so that commands without an embedder still work.
+        share_embeddings: whether `MemoryStore.embed` publishes embeddings; by default no.
         origins: for `home`, `agent`, `relays`, `key_file`, `ledger`, `plan`, `embedder` and `share_embeddings`
-            one of "argument", "environment", ".env", "config.toml", "default". A key file by "default" is the
-            one of `agent`'s name.
+            one of "argument", "environment", ".env", "config.toml", "default". A key file by "default" has the name of
+            the agent.
     """
 
     home: Path
@@ -91,7 +90,7 @@ class Settings:
 
     @property
     def wants_embedder(self) -> bool:
-        """Whether an embedder was named, rightly or not."""
+        """Whether an embedder was named, even by a bad value."""
         return isinstance(self.embedder, InvalidSetting) or self.embedder.kind != "none"
 
     @classmethod
@@ -111,21 +110,21 @@ class Settings:
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
 
-        A blank variable counts as unset. Relative paths start at the current directory, in a `.env` at
-        the file's own folder; `~` is understood.
+        A blank variable counts as unset. Relative paths start at the current directory, or in a `.env` at the folder
+        of the file; `~` is expanded.
 
         Args:
             agent: 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot.
-            home: default: the platform's data folder for "sense-memory".
-            relays: URLs; an empty sequence means local only, None means "look further".
+            home: the home folder; by default the platform's data folder for "sense-memory".
+            relays: URLs; an empty sequence means local only, None means the other sources.
             key_file: a file with an nsec, instead of `keys/AGENT.key` in the home folder.
             ledger: a ledger file, instead of one per public key in the home folder.
-            env_file: read instead of the home folder's `.env`; it has to exist.
+            env_file: an existing file to read instead of the `.env` of the home folder.
             plan: free, keep or self_hosted; see `palace.plan`.
             embedder: none, static, minilm, openai:MODEL@URL, ollama:MODEL or sentence-transformers:PATH; see
                 `search.embedders.choice`.
             share_embeddings: yes or no.
-            environ: the environment's variables.
+            environ: the environment variables.
 
         Raises:
             InvalidSetting: names the setting and where its value came from.
@@ -138,12 +137,12 @@ class Settings:
             given = folder / ".env"
             sources = Sources.of(environ, _read_env_file(given), given)
             if home_origin == DEFAULT and sources.path("home", None)[0] not in {None, folder}:
-                problem = "the home folder's own .env cannot move it; set it in the environment"
+                problem = "set it in the environment: the .env of the home folder cannot move the home folder"
                 raise invalid("home", ENV_FILE, problem)
         name, agent_origin = sources.text("agent", agent)
         name = "default" if name is None else name
         if _agent_name(name) is None:
-            problem = "a name has 1 to 64 of A-Z a-z 0-9 . _ - and no leading dot"
+            problem = "must be 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot"
             raise invalid("agent", agent_origin, problem)
         urls, relays_origin = _find_relays(relays, sources, folder)
         key_path, key_origin = sources.path("key_file", key_file)
@@ -184,27 +183,26 @@ def find_secret(
     environ: Mapping[str, str] = os.environ,
     ask_password: AskPassword | None = None,
 ) -> tuple[Secret, str]:
-    """The agent's secret key, and in words where it was found.
+    """The secret key of the agent, and in words where the key was found.
 
-    Whoever stands first in the order argument, environment, `.env`, default decides, and what was named
-    there is never skipped for another key: SENSE_MEMORY_AGENT=bob in the environment beats NOSTR_NSEC in
-    `.env` even while bob has no key file. Within one place the order is SENSE_MEMORY_KEY_FILE, NOSTR_NSEC,
-    then what carries the agent's name: its key file, its entry in the system's keyring (where one is
-    installed, and for the platform's own home folder only), its encrypted key file. A key in the
-    environment gives one SettingsWarning per process.
+    The first source in the order argument, environment, `.env`, default that names a key or an agent decides, and is
+    never skipped for another key: SENSE_MEMORY_AGENT=bob in the environment beats NOSTR_NSEC in `.env` even if bob
+    has no key file. Within a source the order is SENSE_MEMORY_KEY_FILE, NOSTR_NSEC, then the places with the agent's
+    name: the key file, the entry in the system keyring (if one is installed, and for the platform's own home folder
+    only), the encrypted key file. A key in the environment gives one SettingsWarning per process.
 
-    Any of these places may hold an encrypted key (NIP-49). Opening one takes a second or so and blocks;
-    from a coroutine, call this in a thread.
+    Each place may hold an encrypted key (NIP-49). Decrypting a key takes about a second and blocks; call this in a
+    thread from a coroutine.
 
     Args:
         settings: from `Settings.load`.
-        environ: the same variables that `load` was given.
-        ask_password: given a prompt, returns the password of an encrypted key; called once at most.
+        environ: the variables that were given to `load`.
+        ask_password: takes a prompt, returns the password of an encrypted key; called at most once.
 
     Raises:
-        KeyMissing: lists where it looked, or says which encrypted key nobody could unlock (`locked`).
-        BadKey: what was found is not a secret key, or the password is wrong; says where, never what.
-        UnsafeKeyFile: the key file is open to others; says what to do.
+        KeyMissing: no place has the key (`looked`), or an encrypted key cannot be unlocked (`locked`).
+        BadKey: a place holds something else than a secret key, or the password is wrong; names the place only.
+        UnsafeKeyFile: others can read the key file; says what to do.
     """
     dotenv = _read_env_file(settings.env_file)
     looked = []
@@ -220,8 +218,8 @@ def find_secret(
             continue
         secret = open_key(text, place, ask_password)
         if origin == ENVIRONMENT:
-            problem = "NOSTR_NSEC is set in the environment, which child processes and crash dumps can read"
-            _warn_once(f"{problem}. A key file of mode 600 is safer; SENSE_MEMORY_KEY_FILE names it.")
+            problem = "child processes and crash dumps can read NOSTR_NSEC in the environment"
+            _warn_once(f"use a key file of mode 600 instead (SENSE_MEMORY_KEY_FILE): {problem}")
         return secret, place
     agent = settings.agent if settings.origins["key_file"] == DEFAULT else None
     try:
@@ -231,15 +229,15 @@ def find_secret(
 
 
 def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> Embedder | None:
-    """The embedder of the settings; None where none was named. Loads a model, asks no endpoint.
+    """The embedder of the settings; None where none was named. Loads a model, and calls no endpoint.
 
-    An endpoint's key is SENSE_MEMORY_EMBEDDER_KEY of the environment, else of `.env`.
+    The key of an endpoint is SENSE_MEMORY_EMBEDDER_KEY in the environment, or else in `.env`.
 
     Raises:
-        InvalidSetting: what was named is none.
-        MissingExtra: what it needs is not installed.
-        EmbedderError: its files are not those that were checked.
-        InvalidInput: the key cannot be one.
+        InvalidSetting: there is no such embedder.
+        MissingExtra: the library of the embedder is not installed.
+        EmbedderError: the files of the embedder are not those that were checked.
+        InvalidInput: the key of the endpoint is malformed.
     """
     if isinstance(settings.embedder, InvalidSetting):
         raise settings.embedder
@@ -250,14 +248,14 @@ def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ
 
 
 def _nsec_comes_first(settings: Settings, origin: str) -> bool:
-    """Whether a NOSTR_NSEC at `origin` decides before the key file does."""
+    """Whether a NOSTR_NSEC from `origin` comes before the key file."""
     if settings.origins["key_file"] != DEFAULT:
         return RANK[origin] < RANK[settings.origins["key_file"]]
     return RANK[origin] <= RANK[settings.origins["agent"]]
 
 
 def save_relays(home: Path, relays: Sequence[str]) -> tuple[str, ...]:
-    """Put the relays into the home folder's `config.toml` (mode 0600), atomically; returns them as checked.
+    """Write the relays to the `config.toml` of a home folder (mode 0600), atomically; returns the checked URLs.
 
     Everything else in the file stays as it is: other keys, comments, order.
 
@@ -283,12 +281,12 @@ def _find_relays(argument: Sequence[str] | None, sources: Sources, home: Path) -
     unknown = [printable(key, 40) for key in config if key not in _CONFIG_KEYS]
     if unknown:
         _warn_once(
-            f"{home / _CONFIG}: {', '.join(unknown)} has no effect; known is {', '.join(_CONFIG_KEYS)}"
+            f"{home / _CONFIG}: {', '.join(unknown)} has no effect; the only setting here is {', '.join(_CONFIG_KEYS)}"
         )
     listed = config.get("relays")
     if listed is None:
         return (), DEFAULT
-    place = f"; it stands in {home / _CONFIG}"
+    place = f" (in {home / _CONFIG})"
     if not isinstance(listed, list) or not all(isinstance(url, str) for url in listed):
         problem = f'must be a list of URLs, such as ["wss://relay.example"]{place}'
         raise InvalidSetting("relays", _CONFIG, problem)
@@ -299,7 +297,7 @@ def _checked_relays(urls: Sequence[str], origin: str, place: str = "") -> tuple[
     from sense_memory.nostr.relay_url import relay_url
 
     if isinstance(urls, str):
-        raise invalid("relays", origin, "give a list of URLs, not one text")
+        raise invalid("relays", origin, "must be a list of URLs, not a single text")
     checked = []
     for number, url in enumerate(urls, 1):
         refuse_key("relays", url, origin)
@@ -315,19 +313,19 @@ def _find_plan(argument: str | None, sources: Sources) -> tuple[Plan, str]:
     name, origin = sources.text("plan", argument)
     found = find_plan(_DEFAULT_PLAN if name is None else name)
     if found is None:
-        raise invalid("plan", origin, f"known are {', '.join(PLANS)}")
+        raise invalid("plan", origin, f"must be one of {', '.join(PLANS)}")
     return found, origin
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:
     found = Path(path).expanduser().absolute()
     if not found.is_file():
-        raise InvalidSetting("env_file", ARGUMENT, f"there is no file {found}")
+        raise InvalidSetting("env_file", ARGUMENT, f"no such file: {found}")
     return found
 
 
 def _read_env_file(path: Path | None) -> dict[str, str]:
-    """The variables of a `.env` file, as written: nothing is expanded, the environment is not touched."""
+    """The variables of a `.env` file, as written: nothing is expanded, and the environment is not changed."""
     from dotenv import dotenv_values
 
     if path is None:
@@ -335,7 +333,7 @@ def _read_env_file(path: Path | None) -> dict[str, str]:
     found = dotenv_values(stream=io.StringIO(read_text(path, ENV_FILE)), interpolate=False)
     if found.get(NSEC_VARIABLE) and path.stat().st_mode & 0o077:
         command = f"chmod 600 {shlex.quote(str(path))}"
-        _warn_once(f"{path} holds NOSTR_NSEC and others on this machine can read it. Run: {command}")
+        _warn_once(f"others on this machine can read {path}, which holds NOSTR_NSEC. Run: {command}")
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -1,7 +1,7 @@
-"""Who says what: a setting's value from an argument, the environment or a `.env`, and which of them it was.
+"""The value of a setting, from an argument, the environment or a `.env`, and which of these it came from.
 
-The first that says something decides. Reads nothing itself. A value that looks like a key is refused
-wherever it stands, because it would end up in paths and messages; no message repeats it.
+The first source with a value decides. This module reads no file. A value that looks like a key is refused, because
+the key would end up in paths and messages; no message repeats the value.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _VARIABLES: Final = {
 _SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(
     ("no", "false", "off", "0"), False
 )
-_MAX_SHOWN_CHARS: Final = 100  # of a value that cannot be used
+_MAX_SHOWN_CHARS: Final = 100  # of a value in an error
 
-# Of a URL what stands before its `@`, its query and its fragment; and what begins like a key.
+# Hides the user, query and fragment of a URL, and what begins like an API key.
 _hide = re.compile(r"(?<=//).*(?=@)|(?<=@)(?!https?://).+(?=@)|(?<=[?#]).+|\bsk-\S+", re.DOTALL).sub
 _like_a_key = re.compile(r"(?i:n(?:crypt)?sec1[02-9ac-hj-np-z]{20})|^\s*[0-9A-Fa-f]{64}\s*$").search
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Our variables in the environment and in one `.env`; NOSTR_NSEC is left out.
+    """Our variables in the environment and in one `.env`, without NOSTR_NSEC.
 
     Attributes:
         environ: from the environment.
@@ -63,11 +63,11 @@ class Sources:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], dotenv: Mapping[str, str], env_file: Path | None) -> Sources:
-        """Those of our variables that are not blank."""
+        """The sources with our variables, as far as they are not blank."""
         return cls(_ours(environ), _ours(dotenv), env_file)
 
     def text(self, name: str, argument: str | None) -> tuple[str | None, str]:
-        """The first value of a setting and its origin; (None, "default") where nobody gave one."""
+        """The first value of a setting and its origin; (None, "default") where there is none."""
         found, origin = argument, ARGUMENT
         if found is None:
             found, origin = self.environ.get(name), ENVIRONMENT
@@ -79,7 +79,7 @@ class Sources:
         return found, origin
 
     def path(self, name: str, argument: str | os.PathLike[str] | None) -> tuple[Path | None, str]:
-        """As `text`, as an absolute path; a relative one in a `.env` starts at the file's own folder."""
+        """As `text`, as an absolute path; a relative path in a `.env` starts at the folder of the file."""
         found, origin = self.text(name, None if argument is None else os.fspath(argument))
         if found is None:
             return None, origin
@@ -87,52 +87,54 @@ class Sources:
         try:
             return (base / Path(found).expanduser()).absolute(), origin
         except RuntimeError:
-            raise invalid(name, origin, "`~` is of nobody known here; write the full path") from None
+            raise invalid(name, origin, "write the full path: no user with this `~` name") from None
 
     def switch(self, name: str, argument: str | None) -> tuple[bool, str]:
-        """As `text`, as yes or no; no by default."""
+        """As `text`, as a boolean; the default is no."""
         text, origin = self.text(name, argument)
         if (text or "no").lower() not in _SWITCH:
-            raise invalid(name, origin, "say yes or no")
+            raise invalid(name, origin, "must be yes or no")
         return _SWITCH[(text or "no").lower()], origin
 
     def embedder(self, argument: str | None) -> tuple[Choice | InvalidSetting, str]:
-        """As `text`, as the embedder that is named; where a variable names none, the error for who needs one."""
+        """As `text`, as a choice of embedder; for a bad value in a variable, the error to raise when one is needed."""
         text, origin = self.text("embedder", argument)
         text = "none" if text is None else text
         base = self.env_file.parent if origin == ENV_FILE and self.env_file is not None else None
         try:
             return Choice.parse(text, base), origin
         except InvalidInput as error:
-            found = invalid("embedder", origin, f"it says '{_without_secrets(text)}': {error}")
+            found = invalid("embedder", origin, f"'{_without_secrets(text)}' cannot be used: {error}")
         if origin == ARGUMENT:
             raise found
         return found, origin
 
 
 def _ours(variables: Mapping[str, str]) -> dict[str, str]:
-    """The values of our variables that are not blank, by setting."""
+    """The values of our variables, by setting; blank ones are left out."""
     found = {name: variables.get(variable, "").strip() for name, variable in _VARIABLES.items()}
     return {name: text for name, text in found.items() if text}
 
 
 def refuse_key(name: str, text: str, origin: str) -> None:
-    """A key pasted into the wrong variable would end up in paths and messages.
+    """Refuse a key in the wrong variable, because the key would end up in paths and messages.
 
     Raises:
-        InvalidSetting: the text looks like one.
+        InvalidSetting: the text looks like a key.
     """
     if _like_a_key(text):
-        problem = "this looks like a key, which belongs into a key file or NOSTR_NSEC; nothing of it was used"
+        problem = (
+            "put the key into a key file or NOSTR_NSEC instead: this value looks like a key; it was not used"
+        )
         raise invalid(name, origin, problem)
 
 
 def _without_secrets(text: str) -> str:
-    """A value for a message, without what may be a password or a key in it: of the URL of a service, for one."""
+    """A value for a message, without what may be a password or a key, such as in the URL of a service."""
     return printable(_hide("…", text), _MAX_SHOWN_CHARS)
 
 
 def invalid(name: str, origin: str, problem: str) -> InvalidSetting:
-    """The error to raise: a setting is named as it was given, by its variable or by its name."""
+    """The error for a setting, which is named by its variable where a variable gave the value."""
     shown = _VARIABLES.get(name, name) if origin in {ENVIRONMENT, ENV_FILE} else name
     return InvalidSetting(shown, origin, problem)

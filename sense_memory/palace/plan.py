@@ -1,8 +1,8 @@
-"""Plans: what a provider's tier includes (sense-memory v2, "NostrKeep Tier Mapping").
+"""Plans: what a tier of a provider includes (sense-memory v2, "NostrKeep Tier Mapping").
 
-`self_hosted`, the default, has no limits. A plan bounds what is added: reading, changing and forgetting
-what is there already are always allowed, so that a smaller plan never locks a memory in. Nothing here is
-enforced against the owner of the machine; it keeps an agent within what a relay's operator agreed to.
+`self_hosted`, the default, has no limits. A plan limits what is added. Reading, changing and forgetting existing
+memories are always allowed, so that a smaller plan never locks a memory in. A plan is not enforced against the
+owner of the machine; it keeps an agent within what the operator of a relay agreed to.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ DEFAULT: Final = "self_hosted"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much there is: what a plan is compared with.
+    """How much of a plan is used.
 
     Attributes:
-        memories: flat and persona memories together.
-        facets: the facets of each domain in which a persona memory lies.
+        memories: how many flat and persona memories there are.
+        facets: by domain, the facets that hold a persona memory.
     """
 
     memories: int = 0
@@ -37,7 +37,7 @@ class Usage:
 
     @classmethod
     def of(cls, memories: Iterable[PersonaMemory], flat_count: int = 0) -> Usage:
-        """What some persona memories and a number of flat ones come to."""
+        """The usage of some persona memories and a number of flat ones."""
         count, facets = flat_count, dict[str, set[str]]()
         for memory in memories:
             count += 1
@@ -47,17 +47,17 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a tier includes. None means without limit.
+    """What a tier includes. None means no limit.
 
     Attributes:
-        name: as SENSE_MEMORY_PLAN has it.
-        max_memories: flat and persona memories together.
-        max_domains: with persona memories in them.
-        max_facets: with persona memories in them, in each domain.
-        search: by themes (and words) alone, or by embeddings too.
+        name: the value of SENSE_MEMORY_PLAN.
+        max_memories: the number of flat and persona memories together.
+        max_domains: the number of domains that hold persona memories.
+        max_facets: the number of facets in each domain that hold persona memories.
+        search: "themes" for search by themes and words alone, "embeddings" for search by embeddings too.
         compression: "basic" or "full".
         has_halflives: whether a memory may have a half-life other than 30 days.
-        has_schedule: whether introspection may run on a schedule; by hand it always may.
+        has_schedule: whether introspection may run on a schedule; it may always be run by hand.
     """
 
     name: str
@@ -70,19 +70,20 @@ class Plan:
     has_schedule: bool = True
 
     def check_adding(self, held: Usage, count: int = 1) -> None:
-        """Whether so many new memories may be added; writing over an old one is no addition.
+        """Check that `count` new memories may be added; overwriting a memory adds none.
 
         Raises:
             PlanLimitError: `max_memories`.
         """
         if self.max_memories is not None and held.memories + count > self.max_memories:
-            there = f"there are {held.memories:,}"
-            wanted = "" if count == 1 else f" and {count:,} more were to be written"
-            problem = f"holds {self.max_memories:,} memories at most, {there}{wanted}"
-            raise PlanLimitError(self.name, "max_memories", problem, "Forget some that you no longer need")
+            wanted = "" if count == 1 else f", and {count:,} more were to be written"
+            problem = f"allows {self.max_memories:,} memories, and there are {held.memories:,}{wanted}"
+            raise PlanLimitError(
+                self.name, "max_memories", problem, "forget memories that you no longer need"
+            )
 
     def check_place(self, held: Usage, domain: str, facet: str) -> None:
-        """Whether a persona memory may lie there; where one lies already, it may.
+        """Check that a persona memory may be added to a facet; a facet that holds one already is always allowed.
 
         Raises:
             PlanLimitError: `max_domains` or `max_facets`.
@@ -91,41 +92,41 @@ class Plan:
         if facets is None and self.max_domains is not None and len(held.facets) >= self.max_domains:
             known = ", ".join(sorted(held.facets))
             problem = f"allows {_counted(self.max_domains, 'domain')}, in use: {known}"
-            raise PlanLimitError(self.name, "max_domains", problem, "Use one of these")
+            raise PlanLimitError(self.name, "max_domains", problem, "use a domain that is in use")
         facets = facets or frozenset()
         if facet not in facets and self.max_facets is not None and len(facets) >= self.max_facets:
             problem = f"allows {_counted(self.max_facets, 'facet')} in a domain, in use: {', '.join(sorted(facets))}"
-            raise PlanLimitError(self.name, "max_facets", problem, "Use one of these")
+            raise PlanLimitError(self.name, "max_facets", problem, "use a facet that is in use")
 
     def check_halflife(self, days: float) -> None:
-        """Whether a memory may be given this half-life.
+        """Check that a memory may have this half-life.
 
         Raises:
             PlanLimitError: `halflife`.
         """
         if not self.has_halflives and days != DEFAULT_HALFLIFE_DAYS:
             problem = f"has a fixed half-life of {DEFAULT_HALFLIFE_DAYS:.0f} days"
-            raise PlanLimitError(self.name, "halflife", problem, "Leave the half-life out")
+            raise PlanLimitError(self.name, "halflife", problem, "leave the half-life out")
 
     def check_embeddings(self) -> None:
-        """Whether embeddings may be stored and searched.
+        """Check that embeddings may be stored and searched.
 
         Raises:
             PlanLimitError: `search`.
         """
         if self.search != "embeddings":
             problem = "searches by themes and words, not by embeddings"
-            raise PlanLimitError(self.name, "search", problem, "Use no embedder")
+            raise PlanLimitError(self.name, "search", problem, "use no embedder")
 
     def check_schedule(self) -> None:
-        """Whether introspection may run on a schedule.
+        """Check that introspection may run on a schedule.
 
         Raises:
             PlanLimitError: `introspection`.
         """
         if not self.has_schedule:
             problem = "includes introspection by hand only"
-            raise PlanLimitError(self.name, "introspection", problem, "Run it by hand")
+            raise PlanLimitError(self.name, "introspection", problem, "run introspection by hand")
 
 
 FREE: Final = Plan("free", 100, 1, 1, "themes", "basic", has_halflives=False, has_schedule=False)
@@ -135,7 +136,7 @@ PLANS: Final[Mapping[str, Plan]] = MappingProxyType({plan.name: plan for plan in
 
 
 def find_plan(name: str) -> Plan | None:
-    """The plan of a name; case does not matter, nor whether it says `self-hosted` or `self_hosted`."""
+    """The plan with a name, in any case, with `-` or `_`; None where there is none."""
     return PLANS.get(name.strip().lower().replace("-", "_"))
 
 
@@ -144,12 +145,12 @@ def _counted(count: int, noun: str) -> str:
 
 
 def checked_plan(given: Plan | str | None) -> Plan:
-    """A plan, or that of a name; None is the one without limits.
+    """A plan, given as itself or by its name; None gives the plan without limits.
 
     Raises:
-        InvalidSetting: no plan has that name.
+        InvalidSetting: no plan has this name.
     """
     found = SELF_HOSTED if given is None else find_plan(given) if isinstance(given, str) else given
     if not isinstance(found, Plan):
-        raise InvalidSetting("plan", "argument", f"known are {', '.join(PLANS)}")
+        raise InvalidSetting("plan", "argument", f"must be one of {', '.join(PLANS)}")
     return found

@@ -57,7 +57,7 @@ def test_a_key_is_never_overwritten(folder, secret):
     write_secret(path, secret)
     with pytest.raises(UnsafeKeyFile, match="never overwritten") as error:
         write_secret(path, Secret.generate())
-    assert "Choose another agent name" in str(error.value)
+    assert "choose another agent name" in str(error.value)
     assert read_secret(path) == secret
 
 

@@ -293,7 +293,7 @@ def test_a_key_file_that_was_named_and_is_missing_is_not_replaced_by_the_keyring
     [
         (KeyringLocked("Failed to unlock nsec1words"), "it is locked; unlock it and try again"),
         (OSError("the bus said nsec1words"), "it failed (OSError)"),
-        (None, "there is none on this machine"),
+        (None, "there is no keyring on this machine"),
     ],
 )
 def test_a_keyring_that_fails_is_named_and_does_not_hide_the_rest(find, home, use, error, word):
@@ -307,7 +307,7 @@ def test_a_keyring_that_fails_is_named_and_does_not_hide_the_rest(find, home, us
     )
     assert "nsec1words" not in everything(missing.value)
     write_ncryptsec(home / "keys" / "lisa.ncryptsec", VECTOR)
-    with pytest.raises(KeyMissing, match="could be asked for its password") as locked:
+    with pytest.raises(KeyMissing, match="its password could not be asked for") as locked:
         find("lisa")
     assert f"the system's keyring ({word})" in locked.value.looked
     secret = Secret.generate()
@@ -420,7 +420,7 @@ def test_a_written_encrypted_key_is_private_and_never_overwritten(home):
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert path.read_text(encoding="utf-8") == f"{VECTOR}\n"
     assert read_key_text(path) == VECTOR
-    with pytest.raises(UnsafeKeyFile, match="Choose another file name"):
+    with pytest.raises(UnsafeKeyFile, match="choose another file name"):
         write_ncryptsec(path, VECTOR)
     assert read_key_text(path) == VECTOR
 
@@ -435,7 +435,7 @@ def test_a_plain_key_is_never_written_where_an_encrypted_one_is_meant(home):
 
 def test_who_reads_a_plain_key_file_is_told_that_it_is_encrypted(home):
     write_ncryptsec(home / "lisa.key", VECTOR)
-    with pytest.raises(BadKey, match=r"encrypted key \(ncryptsec\), which needs its password") as refused:
+    with pytest.raises(BadKey, match=r"encrypted key \(ncryptsec\), which needs a password") as refused:
         read_secret(home / "lisa.key")
     assert VECTOR[10:18] not in everything(refused.value)
 

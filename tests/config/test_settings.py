@@ -148,7 +148,7 @@ def test_a_named_env_file_can_name_the_home(tmp_path):
 
 
 def test_a_named_env_file_has_to_exist(load, tmp_path):
-    with pytest.raises(InvalidSetting, match=r"there is no file .*absent\.env"):
+    with pytest.raises(InvalidSetting, match=r"no such file: .*absent\.env"):
         load(env_file=tmp_path / "absent.env")
 
 
@@ -511,7 +511,7 @@ def test_a_linked_config_stays_a_link(home, load, tmp_path):
 
 def test_an_unknown_key_is_pointed_out_once(home, load):
     (home / "config.toml").write_text(f'relay = ["{ONE}"]\n', encoding="utf-8")
-    with pytest.warns(SettingsWarning, match="relay has no effect; known is relays") as told:
+    with pytest.warns(SettingsWarning, match="relay has no effect; the only setting here is relays") as told:
         assert load().relays == load().relays == ()
     assert len(told) == 1
 
@@ -523,9 +523,9 @@ def test_a_mistyped_embedder_is_an_error_only_to_who_needs_it_but_in_an_argument
     found = Settings.load(home=tmp_path, environ={"SENSE_MEMORY_EMBEDDER": "statik"})
 
     assert found.wants_embedder
-    with pytest.raises(InvalidSetting, match=r"it says 'statik': not an embedder; write one of none, static"):
+    with pytest.raises(InvalidSetting, match=r"'statik' cannot be used: not an embedder; write one of none, static"):
         find_embedder(found, environ={})
-    with pytest.raises(InvalidSetting, match=r"^embedder \(from argument\): it says 'statik'"):
+    with pytest.raises(InvalidSetting, match=r"^embedder \(from argument\): 'statik' cannot be used"):
         Settings.load(home=tmp_path, embedder="statik", environ={})
     assert not Settings.load(home=tmp_path, environ={}).wants_embedder
 
@@ -551,6 +551,6 @@ def test_what_was_meant_as_an_embedder_is_shown_without_what_may_be_secret(tmp_p
 
     with pytest.raises(InvalidSetting) as refused:
         find_embedder(found, environ={})
-    assert f"it says '{shown}': " in str(refused.value)
+    assert f"'{shown}' cannot be used: " in str(refused.value)
     assert "SEC" not in str(refused.value)
     assert "RET" not in str(refused.value)

@@ -50,7 +50,7 @@ def test_memories_may_be_added_up_to_the_bound(plan, bound):
     plan.check_adding(Usage(bound - 7), count=7)
     error = refused(plan.check_adding, Usage(bound))
     assert (error.plan, error.limit) == (plan.name, "max_memories")
-    assert f"holds {bound:,} memories at most, there are {bound:,}" in str(error)
+    assert f"allows {bound:,} memories, and there are {bound:,}" in str(error)
     assert "nothing was written" in str(error)
     assert "3 more were to be written" in str(refused(plan.check_adding, Usage(bound - 2), count=3))
 
@@ -106,8 +106,8 @@ def test_what_the_free_plan_leaves_out_is_refused_by_name(check, limit):
 
 def test_a_refusal_says_what_is_safe_and_what_to_do():
     assert str(refused(FREE.check_schedule)) == (
-        "the plan `free` includes introspection by hand only; nothing was written, and nothing that is stored "
-        "was lost. Run it by hand, or choose another plan with SENSE_MEMORY_PLAN; self_hosted has no limits."
+        "run introspection by hand, or choose another plan with SENSE_MEMORY_PLAN (self_hosted has no limits): "
+        "the plan `free` includes introspection by hand only; nothing was written, and nothing was lost"
     )
 
 
@@ -151,7 +151,8 @@ def test_a_plan_is_named_with_either_hyphen_in_any_case(name):
 
 def test_an_unknown_plan_is_refused_with_those_that_are_known(load):
     with pytest.raises(
-        InvalidSetting, match=r"SENSE_MEMORY_PLAN \(from environment\): known are free, keep, self_hosted"
+        InvalidSetting,
+        match=r"SENSE_MEMORY_PLAN \(from environment\): must be one of free, keep, self_hosted",
     ):
         load({"SENSE_MEMORY_PLAN": "platinum"})
 

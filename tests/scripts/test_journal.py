@@ -98,7 +98,7 @@ async def test_a_missing_key_is_one_sentence(agent):
     done = await agent.run("journal.py", stdin="entry\n")
 
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("error: no secret key found; looked at ")
+    assert done.err.startswith("error: no secret key yet; make one with `sense-memory init`")
     assert done.err.count("\n") == 1
 
 

@@ -117,7 +117,7 @@ def test_a_key_in_the_environment_is_warned_about(agent, nsec, monkeypatch):
     found = agent.json("doctor")
 
     assert states(found)["settings"] == "warn"
-    assert "NOSTR_NSEC is set in the environment" in finding(found, "settings")
+    assert "can read NOSTR_NSEC in the environment" in finding(found, "settings")
 
 
 def test_a_ledger_that_others_could_read_is_warned_about(agent, ledger):

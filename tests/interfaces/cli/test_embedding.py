@@ -123,7 +123,7 @@ def test_status_and_doctor_name_the_embedder_and_count_what_it_has_not_read(agen
 def test_a_mistyped_embedder_stops_only_what_needs_one_and_is_shown(agent, monkeypatch):
     agent("palace", "remember", "people/facts/lisa", "artist")
     monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "statik")
-    problem = "SENSE_MEMORY_EMBEDDER (from environment): it says 'statik': not an embedder; write one of none, static,"
+    problem = "SENSE_MEMORY_EMBEDDER (from environment): 'statik' cannot be used: not an embedder; write one of none, static,"
 
     for command in (["search", "lisa"], ["palace", "search", "lisa"], ["embed"], ["embed", "--dry-run"]):
         assert agent(*command, code=2).stderr.startswith(f"error: {problem}")
@@ -148,7 +148,7 @@ def test_an_extra_that_is_missing_is_named_with_how_to_get_it(agent, monkeypatch
     agent("remember", "k", "v")
     monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
     monkeypatch.setattr("sense_memory.search.embedders.static.package_folder", lambda name: None)
-    told = "this needs the extra `static`, which is not installed. Run, in a checkout of sense-memory: pip install '.[static]'"
+    told = "the extra `static` is not installed; run, in a checkout of sense-memory: pip install '.[static]'"
 
     assert agent("search", "k", code=1).stderr == f"error: {told}\n"
     assert f"search  fails: {told}\n" in agent("status").stdout
@@ -158,7 +158,7 @@ def test_an_extra_that_is_missing_is_named_with_how_to_get_it(agent, monkeypatch
 def test_a_switch_that_says_neither_yes_nor_no_is_an_error(agent, cats, monkeypatch):
     monkeypatch.setenv("SENSE_MEMORY_SHARE_EMBEDDINGS", "perhaps")
     told = agent("embed", code=2).stderr
-    assert "SENSE_MEMORY_SHARE_EMBEDDINGS (from environment): say yes or no" in told
+    assert "SENSE_MEMORY_SHARE_EMBEDDINGS (from environment): must be yes or no" in told
 
 
 def test_what_is_done_and_left_is_there_for_programs(agent, cats):

@@ -56,11 +56,11 @@ def test_after_an_import_comes_what_brings_the_memory_back(cli, nsec):
 
 
 def test_a_missing_key_is_explained_with_the_agent_it_is_missing_for(cli):
-    assert "Make one with `sense-memory init`" in cli("list", code=1).stderr
+    assert "make one with `sense-memory init`" in cli("list", code=1).stderr
 
     found = cli("list", "--agent", "bob", code=1).stderr
-    assert "no secret key of agent bob found" in found
-    assert "Make one with `sense-memory --agent bob init`" in found
+    assert "no secret key of agent bob yet" in found
+    assert "make one with `sense-memory --agent bob init`" in found
 
 
 def test_a_public_key_in_place_of_the_secret_one_is_recognised(cli, nsec):
@@ -213,7 +213,7 @@ def test_a_keyring_entry_of_another_home_folder_is_nothing_to_hide(cli, key_file
 
 def test_without_a_terminal_nobody_is_asked_for_a_password(cli, encrypted):
     for command in (["init", "--show-nsec"], ["list"]):
-        assert "nobody could be asked" in cli(*command, code=1).stderr
+        assert "its password could not be asked for" in cli(*command, code=1).stderr
 
 
 def test_in_a_terminal_the_password_is_asked_for_unseen(cli, encrypted, nsec, monkeypatch):

@@ -102,7 +102,7 @@ def test_an_error_of_the_tree_is_one_sentence_on_stderr_or_json_on_stdout(cli):
     text, data = cli("recall", "k", code=1), cli("recall", "k", "--json", code=1)
 
     assert (text.stdout, data.stderr) == ("", "")
-    assert text.stderr.startswith("error: no secret key found; looked at ")
+    assert text.stderr.startswith("error: no secret key yet; make one with `sense-memory init`")
     assert text.stderr.count("\n") == 1
     assert json.loads(data.stdout)["error"]["type"] == "KeyMissing"
 
@@ -213,8 +213,8 @@ def test_a_setting_that_can_not_be_used_exits_with_2_and_says_where_it_came_from
     ("arguments", "shown"),
     [
         (["--relay", "nonsense", "list"], "--relay (from the command line): a relay URL starts with wss://"),
-        (["list", "--agent", "../x"], "--agent (from the command line): a name has 1 to 64"),
-        (["--env-file", "none", "list"], "--env-file (from the command line): there is no file"),
+        (["list", "--agent", "../x"], "--agent (from the command line): must be 1 to 64"),
+        (["--env-file", "none", "list"], "--env-file (from the command line): no such file"),
         (["palace", "--state", "asleep"], "Invalid value for '--state': 'asleep' is not one of"),
         (["completion", "tcsh"], "Invalid value for 'SHELL': 'tcsh' is not one of"),
         (["recent", "-n", "x"], "Invalid value for '--limit' / '-n': it has to be a valid integer\n"),
@@ -269,7 +269,7 @@ def test_a_settings_warning_is_one_line_and_does_not_touch_stdout(agent, nsec, m
     result = agent("recall", "k")
 
     assert result.stdout == "v"
-    assert re.fullmatch(r"warning: NOSTR_NSEC is set in the environment[^\n]*\n", result.stderr)
+    assert re.fullmatch(r"warning: use a key file of mode 600 instead[^\n]*\n", result.stderr)
     assert nsec not in result.stderr
 
 
