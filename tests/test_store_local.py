@@ -311,7 +311,11 @@ async def test_progress_counts_what_is_durable(open_store):
             r"^entry 1501 \('bad/key'\): a memory key must not .*nothing was written$",
         ),
         (("key", 7), InvalidInput, r"^entry 1501 \('key'\): .*must be text.*nothing was written$"),
-        (("key", "x" * 50_000), TooLargeError, r"^entry 1501 \('key'\): split the memory into several: .*nothing was written"),
+        (
+            ("key", "x" * 50_000),
+            TooLargeError,
+            r"^entry 1501 \('key'\): split the memory into several: .*nothing was written",
+        ),
         (("key", "\ud800"), InvalidInput, r"^entry 1501 \('key'\): .*nothing was written$"),
         (("k\x1b" * 200, "v"), InvalidAddress, r"^entry 1501 \('k\\x1b.{60,80}\): .*nothing was written$"),
         ("ab", InvalidInput, "^entry 1501: it must be a pair of key and value; nothing was written$"),

@@ -523,7 +523,9 @@ def test_a_mistyped_embedder_is_an_error_only_to_who_needs_it_but_in_an_argument
     found = Settings.load(home=tmp_path, environ={"SENSE_MEMORY_EMBEDDER": "statik"})
 
     assert found.wants_embedder
-    with pytest.raises(InvalidSetting, match=r"'statik' cannot be used: not an embedder; write one of none, static"):
+    with pytest.raises(
+        InvalidSetting, match=r"'statik' cannot be used: not an embedder; write one of none, static"
+    ):
         find_embedder(found, environ={})
     with pytest.raises(InvalidSetting, match=r"^embedder \(from argument\): 'statik' cannot be used"):
         Settings.load(home=tmp_path, embedder="statik", environ={})
