@@ -1,4 +1,4 @@
-"""`MemoryStore`: the object a user holds. Wiring and docstrings; no algorithm lives here."""
+"""`MemoryStore`: the object a user holds. Signatures, docstrings and wiring; no algorithm lives here."""
 
 from __future__ import annotations
 
@@ -74,36 +74,36 @@ _ABANDONED: Final[list[object]] = []  # of the process that this one is a fork o
 class MemoryStore:
     """An agent's memory: a key, a local ledger, and the relays that carry copies.
 
-    Use it as `async with MemoryStore(...) as store:`. Every read answers from the ledger and every write
-    returns when it is durable there; relays follow in the background and on `sync()`. One store serves
+    Use it as `async with MemoryStore(...) as store:`. Every read answers from the ledger, and every write
+    returns when it is durable in the ledger; relays follow in the background and on `sync()`. One store serves
     many tasks of one event loop; threads and processes open their own on the same ledger.
 
     Args:
         signer: a `Signer`, or a `pynostr.key.PrivateKey`.
-        relays: URLs: `wss://…`, or `ws://` on this machine. None at all keeps everything local.
+        relays: their URLs: `wss://…`, or `ws://` on this machine. Without relays everything stays local.
         ledger: a file, ":memory:", or None for one file per key in the platform's data folder.
-        background: follow the relays while open. Without it they are reached by `sync()`, `flush()`, and
-            by a read of a store that never reached one.
+        background: follow the relays while the store is open. Without it, only `sync()`, `flush()`, and a read
+            of a store that never reached a relay connect to relays.
         offline_first: send to relays before a first complete pull from them.
-        allow_plain: also dial `ws://` on other machines (unencrypted: they see your address and times).
-        snapshot: keep opened memories, encrypted, in a file beside the ledger, so that the next start need
-            not open each again. It is written when a store closes; without it, one that exists is removed.
-        plan: what may be added: a `Plan`, or free, keep or self_hosted, the default without limits. What is
-            there already can always be read, changed and forgotten.
-        embedder: finds by meaning besides words: an `Embedder`, what `open_embedder` takes ("static"), or a
-            function that opens one when it is first needed. Texts are shown to it, and to no other.
-        share_embeddings: what `embed` does where it is not told: whether it shares what the embedder made.
-        close_timeout: seconds for which closing waits at most until relays have taken what is queued; 0 does not
-            wait. A relay that cannot be reached is not waited for, and nothing is without `background`. What is
-            still queued then is logged as a warning, and sent when a store of this ledger is open next.
-        timeouts: of relay connections; see `relay.client.timeouts.Timeouts`.
-        clock: seconds since 1970.
+        allow_plain: also dial `ws://` on other machines (unencrypted: the network sees your address and times).
+        snapshot: keep opened memories, encrypted, in a file beside the ledger, so that the next start does not
+            open each memory again. The file is written when the store closes; False removes an existing one.
+        plan: bounds what may be added: a `Plan`, "free", "keep", or "self_hosted" (the default, no limits).
+            Existing memories can always be read, changed and forgotten.
+        embedder: finds memories by meaning as well as by words: an `Embedder`, an argument of `open_embedder`
+            ("static"), or a function that opens an embedder when it is first needed. Only the embedder sees texts.
+        share_embeddings: the default of `embed(share=…)`.
+        close_timeout: seconds, at most, for which closing waits until relays have taken what is queued; 0 does not
+            wait. Closing never waits for a relay that cannot be reached, nor without `background`. Events that
+            are still queued are logged as a warning, and sent when a store of this ledger is open next.
+        timeouts: of relay connections, see `Timeouts`.
+        clock: returns seconds since 1970.
 
     Raises:
-        InvalidSetting: no such plan, or no number of seconds.
+        InvalidSetting: no such plan, or `close_timeout` is not a number of seconds.
         InvalidInput: no such embedder.
         InvalidRelayUrl: a relay that must not be dialled.
-        BadKey: `signer` is neither.
+        BadKey: `signer` is neither a `Signer` nor a pynostr key.
     """
 
     def __init__(
@@ -148,15 +148,15 @@ class MemoryStore:
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
-        """A store from environment, home `.env` and config file (see `settings`).
+        """A store from the environment, the `.env` file of the agent's home, and the config file.
 
         Args:
             agent: a named agent of this machine, or None for the configured one.
-            options: passed on to `MemoryStore`; `relays` and `ledger` override the settings.
+            options: passed on to the constructor; each overrides its setting.
 
         Raises:
-            KeyMissing, BadKey, UnsafeKeyFile: no usable key; nothing is made up.
-            InvalidSetting: a value that cannot be used, with where it came from.
+            KeyMissing, BadKey, UnsafeKeyFile: there is no usable key; no key is generated.
+            InvalidSetting: a value cannot be used; the error names its source.
         """
         signer, options = configured(agent, options)
         return cls(signer, **options)
@@ -224,10 +224,10 @@ class MemoryStore:
         await self._close_within(0.0 if is_cut_short else self._close_timeout)
 
     async def close(self) -> None:
-        """Close connections and ledger, after waiting for what is queued; see `close_timeout`.
+        """Close connections and ledger, after waiting until relays have taken what is queued; see `close_timeout`.
 
-        What relays have not got stays queued and is sent next time. Calls that wait for relays end with
-        StoreClosed. A second call, while the first waits, closes at once.
+        Unsent events stay queued and are sent next time. Calls that wait for relays end with StoreClosed. A second
+        call, while the first waits, closes at once.
         """
         await self._close_within(self._close_timeout)
 
@@ -246,7 +246,7 @@ class MemoryStore:
             await self._end()
 
     def _abandon(self) -> None:
-        """In a fork: what belongs to the other process is neither used nor closed."""
+        """In a fork: the ledger and the connections of the parent process are neither used nor closed."""
         if self._ledger is not None:
             _ABANDONED.append((self._ledger, self._replication, self._watchers))
         self._ledger = self._watchers = None
@@ -286,7 +286,7 @@ class MemoryStore:
 
     @property
     def npub(self) -> str:
-        """The same as NIP-19 text."""
+        """The public key as NIP-19 text."""
         return npub(self.public_key)
 
     @property
@@ -300,14 +300,14 @@ class MemoryStore:
     # ── v1: flat memories ───────────────────────────────────────────────────────────────
 
     async def remember(self, key: str, value: str) -> str:
-        """Keep a value under a key, replacing the one before; the older stays in the local history.
+        """Write a value under a key. It replaces the previous value, which stays in the local `history`.
 
         Returns:
-            The event's id, once it is durable in the ledger.
+            The event's id, once the event is durable in the ledger.
 
         Raises:
-            InvalidInput: the key breaks the naming rules, or the value is no text (`TooLargeError`: too long).
-            ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
+            InvalidInput: the key breaks the naming rules, or the value is not text (`TooLargeError`: too long).
+            ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
             LedgerError: the ledger could not be written.
         """
         await self._writing()
@@ -321,21 +321,21 @@ class MemoryStore:
         *,
         progress: Callable[[int], None] | None = None,
     ) -> list[str]:
-        """Keep many values: durable in batches of 1,000, each batch whole or not at all.
+        """Write many values, in batches of 1,000 that are durable whole or not at all.
 
-        All of them are checked before anything is written. A key that is given twice means the last: it is one
-        memory, and gets one version.
+        All values are checked before anything is written. Where a key is given twice, its last value is written,
+        as one version.
 
         Args:
-            pairs: a mapping, or any iterable of key and value.
+            pairs: a mapping, or any iterable of (key, value).
             progress: called with the number of memories written so far.
 
         Returns:
-            For each pair the id of the event that holds its key now, in order.
+            For each pair, in order, the id of the event that now holds its key.
 
         Raises:
-            InvalidInput, NeedsNewerVersion, PlanLimitError, ClockSkewError: as `remember`, and says which entry, by
-                its number from 1 and its key. Nothing was written.
+            InvalidInput, NeedsNewerVersion, PlanLimitError, ClockSkewError: as `remember`; the error names the
+                pair by its number, from 1, and its key. Nothing was written.
             LedgerError: the ledger could not be written; earlier batches stay.
         """
         await self._writing()
@@ -349,24 +349,24 @@ class MemoryStore:
         return await self._flat.remember_many(arguments.pairs(pairs), written)
 
     async def recall(self, key: str) -> Memory | None:
-        """The value under a key, from the ledger; None when it does not exist or was forgotten.
+        """The memory under a key, from the ledger; None where the key was never written, or was forgotten.
 
-        Relays that the background asks for the first time get some seconds before it is None. What no relay has
-        shown yet may exist all the same: see `Status.never_complete`.
+        Relays that the background asks for the first time get some seconds to answer before the result is None. A
+        relay that has not shown everything yet may still hold the key: see `Status.never_complete`.
 
         Raises:
-            NotSynced: it is not here, and no relay ever answered completely, so it may exist there.
-            NeedsNewerVersion: a newer sense-memory wrote it.
-            InvalidAddress: no key at all.
+            NotSynced: the ledger does not hold the key, and no relay ever answered completely.
+            NeedsNewerVersion: a newer sense-memory wrote the memory.
+            InvalidAddress: `key` cannot be a key.
         """
         self._opened()
         return await self._flat.recall(key)
 
     async def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
-        """The values under many keys by key, from the ledger as it is: no relay is asked, what is not here is left out.
+        """The memories under many keys, by key. No relay is asked; keys that the ledger does not hold are left out.
 
         Raises:
-            InvalidAddress: one is no key at all.
+            InvalidAddress: one of them cannot be a key.
         """
         self._opened()
         return await self._flat.recall_many(arguments.several(keys, "keys"))
@@ -381,10 +381,10 @@ class MemoryStore:
         return await self._flat.recall_all()
 
     async def forget(self, key: str) -> str:
-        """Forget a memory everywhere: purged here, replaced by a tombstone and deleted (NIP-09) on relays.
+        """Forget a memory everywhere: purge it here, and have relays replace it by a tombstone and delete it (NIP-09).
 
-        The deletion is published even if the key is unknown here, because it may exist on relays. Relays
-        that ignore deletions keep the tombstone; nobody can promise that every copy is gone.
+        The deletion is published even if the ledger does not hold the key, because relays may. A relay that ignores
+        deletions keeps the tombstone; nobody can promise that every copy is gone.
 
         Returns:
             The id of the deletion request.
@@ -395,29 +395,31 @@ class MemoryStore:
     async def forget_many(
         self, keys: Iterable[str], *, progress: Callable[[int], None] | None = None
     ) -> list[str]:
-        """Forget many memories, as `forget` does: in batches of 32 with one request, each batch whole or not at all.
+        """Forget many memories, as `forget` does, in batches of 32: one deletion request each, whole or not at all.
 
         Args:
             keys: any iterable of keys.
-            progress: called with the number forgotten so far.
+            progress: called with the number of memories forgotten so far.
 
         Returns:
             For each key the id of the deletion request that names it.
 
         Raises:
-            InvalidAddress: one is no key at all; nothing was forgotten.
+            InvalidAddress: one of them cannot be a key; nothing was forgotten.
             LedgerError: the ledger could not be written; earlier batches stay forgotten.
         """
         return await self._forget([Named.flat(key) for key in arguments.several(keys, "keys")], progress)
 
     async def refresh(self, key: str) -> str | None:
-        """Sign a memory anew, with the same text and the same time inside, for relays that call it too old.
+        """Sign a memory again, with the same value and the same time inside, for relays that refuse it as too old.
 
         Args:
             key: of a flat memory, or the path `domain/facet/key` of a persona memory.
 
         Returns:
-            The new event's id, or None where there is no such memory. Errors as `recall` and `remember`.
+            The new event's id, or None where there is no such memory.
+
+        Raises: as `recall` and `remember`.
         """
         await self._writing()
         ident = await self._flat.refresh(key)
@@ -440,31 +442,31 @@ class MemoryStore:
         source: str | None = None,
         confidence: float | None = None,
     ) -> str:
-        """Keep an insight under a domain, a facet and a key, at full relevance.
+        """Write a persona memory under a domain, a facet and a key, at full relevance.
 
-        Overwriting is an edit: themes, links, half-life, confidence, source and the count of accesses stay
-        unless they are passed. A memory of the same facet that the new text clearly contradicts is marked as
-        superseded in the same write; what is only suspected waits for `persona_introspect`.
+        Writing an existing key is an edit: themes, links, half-life, confidence, source and the count of accesses
+        stay unless they are passed. A memory of the same facet that the new value clearly contradicts is marked as
+        superseded in the same write; a contradiction that is only suspected waits for `persona_introspect`.
 
         Args:
             domain: such as self, people, projects, world, skills; any name of 1 to 64 characters but `flat`.
             facet: such as facts, beliefs, decisions, procedures, emotions; any name of 1 to 64 characters.
             key: 1 to 256 characters.
-            value: any text; with everything else it must fit 40,960 bytes.
-            themes: what it is about, for search; none keeps those that are there.
-            connections: paths or unique keys of related memories, linked both ways, instead of those that are
-                there; none keeps those. A path may name a memory that is still to be written.
+            value: any text; the whole memory must fit 40,960 bytes.
+            themes: what the memory is about, for search; by default the existing themes stay.
+            connections: paths or unique keys of related memories, which are linked both ways; by default the
+                existing connections stay. A path may name a memory that is still to be written.
             halflife_days: days after which relevance has halved; 30 for a new memory.
             source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
             confidence: 0 to 1; 1 for a new memory.
 
         Returns:
-            The event's id, once it is durable in the ledger.
+            The event's id, once the event is durable in the ledger.
 
         Raises:
-            InvalidInput: something given cannot be used (`InvalidAddress`: a name, `TooLargeError`: too long).
-            NeedsNewerVersion: a newer sense-memory wrote what is there; it is not overwritten.
-            ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
+            InvalidInput: an argument cannot be used (`InvalidAddress`: a name, `TooLargeError`: too long).
+            NeedsNewerVersion: a newer sense-memory wrote the head, which is not overwritten.
+            ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
             LedgerError: the ledger could not be written.
         """
         from sense_memory.memories.persona import arguments as given
@@ -486,10 +488,10 @@ class MemoryStore:
     ) -> list[PersonaMemory]:
         """One memory by its exact key, or the memories of a facet, of a domain, or all.
 
-        Recalling by the exact key revives a memory, whatever its state: relevance 1 again, one access more.
-        That is noted here; relays learn it with `sync` (see there), the memory's next edit, `flush` or
-        `persona_prune`. Listing is no access; it gives active and fading memories, the most relevant first. A key
-        without domain or facet finds the memories that have it; if that is one, it counts as recalled.
+        Recalling by the exact key revives a memory, whatever its state: its relevance is 1 again, and it has one
+        access more. The ledger notes the access; relays learn of it with `sync`, the memory's next edit, `flush` or
+        `persona_prune`. Listing does not revive memories; it returns active and fading ones, the most relevant
+        first. A key without domain or facet finds every memory with that key; a single one is revived.
 
         Args:
             domain: only of this domain.
@@ -498,12 +500,12 @@ class MemoryStore:
             include_forgotten: list forgotten and dissolved memories too.
 
         Returns:
-            Memories in their state of now; none where there is none.
+            The memories, in their present state; an empty list where there is none.
 
         Raises:
-            NotSynced: there is none here, and no relay ever answered completely, so it may exist there.
-            NeedsNewerVersion: a newer sense-memory wrote it.
-            InvalidAddress: no name at all.
+            NotSynced: the ledger holds none, and no relay ever answered completely.
+            NeedsNewerVersion: a newer sense-memory wrote the memory.
+            InvalidAddress: an argument cannot be a name.
         """
         from sense_memory.memories.persona import arguments as given
 
@@ -517,7 +519,7 @@ class MemoryStore:
         return [] if memory is None else [memory]
 
     async def persona_forget(self, domain: str, facet: str, key: str) -> str:
-        """Forget a persona memory everywhere, as `forget` does; links that point to it are ignored from then on.
+        """Forget a persona memory everywhere, as `forget` does; links to it are ignored from then on.
 
         Returns:
             The id of the deletion request.
@@ -540,48 +542,51 @@ class MemoryStore:
             key2: the other.
 
         Raises:
-            InvalidInput: one does not exist, a bare key is not unique, or both are the same memory.
-            NotSynced: one is not here, and no relay ever answered completely.
+            InvalidInput: a memory does not exist, a bare key is not unique, or both are the same memory.
+            NotSynced: the ledger does not hold one of them, and no relay ever answered completely.
         """
         await self._writing()
         await self._persona().links.connect(key1, key2)
         self._wake()
 
     async def persona_disconnect(self, key1: str, key2: str) -> None:
-        """Take the link between two memories away; where there is none, nothing happens. As `persona_connect`."""
+        """Remove the link between two memories, if there is one. Arguments and errors as `persona_connect`."""
         await self._writing()
         await self._persona().links.disconnect(key1, key2)
         self._wake()
 
     async def persona_dismiss(self, key1: str, key2: str) -> None:
-        """Decline a connection or contradiction that `persona_introspect` suggested, for good. As `persona_connect`."""
+        """Decline a connection or contradiction that `persona_introspect` suggested, for good.
+
+        Arguments and errors as `persona_connect`.
+        """
         await self._writing()
         await self._persona().links.dismiss(key1, key2)
         self._wake()
 
     async def persona_contradict(self, old_key: str, new_key: str) -> None:
-        """Mark a memory as contradicted and superseded by another: it decays four times faster from then on.
+        """Mark a memory as contradicted and superseded by another; it then decays four times faster.
 
-        Both stay readable; `undo` of the old one takes the mark away.
+        Both memories stay readable; `undo` of the old one removes the mark.
 
         Args:
             old_key: `domain/facet/key`, or a key that no other memory has.
             new_key: the memory that is right.
 
         Raises:
-            InvalidInput: as `persona_connect`, or the new one is itself superseded by the old.
-            NotSynced: one is not here, and no relay ever answered completely.
+            InvalidInput: as `persona_connect`, or the new memory is itself superseded by the old one.
+            NotSynced: the ledger does not hold one of them, and no relay ever answered completely.
         """
         await self._writing()
         await self._persona().links.contradict(old_key, new_key)
         self._wake()
 
     async def persona_domains(self) -> list[str]:
-        """Every domain that holds a memory, in order. Raises NotSynced as `persona_recall`."""
+        """Every domain that holds a persona memory, sorted. Raises NotSynced as `persona_recall`."""
         return (await self._persona().names.catalog()).domains()
 
     async def persona_facets(self, domain: str) -> list[str]:
-        """Every facet of a domain that holds a memory, in order. Raises NotSynced as `persona_recall`."""
+        """Every facet of a domain that holds a persona memory, sorted. Raises NotSynced as `persona_recall`."""
         from sense_memory.memories.persona import arguments as given
 
         name, _ = given.selection(domain, None)
@@ -592,57 +597,59 @@ class MemoryStore:
         and facet in `facets`, and how many `connections`, `superseded` and `conflicts`.
 
         Raises:
-            NotSynced: there is none here, and no relay ever answered completely.
+            NotSynced: the ledger holds none, and no relay ever answered completely.
         """
         return await self._reviews().stats()
 
     async def persona_search(
         self, query: str, limit: int = 10, *, relevance_floor: float = 0.0
     ) -> list[PersonaHit]:
-        """Find memories by meaning: key, themes and text of active ones, and fading ones that are directly meant.
+        """Find persona memories by key, themes and value, and by meaning where there is an embedder.
 
-        Searching is no access: nothing is revived by being found.
+        Active memories are searched, and fading ones that the query directly means. Searching does not revive
+        memories.
 
         Args:
-            query: some words; `"in quotes"` they weigh in as a phrase too, `photo*` is every word that begins so.
-            limit: how many at most, 1 to 1,000.
-            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. 0 is the
-                specification's; above 0, age moves memories less.
+            query: some words; words `"in quotes"` also match as a phrase, `photo*` matches every word with that
+                beginning.
+            limit: the largest number of results, 1 to 1,000.
+            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. 0 is the value of
+                the specification; the higher the floor, the less age counts.
 
         Returns:
             Memories with their `score` and `why`, the best first.
 
         Raises:
-            InvalidInput: the query is no text, or a number is out of range.
-            NotSynced: there is no memory here, and no relay ever answered completely.
+            InvalidInput: the query is not text, or a number is out of range.
+            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
         """
         return await self._palace_search().search(query, limit, relevance_floor)
 
     async def persona_compress(self, domain: str | None = None, *, max_tokens: int = 500) -> str:
-        """The active memories in the compressed format for a prompt, the most relevant as far as they fit.
+        """The active persona memories as compressed text for a prompt, the most relevant ones first.
 
-        A plan with basic compression gets them word for word.
+        A plan with basic compression gets the memories word for word.
 
         Args:
             domain: only of this domain.
-            max_tokens: what the text may cost, by an estimate that is rather too high; at least 32.
+            max_tokens: the largest size of the text, by an estimate that is rather too high; at least 32.
 
         Raises:
-            InvalidInput: too few tokens.
-            NotSynced: there is no memory here, and no relay ever answered completely.
+            InvalidInput: `max_tokens` is too small.
+            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
         """
         full = self._plan.compression == "full"
         return await self._reviews().compress(domain, max_tokens, full=full)
 
     async def persona_introspect(self) -> IntrospectionReport:
-        """Look over the palace: what needs attention, what could be linked, what has changed since the last time.
+        """Report on the palace: what needs attention, what could be connected, what changed since the last report.
 
-        Nothing is changed but that a log is written: keys and counts, encrypted, on relays too, so that any
-        device can tell the next time what has changed. Accept a suggested connection with `persona_connect`,
+        No memory is changed. A log of keys and counts is written, encrypted, and sent to relays, so that the next
+        introspection on any device can tell what changed. Accept a suggested connection with `persona_connect`;
         decline it with `persona_dismiss`.
 
         Raises:
-            NotSynced: there is no memory here, and no relay ever answered completely.
+            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
             LedgerError: the log could not be written.
         """
         await self._writing()
@@ -651,17 +658,17 @@ class MemoryStore:
         return report
 
     def persona_introspections(self, every: float) -> IntrospectionSchedule:
-        """An introspection now, and another each time so many seconds have passed, until the store is closed.
+        """An introspection now, and another every so many seconds until the store is closed.
 
-        Use it as `async for report in store.persona_introspections(every): …`. Where relays are not followed in
-        the background, they are asked for what is new before each.
+        Use it as `async for report in store.persona_introspections(every): …`. Without `background`, relays are
+        asked for news before each introspection.
 
         Args:
-            every: seconds between two, 1 or more.
+            every: seconds from one introspection to the next, 1 or more.
 
         Raises:
-            InvalidInput: less than a second.
-            PlanLimitError: the plan has introspection by hand only.
+            InvalidInput: `every` is less than a second.
+            PlanLimitError: the plan allows introspection by hand only.
             NotSynced, LedgerError: from the iterator, as `persona_introspect`.
         """
         from sense_memory.memories.persona.reviews import IntrospectionSchedule
@@ -677,21 +684,21 @@ class MemoryStore:
         return IntrospectionSchedule(look, every)
 
     async def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
-        """Write what time has done: states that changed, and the deletion of what has been dissolved for 30 days.
+        """Write the states that changed with time, and delete memories that have been dissolved for 30 days.
 
-        Before anything is deleted every relay is asked for what it holds, because a memory may have been used
-        on another device. Where one does not answer completely nothing is deleted, and the report names it.
+        Every relay is asked for what it holds before anything is deleted, because another device may have used a
+        memory. If a relay does not answer completely, nothing is deleted, and the report names the relay.
 
         Args:
-            dry_run: only say what would be done.
-            without: relays that need not answer.
+            dry_run: only report what would be done.
+            without: URLs of relays that need not answer.
 
         Returns:
-            How many memories changed their state or were deleted; `report` has each of them and why.
+            How many memories changed their state or were deleted; `report` lists each with the reason.
 
         Raises:
             InvalidInput: `without` names no relay of this store.
-            NotSynced: there is no memory here, and no relay ever answered completely.
+            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
             LedgerError: the ledger could not be written.
         """
         self._opened()
@@ -705,22 +712,22 @@ class MemoryStore:
     # ── What could not be written ───────────────────────────────────────────────────────
 
     async def drafts(self) -> list[Draft]:
-        """The texts of this device that are in no memory, oldest first: `reason` says why.
+        """The drafts of this device, oldest first: texts that are in no memory.
 
-        Either this clock did not allow to write them (`ClockSkewError`), or another device, which had not seen
-        them, forgot their memory later. They are kept sealed, on this machine only; `forget` discards those of its
-        key.
+        Either this device's clock did not allow the text to be written (`ClockSkewError`), or another device, which
+        had not seen the text, forgot the memory later; `reason` says which. Drafts are kept encrypted, on this
+        machine only; `forget` discards the drafts of its key.
         """
         return await drafts.drafts(self._opened(), self._signer)
 
     async def publish_draft(self, number: int) -> str:
-        """Write a draft, now that the clock is right or although it was forgotten; it replaces what its key holds.
+        """Write a draft over what its key holds, now that the clock is right, or although the memory was forgotten.
 
         Returns:
-            The event's id. Errors as `remember`; the draft stays then.
+            The event's id.
 
         Raises:
-            InvalidInput: there is no such draft.
+            InvalidInput: there is no such draft. Other errors as `remember`; the draft then stays.
         """
 
         async def write(record: Record) -> str:
@@ -744,17 +751,17 @@ class MemoryStore:
     async def history(self, key: str) -> list[Version]:
         """Every version of a memory that this ledger has seen, newest first.
 
-        Of a forgotten memory only the tombstone is left. Versions that a relay served late are in their
-        place in time, not in the order in which they came.
+        Only the tombstone is left of a forgotten memory. Versions are ordered by the time at which they were
+        written, whenever a relay served them.
 
         Args:
-            key: of a flat memory, or the path `domain/facet/key` of a persona memory; a version of that may
-                differ from the one before in its links or counts alone.
+            key: of a flat memory, or the path `domain/facet/key` of a persona memory, whose versions may differ in
+                their links or counts alone.
         """
         return await history(self._opened(), self._reader, paths_of(key))
 
     async def as_of(self, time: float) -> list[Memory]:
-        """Every flat memory as it was at a time, as far as this ledger has seen it.
+        """Every flat memory as it was at a time, as far as this ledger has seen its versions.
 
         Args:
             time: seconds since 1970.
@@ -765,7 +772,7 @@ class MemoryStore:
     async def persona_as_of(
         self, time: float, domain: str | None = None, facet: str | None = None
     ) -> list[PersonaMemory]:
-        """Persona memories as they were at a time, as far as this ledger has seen it, by path.
+        """Persona memories as they were at a time, as far as this ledger has seen their versions, by path.
 
         Args:
             time: seconds since 1970.
@@ -778,14 +785,14 @@ class MemoryStore:
         return await self._persona().as_of(arguments.moment(time), domain, facet)
 
     async def undo(self, key: str) -> Memory | PersonaMemory | None:
-        """Bring back the value before the last edit, as a new version; undoing again goes further back.
+        """Write the value before the last edit as a new version; a second `undo` goes one edit further back.
 
         Args:
-            key: of a flat memory, or the path `domain/facet/key` of a persona memory: what it said, its themes,
-                its links and whether it is superseded become what they were before the last change to them.
+            key: of a flat memory, or the path `domain/facet/key` of a persona memory: value, themes, links and
+                supersession become what they were before the last change to them.
 
         Returns:
-            The memory as it is now, or None where there is no older value to go back to.
+            The memory as it is now, or None where there is no earlier value.
         """
         await self._writing()
         if isinstance(key, str) and "/" in key:
@@ -803,7 +810,9 @@ class MemoryStore:
         """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
 
         Returns:
-            The event's id, once it is durable. Errors as `remember`.
+            The event's id, once the event is durable in the ledger.
+
+        Raises: as `remember`.
         """
         await self._writing()
         ident = await self._journal.write(content)
@@ -818,16 +827,17 @@ class MemoryStore:
 
         Raises:
             InvalidInput: the limit is out of range.
-            NotSynced: there is none, and no relay ever answered completely.
+            NotSynced: the ledger holds no entry, and no relay ever answered completely.
         """
         self._opened()
         return await self._journal.recent(limit)
 
     async def forget_entry(self, event_id: str) -> str:
-        """Remove a journal entry everywhere: purged here, and deleted (NIP-09) on relays that do so.
+        """Remove a journal entry everywhere: purge it here, and have relays delete it (NIP-09).
 
-        The deletion is sent to every relay, even if the entry never was: another device, or a try whose
-        answer got lost, may have brought it there. It outlives the entry here, so that no copy comes back.
+        The deletion is sent to every relay, even to one that was never sent the entry: another device, or an attempt
+        whose answer was lost, may have brought the entry there. The ledger keeps the deletion, so that no copy of
+        the entry comes back.
 
         Args:
             event_id: `JournalEntry.event_id`, 64 hex digits.
@@ -836,8 +846,8 @@ class MemoryStore:
             The id of the deletion request.
 
         Raises:
-            InvalidInput: there is no journal entry with that id; anything else is left alone.
-            NotSynced: it is not here, and no relay ever answered completely.
+            InvalidInput: there is no journal entry with this id; other events are never removed.
+            NotSynced: the ledger does not hold the entry, and no relay ever answered completely.
         """
         await self._writing()
         ident = await self._journal.forget(event_id)
@@ -856,28 +866,28 @@ class MemoryStore:
         source: str | None = None,
         relevance_floor: float = 0.9,
     ) -> list[Hit]:
-        """Find what a question or some words mean: among persona memories, flat ones and the journal, in one ranking.
+        """Find what a question or some words mean among persona memories, flat memories and journal entries.
 
-        Besides its words counts what surrounds an entry of the journal, and the date where the query names one.
-        Forgotten persona memories are left out, fading ones too unless they are directly meant. Searching is no
-        access.
+        All of them share one ranking. Journal entries also match on the entries just before and after them, and on a
+        date that the query names. Forgotten persona memories are left out, and fading ones unless the query directly
+        means them. Searching does not revive memories.
 
         Args:
-            query: any text; `"in quotes"` words weigh in as a phrase too, `photo*` is every word that begins so.
-            limit: how many at most, 1 to 1,000.
-            within: where to look: some of palace, journal and flat.
-            since: only what was first written then or later, seconds since 1970.
-            source: only persona memories from there: user, agent, import, `tool:<name>`, or `tool` for any of them.
-            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Entries of the
-                journal age with a half-life of 30 days, flat memories do not. Below 0.9, much that was said long
-                ago is not found any more.
+            query: any text; words `"in quotes"` also match as a phrase, `photo*` matches every word with that
+                beginning.
+            limit: the largest number of hits, 1 to 1,000.
+            within: where to search: any of palace, journal and flat.
+            since: only memories first written at this time or later, seconds since 1970.
+            source: only persona memories with this source: user, agent, import, `tool:<name>`, or `tool` for any tool.
+            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Journal entries age
+                with a half-life of 30 days, flat memories do not age. Below 0.9, many old entries are not found.
 
         Returns:
             Hits with their `score` and `why`, the best first.
 
         Raises:
-            InvalidInput: something given cannot be used.
-            NotSynced: there is no memory here at all, and no relay ever answered completely.
+            InvalidInput: an argument cannot be used.
+            NotSynced: the ledger holds nothing to search, and no relay ever answered completely.
         """
         from sense_memory.search.hits import scope
 
@@ -885,16 +895,18 @@ class MemoryStore:
         return await (await self._finding()).search(query, limit, wanted, relevance_floor)
 
     async def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
-        """Read every memory that no search has read yet, so that the next one finds all of them at once.
+        """Index every memory that is not indexed yet, so that the next search covers all of them at once.
 
-        A search does so by itself, but answers after some seconds from what is read by then; `gaps` says how much is
-        not. Interrupted, it goes on where it was.
+        A search does so by itself, but answers after some seconds from the memories that are indexed by then; `gaps`
+        says how many are not. An interrupted call continues where it stopped.
 
         Args:
-            progress: called with how many are read, and of how many.
+            progress: called with how many memories are indexed, and of how many.
 
         Returns:
-            How many memories can be searched. Errors as `search`.
+            How many memories can be searched.
+
+        Raises: as `search`.
         """
         return await (await self._finding()).read(progress)
 
@@ -905,26 +917,26 @@ class MemoryStore:
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> EmbedReport:
-        """Have the embedder read every memory that it has not yet, so that searches find it by meaning.
+        """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.
 
-        Searches do so by themselves for about a second each; a large memory and a slow embedder take longer.
-        What another device of this key has shared is taken over instead. Interrupted, it goes on where it was.
-        A change of the embedder begins anew.
+        Each search spends about a second on this by itself; many memories and a slow embedder need longer. Vectors
+        that another device of this key has shared are taken over. An interrupted call continues where it stopped. A
+        different embedder reads everything again.
 
         Args:
-            share: also write what was made of each memory as an event (`sense-memory/embed/…`), encrypted, for
-                the other devices and for a restored one: some 9 to 14 KB for a memory of 1 KB. By default what
-                the store was opened with, which is not to.
-            dry_run: only say what would be done: `count` memories read, `taken` ones taken over from what other
-                devices have shared, and `unshared` ones shared besides. Asks no service.
-            progress: called with how much is done, and of how much.
+            share: also write the vectors of each memory as an encrypted event (`sense-memory/embed/…`) for other
+                devices and for a restored one: some 9 to 14 KB for a memory of 1 KB. By default the store's
+                `share_embeddings`.
+            dry_run: only report what would be done: `count` memories read, `taken` over from other devices, and
+                `unshared` ones shared. No service is asked.
+            progress: called with how many memories are done, and of how many.
 
         Returns:
-            What was done, and what is left and why; nothing of either where there is no embedder.
+            What was done, and what is left and why; an empty report where there is no embedder.
 
         Raises:
             MissingExtra, EmbedderError: the embedder cannot be opened.
-            PlanLimitError: the plan has no embeddings.
+            PlanLimitError: the plan does not include embeddings.
             LedgerError: the ledger could not be written.
         """
         arguments.callback(progress, "progress")
@@ -934,7 +946,7 @@ class MemoryStore:
         return report
 
     def gaps(self) -> Gaps:
-        """What the last search knew by words only, although there is an embedder, and why."""
+        """How many memories the last search knew by words only, although there is an embedder, and why."""
         from sense_memory.memories.embedding_jobs import Gaps
 
         return Gaps(0, None) if self._everything is None else self._everything.gaps()
@@ -944,46 +956,44 @@ class MemoryStore:
     async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """Bring every relay and the ledger in step now: pull, then push.
 
-        Persona memories that were recalled are written anew with their accesses first: each once a day at most, or
-        where that changes its state, so that no other device prunes what is used here. Background rounds look for
-        them once an hour. It costs an event of the memory's size each.
+        Recalled persona memories are first written again with their new accesses, so that no other device prunes what
+        this one uses: each memory once a day at most, or when the access changes its state. Background rounds do so
+        once an hour. It costs one event of the memory's size each.
 
         Args:
-            full: ask for everything instead of what is new, and send again what went missing there.
-            retry_refused: send once more what relays refused, or never took in a week. Else neither is ever
-                sent again, because a relay that said no would say it again and again.
+            full: pull everything instead of what is new, and send again what a relay has lost.
+            retry_refused: send again the events that a relay refused, or did not take for a week. Otherwise they are
+                never sent again, because the relay would refuse them each time.
 
         Returns:
-            A report per relay; a relay that fails never raises here.
+            A report for each relay; a relay that fails raises no error. `overruled` names the memories in which an
+            edit of this device lost since the last call, because another device that did not know the edit wrote
+            later, or forgot the memory. The text is in `history`, in a conflict copy, or in `drafts`.
 
         Raises:
             LedgerError: the ledger could not be used (`StorageFullError`: the disk is full).
-
-        `overruled` names the memories at which an edit of this device lost since the last call: another device,
-        which did not know it, wrote later, or forgot the memory. The text is in `history`, in a conflict copy, or
-        in `drafts`.
         """
         self._opened()
         report = await self._replication.sync(full=full, retry_refused=retry_refused)
         return replace(report, overruled=await drafts.overruled(self._opened(), self._reader, self._signer))
 
     async def flush(self) -> SyncReport:
-        """Send what is queued, without pulling (but for relays that were never pulled completely).
+        """Send queued events without pulling, except from relays that were never pulled completely.
 
-        Persona memories that were recalled are written anew with their accesses first; those of which no event
-        can hold that are named (`unfit`), and everything else goes on.
+        Recalled persona memories are first written again with their new accesses. The report names those that no
+        longer fit an event (`unfit`).
         """
         self._opened()
         return await self._replication.flush()
 
     async def holdings(self) -> list[Holding]:
-        """What each relay holds, compared with the ledger; nothing is fetched, sent or changed.
+        """Compare what each relay holds with the ledger; no event is fetched or sent.
 
-        Each relay is asked for a minute at most, all at once. Exact where it compares (NIP-77), numbers where it
-        counts (NIP-45), unknown where it does neither: only `sync(full=True)` shows it then.
+        All relays are asked at once, for a minute at most. The result is exact for a relay that compares sets
+        (NIP-77), a number for one that counts (NIP-45), and unknown otherwise; then only `sync(full=True)` can tell.
 
         Returns:
-            One for each relay, in their order; a relay that fails never raises here.
+            A `Holding` for each relay, in order; a relay that fails raises no error.
 
         Raises:
             LedgerError: the ledger could not be read.
@@ -994,18 +1004,17 @@ class MemoryStore:
     def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> Watch:
         """The changes made elsewhere, from now on: `async for change in store.watch(): …`.
 
-        One for each memory that another device, or another process on this ledger, remembered or forgot, and for
-        each journal entry; never for what this store wrote, never twice. Of several versions that come in
-        together the last is told. Nothing is missed while a relay is away, as long as it keeps what it is sent:
-        when it is back, it is asked for what came meanwhile. While somebody watches, relays are followed even
-        where `background` is False. Ends with the store, or with `aclose`.
+        There is one change for each memory that another device, or another process on this ledger, wrote or forgot,
+        and for each journal entry; none for what this store wrote. Of several versions that arrive together only the
+        last is reported. No change is missed while a relay is away, as long as the relay keeps its events. While a
+        watch is open, relays are followed even without `background`. A watch ends with the store, or with `aclose`.
 
         Args:
-            on_relay: called, while a change is waited for, with a relay and what is wrong with it; with an empty
-                text when the relay tells from now on what comes in. One that does not is asked every half minute.
+            on_relay: called while the iterator waits, with a relay's URL and its problem; with an empty text when
+                the relay reports new events at once. Other relays are asked every half minute.
 
         Raises:
-            ChangesMissed: from the iterator: it was read too slowly, and ends.
+            ChangesMissed: from the iterator, which was read too slowly and has ended.
         """
         ledger = self._opened()
         arguments.callback(on_relay, "on_relay")
@@ -1016,19 +1025,19 @@ class MemoryStore:
         return self._watchers.add(on_relay)
 
     def drop_relay(self, url: str) -> int:
-        """Cancel what waits for a relay that is used no more, and forget how far it was pulled.
+        """Discard the queue and the pull position of a relay that is no longer used.
 
-        It keeps what it has. Should it be used again, it is asked for everything and gets what it lacks.
+        The relay keeps its events. Should it be used again, it is pulled completely and sent what it lacks.
 
         Args:
-            url: a relay, but none of this store's own.
+            url: a relay that this store does not use.
 
         Returns:
-            How many events were waiting for it.
+            How many events were queued for the relay.
 
         Raises:
-            InvalidRelayUrl: no URL of a relay.
-            InvalidInput: this store uses it.
+            InvalidRelayUrl: `url` is not the URL of a relay.
+            InvalidInput: this store uses the relay.
         """
         relay = relay_url(url, allow_plain=True)
         if relay in self._urls:
@@ -1044,14 +1053,14 @@ class MemoryStore:
         overwrite: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> int:
-        """Write every event of the ledger into a file of JSON lines: signed, encrypted, no secret inside.
+        """Write every event of the ledger into a file of JSON lines: signed and encrypted, without a secret.
 
-        Left out are texts that were replaced within a second, before any relay was given them: they stay in the
-        history here.
+        Versions that were replaced within a second, before any relay was sent them, are left out; they stay in the
+        local history.
 
         Args:
-            path: the file; created with mode 0600 and moved into place whole. Or an open binary file.
-            overwrite: replace a file that exists.
+            path: the file, which is created with mode 0600 and moved into place whole, or an open binary file.
+            overwrite: replace an existing file.
             progress: called with the number of events written so far.
 
         Returns:
@@ -1069,12 +1078,12 @@ class MemoryStore:
     async def import_(
         self, path: str | Path | BinaryIO, *, progress: Callable[[int], None] | None = None
     ) -> ImportReport:
-        """Take events from a file of JSON lines: every line is verified and opened, each bad one reported.
+        """Import events from a file of JSON lines; every line is verified and opened, and each bad line is reported.
 
-        What is new goes to the relays as if it had been written here; nothing newer is overwritten.
+        New events are sent to the relays as if they had been written here; no newer version is overwritten.
 
         Args:
-            path: the file, or an open binary one.
+            path: the file, or an open binary file.
             progress: called with the number of lines read so far.
 
         Raises:
@@ -1090,32 +1099,30 @@ class MemoryStore:
         return report
 
     def status(self) -> Status:
-        """What is held here, and how far each relay is; no network."""
+        """What the ledger holds, and how far each relay is in step with it. No relay is asked."""
         return status_of(self.public_key, self._opened(), self._urls, self._replication.pool_in_use)
 
     def is_complete(self) -> bool:
-        """As `status().is_complete`, which counts everything first: 0.2 s where 100,000 memories are held."""
+        """As `status().is_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
         states = map(self._opened().relays.state, self._urls)
         return not self._urls or any(state.completed_at is not None for state in states)
 
     def holders(self, event_id: str) -> dict[str, str]:
-        """The state of one event at each relay: queued, acked, confirmed, refused, parked, superseded."""
+        """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""
         ledger = self._opened()
         stored = ledger.by_id(event_id)
         return ledger.outbox.holders(stored.seq) if stored else {}
 
     async def rescue(self) -> RescueReport:
-        """Replace a damaged ledger by a new one; call it on a store that is not open.
+        """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.
 
-        No other process may use the ledger meanwhile.
-
-        The damaged file is moved aside and kept. What can still be read of it is verified, opened and filed
-        in the new ledger, unsent events and drafts included; a `sync` restores the rest from relays. What was
-        forgotten stays forgotten as far as its tombstone, here or on a relay, can be read.
+        The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
+        filed in the new ledger, unsent events included; `sync` restores the rest from relays. A forgotten memory
+        stays forgotten if its tombstone can be read, in the ledger or on a relay.
 
         Raises:
-            InvalidInput: the ledger is sound, is not there, or is no ledger; it was not touched.
-            WrongKeyError, LedgerTooNew, UnsafeKeyFile: as for opening it.
+            InvalidInput: the ledger is sound, is missing, or is not a ledger; the file was not touched.
+            WrongKeyError, LedgerTooNew, UnsafeKeyFile: as on opening a store.
         """
         from sense_memory.memories.rescue import rescue
 
@@ -1125,7 +1132,7 @@ class MemoryStore:
         return await rescue(path, self._signer, self._clock)
 
     def integrity(self) -> list[str]:
-        """What is wrong with the ledger file: SQLite's findings and events that no longer verify."""
+        """What is wrong with the ledger file: SQLite's findings, and events that no longer verify."""
         from sense_memory.memories.rescue import integrity
 
         return integrity(self._opened())
@@ -1151,7 +1158,7 @@ class MemoryStore:
         return self._opened()
 
     def _persona(self) -> Persona:
-        """The palace, made when a persona memory is first asked for: a flat memory does not pay for it."""
+        """The persona memories, opened when one is first needed, so that a flat memory does not pay for them."""
         ledger = self._opened()
         if self._palace is None:
             from sense_memory.memories.persona.persona import Persona
@@ -1205,7 +1212,7 @@ class MemoryStore:
         return await (await self._finding()).near(query)
 
     async def _embedding(self) -> Embedding | None:
-        """The embedder, opened when it is first needed, once; None where nobody chose one."""
+        """The embedder, opened once, when it is first needed; None where the store has no embedder."""
         if self._meaning is not None or self._open_embedder is None:
             return self._meaning
         self._plan.check_embeddings()
@@ -1241,7 +1248,7 @@ class MemoryStore:
 
 
 def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict[str, Any]]:
-    """The signer and the options that the settings give a store; options that were passed win.
+    """The signer and the options of a store from the settings; each option that is passed overrides its setting.
 
     Raises: as `MemoryStore.from_settings`.
     """

@@ -41,36 +41,36 @@ if TYPE_CHECKING:
 class SyncMemoryStore:
     """An agent's memory: a key, a local ledger, and the relays that carry copies.
 
-    Use it as `with SyncMemoryStore(...) as store:`. Every read answers from the ledger and every write
-    returns when it is durable there; relays follow in the background and on `sync()`. One store serves
+    Use it as `with SyncMemoryStore(...) as store:`. Every read answers from the ledger, and every write
+    returns when it is durable in the ledger; relays follow in the background and on `sync()`. One store serves
     any thread; processes open their own on the same ledger.
 
     Args:
         signer: a `Signer`, or a `pynostr.key.PrivateKey`.
-        relays: URLs: `wss://…`, or `ws://` on this machine. None at all keeps everything local.
+        relays: their URLs: `wss://…`, or `ws://` on this machine. Without relays everything stays local.
         ledger: a file, ":memory:", or None for one file per key in the platform's data folder.
-        background: follow the relays while open. Without it they are reached by `sync()`, `flush()`, and
-            by a read of a store that never reached one.
+        background: follow the relays while the store is open. Without it, only `sync()`, `flush()`, and a read
+            of a store that never reached a relay connect to relays.
         offline_first: send to relays before a first complete pull from them.
-        allow_plain: also dial `ws://` on other machines (unencrypted: they see your address and times).
-        snapshot: keep opened memories, encrypted, in a file beside the ledger, so that the next start need
-            not open each again. It is written when a store closes; without it, one that exists is removed.
-        plan: what may be added: a `Plan`, or free, keep or self_hosted, the default without limits. What is
-            there already can always be read, changed and forgotten.
-        embedder: finds by meaning besides words: an `Embedder`, what `open_embedder` takes ("static"), or a
-            function that opens one when it is first needed. Texts are shown to it, and to no other.
-        share_embeddings: what `embed` does where it is not told: whether it shares what the embedder made.
-        close_timeout: seconds for which closing waits at most until relays have taken what is queued; 0 does not
-            wait. A relay that cannot be reached is not waited for, and nothing is without `background`. What is
-            still queued then is logged as a warning, and sent when a store of this ledger is open next.
-        timeouts: of relay connections; see `relay.client.timeouts.Timeouts`.
-        clock: seconds since 1970.
+        allow_plain: also dial `ws://` on other machines (unencrypted: the network sees your address and times).
+        snapshot: keep opened memories, encrypted, in a file beside the ledger, so that the next start does not
+            open each memory again. The file is written when the store closes; False removes an existing one.
+        plan: bounds what may be added: a `Plan`, "free", "keep", or "self_hosted" (the default, no limits).
+            Existing memories can always be read, changed and forgotten.
+        embedder: finds memories by meaning as well as by words: an `Embedder`, an argument of `open_embedder`
+            ("static"), or a function that opens an embedder when it is first needed. Only the embedder sees texts.
+        share_embeddings: the default of `embed(share=…)`.
+        close_timeout: seconds, at most, for which closing waits until relays have taken what is queued; 0 does not
+            wait. Closing never waits for a relay that cannot be reached, nor without `background`. Events that
+            are still queued are logged as a warning, and sent when a store of this ledger is open next.
+        timeouts: of relay connections, see `Timeouts`.
+        clock: returns seconds since 1970.
 
     Raises:
-        InvalidSetting: no such plan, or no number of seconds.
+        InvalidSetting: no such plan, or `close_timeout` is not a number of seconds.
         InvalidInput: no such embedder.
         InvalidRelayUrl: a relay that must not be dialled.
-        BadKey: `signer` is neither.
+        BadKey: `signer` is neither a `Signer` nor a pynostr key.
     """
 
     def __init__(
@@ -110,15 +110,15 @@ class SyncMemoryStore:
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> SyncMemoryStore:
-        """A store from environment, home `.env` and config file (see `settings`).
+        """A store from the environment, the `.env` file of the agent's home, and the config file.
 
         Args:
             agent: a named agent of this machine, or None for the configured one.
-            options: passed on to `MemoryStore`; `relays` and `ledger` override the settings.
+            options: passed on to the constructor; each overrides its setting.
 
         Raises:
-            KeyMissing, BadKey, UnsafeKeyFile: no usable key; nothing is made up.
-            InvalidSetting: a value that cannot be used, with where it came from.
+            KeyMissing, BadKey, UnsafeKeyFile: there is no usable key; no key is generated.
+            InvalidSetting: a value cannot be used; the error names its source.
         """
         signer, options = configured(agent, options)
         return cls(signer, **options)
@@ -134,10 +134,10 @@ class SyncMemoryStore:
         self._loop.end(lambda: self._store.__aexit__(kind, error, trace), self._store._abandon)  # noqa: SLF001
 
     def close(self) -> None:
-        """Close connections and ledger, after waiting for what is queued; see `close_timeout`.
+        """Close connections and ledger, after waiting until relays have taken what is queued; see `close_timeout`.
 
-        What relays have not got stays queued and is sent next time. Calls that wait for relays end with
-        StoreClosed. A second call, while the first waits, closes at once.
+        Unsent events stay queued and are sent next time. Calls that wait for relays end with StoreClosed. A second
+        call, while the first waits, closes at once.
         """
         self._loop.end(self._store.close, self._store._abandon)  # noqa: SLF001 - as above
 
@@ -151,7 +151,7 @@ class SyncMemoryStore:
 
     @property
     def npub(self) -> str:
-        """The same as NIP-19 text."""
+        """The public key as NIP-19 text."""
         return self._store.npub
 
     @property
@@ -160,14 +160,14 @@ class SyncMemoryStore:
         return self._store.relays
 
     def remember(self, key: str, value: str) -> str:
-        """Keep a value under a key, replacing the one before; the older stays in the local history.
+        """Write a value under a key. It replaces the previous value, which stays in the local `history`.
 
         Returns:
-            The event's id, once it is durable in the ledger.
+            The event's id, once the event is durable in the ledger.
 
         Raises:
-            InvalidInput: the key breaks the naming rules, or the value is no text (`TooLargeError`: too long).
-            ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
+            InvalidInput: the key breaks the naming rules, or the value is not text (`TooLargeError`: too long).
+            ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
             LedgerError: the ledger could not be written.
         """
         return self._loop.wait(self._store.remember(key, value))
@@ -178,21 +178,21 @@ class SyncMemoryStore:
         *,
         progress: Callable[[int], None] | None = None,
     ) -> list[str]:
-        """Keep many values: durable in batches of 1,000, each batch whole or not at all.
+        """Write many values, in batches of 1,000 that are durable whole or not at all.
 
-        All of them are checked before anything is written. A key that is given twice means the last: it is one
-        memory, and gets one version.
+        All values are checked before anything is written. Where a key is given twice, its last value is written,
+        as one version.
 
         Args:
-            pairs: a mapping, or any iterable of key and value.
+            pairs: a mapping, or any iterable of (key, value).
             progress: called with the number of memories written so far.
 
         Returns:
-            For each pair the id of the event that holds its key now, in order.
+            For each pair, in order, the id of the event that now holds its key.
 
         Raises:
-            InvalidInput, NeedsNewerVersion, PlanLimitError, ClockSkewError: as `remember`, and says which entry, by
-                its number from 1 and its key. Nothing was written.
+            InvalidInput, NeedsNewerVersion, PlanLimitError, ClockSkewError: as `remember`; the error names the
+                pair by its number, from 1, and its key. Nothing was written.
             LedgerError: the ledger could not be written; earlier batches stay.
 
         The callback is called in the caller's thread.
@@ -203,23 +203,23 @@ class SyncMemoryStore:
         )
 
     def recall(self, key: str) -> Memory | None:
-        """The value under a key, from the ledger; None when it does not exist or was forgotten.
+        """The memory under a key, from the ledger; None where the key was never written, or was forgotten.
 
-        Relays that the background asks for the first time get some seconds before it is None. What no relay has
-        shown yet may exist all the same: see `Status.never_complete`.
+        Relays that the background asks for the first time get some seconds to answer before the result is None. A
+        relay that has not shown everything yet may still hold the key: see `Status.never_complete`.
 
         Raises:
-            NotSynced: it is not here, and no relay ever answered completely, so it may exist there.
-            NeedsNewerVersion: a newer sense-memory wrote it.
-            InvalidAddress: no key at all.
+            NotSynced: the ledger does not hold the key, and no relay ever answered completely.
+            NeedsNewerVersion: a newer sense-memory wrote the memory.
+            InvalidAddress: `key` cannot be a key.
         """
         return self._loop.wait(self._store.recall(key))
 
     def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
-        """The values under many keys by key, from the ledger as it is: no relay is asked, what is not here is left out.
+        """The memories under many keys, by key. No relay is asked; keys that the ledger does not hold are left out.
 
         Raises:
-            InvalidAddress: one is no key at all.
+            InvalidAddress: one of them cannot be a key.
         """
         return self._loop.wait(self._store.recall_many(collected(keys)))
 
@@ -232,10 +232,10 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.recall_all())
 
     def forget(self, key: str) -> str:
-        """Forget a memory everywhere: purged here, replaced by a tombstone and deleted (NIP-09) on relays.
+        """Forget a memory everywhere: purge it here, and have relays replace it by a tombstone and delete it (NIP-09).
 
-        The deletion is published even if the key is unknown here, because it may exist on relays. Relays
-        that ignore deletions keep the tombstone; nobody can promise that every copy is gone.
+        The deletion is published even if the ledger does not hold the key, because relays may. A relay that ignores
+        deletions keeps the tombstone; nobody can promise that every copy is gone.
 
         Returns:
             The id of the deletion request.
@@ -243,17 +243,17 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.forget(key))
 
     def forget_many(self, keys: Iterable[str], *, progress: Callable[[int], None] | None = None) -> list[str]:
-        """Forget many memories, as `forget` does: in batches of 32 with one request, each batch whole or not at all.
+        """Forget many memories, as `forget` does, in batches of 32: one deletion request each, whole or not at all.
 
         Args:
             keys: any iterable of keys.
-            progress: called with the number forgotten so far.
+            progress: called with the number of memories forgotten so far.
 
         Returns:
             For each key the id of the deletion request that names it.
 
         Raises:
-            InvalidAddress: one is no key at all; nothing was forgotten.
+            InvalidAddress: one of them cannot be a key; nothing was forgotten.
             LedgerError: the ledger could not be written; earlier batches stay forgotten.
 
         The callback is called in the caller's thread.
@@ -262,13 +262,15 @@ class SyncMemoryStore:
         return self._loop.wait_counting(lambda count: self._store.forget_many(keys, progress=count), progress)
 
     def refresh(self, key: str) -> str | None:
-        """Sign a memory anew, with the same text and the same time inside, for relays that call it too old.
+        """Sign a memory again, with the same value and the same time inside, for relays that refuse it as too old.
 
         Args:
             key: of a flat memory, or the path `domain/facet/key` of a persona memory.
 
         Returns:
-            The new event's id, or None where there is no such memory. Errors as `recall` and `remember`.
+            The new event's id, or None where there is no such memory.
+
+        Raises: as `recall` and `remember`.
         """
         return self._loop.wait(self._store.refresh(key))
 
@@ -285,31 +287,31 @@ class SyncMemoryStore:
         source: str | None = None,
         confidence: float | None = None,
     ) -> str:
-        """Keep an insight under a domain, a facet and a key, at full relevance.
+        """Write a persona memory under a domain, a facet and a key, at full relevance.
 
-        Overwriting is an edit: themes, links, half-life, confidence, source and the count of accesses stay
-        unless they are passed. A memory of the same facet that the new text clearly contradicts is marked as
-        superseded in the same write; what is only suspected waits for `persona_introspect`.
+        Writing an existing key is an edit: themes, links, half-life, confidence, source and the count of accesses
+        stay unless they are passed. A memory of the same facet that the new value clearly contradicts is marked as
+        superseded in the same write; a contradiction that is only suspected waits for `persona_introspect`.
 
         Args:
             domain: such as self, people, projects, world, skills; any name of 1 to 64 characters but `flat`.
             facet: such as facts, beliefs, decisions, procedures, emotions; any name of 1 to 64 characters.
             key: 1 to 256 characters.
-            value: any text; with everything else it must fit 40,960 bytes.
-            themes: what it is about, for search; none keeps those that are there.
-            connections: paths or unique keys of related memories, linked both ways, instead of those that are
-                there; none keeps those. A path may name a memory that is still to be written.
+            value: any text; the whole memory must fit 40,960 bytes.
+            themes: what the memory is about, for search; by default the existing themes stay.
+            connections: paths or unique keys of related memories, which are linked both ways; by default the
+                existing connections stay. A path may name a memory that is still to be written.
             halflife_days: days after which relevance has halved; 30 for a new memory.
             source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
             confidence: 0 to 1; 1 for a new memory.
 
         Returns:
-            The event's id, once it is durable in the ledger.
+            The event's id, once the event is durable in the ledger.
 
         Raises:
-            InvalidInput: something given cannot be used (`InvalidAddress`: a name, `TooLargeError`: too long).
-            NeedsNewerVersion: a newer sense-memory wrote what is there; it is not overwritten.
-            ClockSkewError: this clock is far behind the newest version; the text is kept, see `drafts`.
+            InvalidInput: an argument cannot be used (`InvalidAddress`: a name, `TooLargeError`: too long).
+            NeedsNewerVersion: a newer sense-memory wrote the head, which is not overwritten.
+            ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
             LedgerError: the ledger could not be written.
         """
         return self._loop.wait(
@@ -336,10 +338,10 @@ class SyncMemoryStore:
     ) -> list[PersonaMemory]:
         """One memory by its exact key, or the memories of a facet, of a domain, or all.
 
-        Recalling by the exact key revives a memory, whatever its state: relevance 1 again, one access more.
-        That is noted here; relays learn it with `sync` (see there), the memory's next edit, `flush` or
-        `persona_prune`. Listing is no access; it gives active and fading memories, the most relevant first. A key
-        without domain or facet finds the memories that have it; if that is one, it counts as recalled.
+        Recalling by the exact key revives a memory, whatever its state: its relevance is 1 again, and it has one
+        access more. The ledger notes the access; relays learn of it with `sync`, the memory's next edit, `flush` or
+        `persona_prune`. Listing does not revive memories; it returns active and fading ones, the most relevant
+        first. A key without domain or facet finds every memory with that key; a single one is revived.
 
         Args:
             domain: only of this domain.
@@ -348,19 +350,19 @@ class SyncMemoryStore:
             include_forgotten: list forgotten and dissolved memories too.
 
         Returns:
-            Memories in their state of now; none where there is none.
+            The memories, in their present state; an empty list where there is none.
 
         Raises:
-            NotSynced: there is none here, and no relay ever answered completely, so it may exist there.
-            NeedsNewerVersion: a newer sense-memory wrote it.
-            InvalidAddress: no name at all.
+            NotSynced: the ledger holds none, and no relay ever answered completely.
+            NeedsNewerVersion: a newer sense-memory wrote the memory.
+            InvalidAddress: an argument cannot be a name.
         """
         return self._loop.wait(
             self._store.persona_recall(domain, facet, key, include_forgotten=include_forgotten)
         )
 
     def persona_forget(self, domain: str, facet: str, key: str) -> str:
-        """Forget a persona memory everywhere, as `forget` does; links that point to it are ignored from then on.
+        """Forget a persona memory everywhere, as `forget` does; links to it are ignored from then on.
 
         Returns:
             The id of the deletion request.
@@ -387,40 +389,43 @@ class SyncMemoryStore:
             key2: the other.
 
         Raises:
-            InvalidInput: one does not exist, a bare key is not unique, or both are the same memory.
-            NotSynced: one is not here, and no relay ever answered completely.
+            InvalidInput: a memory does not exist, a bare key is not unique, or both are the same memory.
+            NotSynced: the ledger does not hold one of them, and no relay ever answered completely.
         """
         return self._loop.wait(self._store.persona_connect(key1, key2))
 
     def persona_disconnect(self, key1: str, key2: str) -> None:
-        """Take the link between two memories away; where there is none, nothing happens. As `persona_connect`."""
+        """Remove the link between two memories, if there is one. Arguments and errors as `persona_connect`."""
         return self._loop.wait(self._store.persona_disconnect(key1, key2))
 
     def persona_dismiss(self, key1: str, key2: str) -> None:
-        """Decline a connection or contradiction that `persona_introspect` suggested, for good. As `persona_connect`."""
+        """Decline a connection or contradiction that `persona_introspect` suggested, for good.
+
+        Arguments and errors as `persona_connect`.
+        """
         return self._loop.wait(self._store.persona_dismiss(key1, key2))
 
     def persona_contradict(self, old_key: str, new_key: str) -> None:
-        """Mark a memory as contradicted and superseded by another: it decays four times faster from then on.
+        """Mark a memory as contradicted and superseded by another; it then decays four times faster.
 
-        Both stay readable; `undo` of the old one takes the mark away.
+        Both memories stay readable; `undo` of the old one removes the mark.
 
         Args:
             old_key: `domain/facet/key`, or a key that no other memory has.
             new_key: the memory that is right.
 
         Raises:
-            InvalidInput: as `persona_connect`, or the new one is itself superseded by the old.
-            NotSynced: one is not here, and no relay ever answered completely.
+            InvalidInput: as `persona_connect`, or the new memory is itself superseded by the old one.
+            NotSynced: the ledger does not hold one of them, and no relay ever answered completely.
         """
         return self._loop.wait(self._store.persona_contradict(old_key, new_key))
 
     def persona_domains(self) -> list[str]:
-        """Every domain that holds a memory, in order. Raises NotSynced as `persona_recall`."""
+        """Every domain that holds a persona memory, sorted. Raises NotSynced as `persona_recall`."""
         return self._loop.wait(self._store.persona_domains())
 
     def persona_facets(self, domain: str) -> list[str]:
-        """Every facet of a domain that holds a memory, in order. Raises NotSynced as `persona_recall`."""
+        """Every facet of a domain that holds a persona memory, sorted. Raises NotSynced as `persona_recall`."""
         return self._loop.wait(self._store.persona_facets(domain))
 
     def persona_stats(self) -> dict[str, Any]:
@@ -428,72 +433,74 @@ class SyncMemoryStore:
         and facet in `facets`, and how many `connections`, `superseded` and `conflicts`.
 
         Raises:
-            NotSynced: there is none here, and no relay ever answered completely.
+            NotSynced: the ledger holds none, and no relay ever answered completely.
         """
         return self._loop.wait(self._store.persona_stats())
 
     def persona_search(
         self, query: str, limit: int = 10, *, relevance_floor: float = 0.0
     ) -> list[PersonaHit]:
-        """Find memories by meaning: key, themes and text of active ones, and fading ones that are directly meant.
+        """Find persona memories by key, themes and value, and by meaning where there is an embedder.
 
-        Searching is no access: nothing is revived by being found.
+        Active memories are searched, and fading ones that the query directly means. Searching does not revive
+        memories.
 
         Args:
-            query: some words; `"in quotes"` they weigh in as a phrase too, `photo*` is every word that begins so.
-            limit: how many at most, 1 to 1,000.
-            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. 0 is the
-                specification's; above 0, age moves memories less.
+            query: some words; words `"in quotes"` also match as a phrase, `photo*` matches every word with that
+                beginning.
+            limit: the largest number of results, 1 to 1,000.
+            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. 0 is the value of
+                the specification; the higher the floor, the less age counts.
 
         Returns:
             Memories with their `score` and `why`, the best first.
 
         Raises:
-            InvalidInput: the query is no text, or a number is out of range.
-            NotSynced: there is no memory here, and no relay ever answered completely.
+            InvalidInput: the query is not text, or a number is out of range.
+            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
         """
         return self._loop.wait(self._store.persona_search(query, limit, relevance_floor=relevance_floor))
 
     def persona_compress(self, domain: str | None = None, *, max_tokens: int = 500) -> str:
-        """The active memories in the compressed format for a prompt, the most relevant as far as they fit.
+        """The active persona memories as compressed text for a prompt, the most relevant ones first.
 
-        A plan with basic compression gets them word for word.
+        A plan with basic compression gets the memories word for word.
 
         Args:
             domain: only of this domain.
-            max_tokens: what the text may cost, by an estimate that is rather too high; at least 32.
+            max_tokens: the largest size of the text, by an estimate that is rather too high; at least 32.
 
         Raises:
-            InvalidInput: too few tokens.
-            NotSynced: there is no memory here, and no relay ever answered completely.
+            InvalidInput: `max_tokens` is too small.
+            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
         """
         return self._loop.wait(self._store.persona_compress(domain, max_tokens=max_tokens))
 
     def persona_introspect(self) -> IntrospectionReport:
-        """Look over the palace: what needs attention, what could be linked, what has changed since the last time.
+        """Report on the palace: what needs attention, what could be connected, what changed since the last report.
 
-        Nothing is changed but that a log is written: keys and counts, encrypted, on relays too, so that any
-        device can tell the next time what has changed. Accept a suggested connection with `persona_connect`,
+        No memory is changed. A log of keys and counts is written, encrypted, and sent to relays, so that the next
+        introspection on any device can tell what changed. Accept a suggested connection with `persona_connect`;
         decline it with `persona_dismiss`.
 
         Raises:
-            NotSynced: there is no memory here, and no relay ever answered completely.
+            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
             LedgerError: the log could not be written.
         """
         return self._loop.wait(self._store.persona_introspect())
 
     def persona_introspections(self, every: float) -> BlockingIterator[IntrospectionReport]:
-        """An introspection now, and another each time so many seconds have passed, until the store is closed.
+        """An introspection now, and another every so many seconds until the store is closed.
 
-        Use it as `for report in store.persona_introspections(every): …`. Where relays are not followed in
-        the background, they are asked for what is new before each.
+        Use it as `for report in store.persona_introspections(every): …`. Without `background`, relays are
+        asked for news before each introspection.
 
         Args:
-            every: seconds between two, 1 or more.
+            every: seconds from one introspection to the next, 1 or more.
 
         Raises:
-            InvalidInput: less than a second.
-            PlanLimitError: the plan has introspection by hand only.
+            InvalidInput: `every` is less than a second.
+            PlanLimitError: the plan allows introspection by hand only.
             NotSynced, LedgerError: from the iterator, as `persona_introspect`.
         """
         reports = self._store.persona_introspections(every)
@@ -504,42 +511,42 @@ class SyncMemoryStore:
         return BlockingIterator(self._loop, following)
 
     def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
-        """Write what time has done: states that changed, and the deletion of what has been dissolved for 30 days.
+        """Write the states that changed with time, and delete memories that have been dissolved for 30 days.
 
-        Before anything is deleted every relay is asked for what it holds, because a memory may have been used
-        on another device. Where one does not answer completely nothing is deleted, and the report names it.
+        Every relay is asked for what it holds before anything is deleted, because another device may have used a
+        memory. If a relay does not answer completely, nothing is deleted, and the report names the relay.
 
         Args:
-            dry_run: only say what would be done.
-            without: relays that need not answer.
+            dry_run: only report what would be done.
+            without: URLs of relays that need not answer.
 
         Returns:
-            How many memories changed their state or were deleted; `report` has each of them and why.
+            How many memories changed their state or were deleted; `report` lists each with the reason.
 
         Raises:
             InvalidInput: `without` names no relay of this store.
-            NotSynced: there is no memory here, and no relay ever answered completely.
+            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
             LedgerError: the ledger could not be written.
         """
         return self._loop.wait(self._store.persona_prune(dry_run=dry_run, without=collected(without)))
 
     def drafts(self) -> list[Draft]:
-        """The texts of this device that are in no memory, oldest first: `reason` says why.
+        """The drafts of this device, oldest first: texts that are in no memory.
 
-        Either this clock did not allow to write them (`ClockSkewError`), or another device, which had not seen
-        them, forgot their memory later. They are kept sealed, on this machine only; `forget` discards those of its
-        key.
+        Either this device's clock did not allow the text to be written (`ClockSkewError`), or another device, which
+        had not seen the text, forgot the memory later; `reason` says which. Drafts are kept encrypted, on this
+        machine only; `forget` discards the drafts of its key.
         """
         return self._loop.wait(self._store.drafts())
 
     def publish_draft(self, number: int) -> str:
-        """Write a draft, now that the clock is right or although it was forgotten; it replaces what its key holds.
+        """Write a draft over what its key holds, now that the clock is right, or although the memory was forgotten.
 
         Returns:
-            The event's id. Errors as `remember`; the draft stays then.
+            The event's id.
 
         Raises:
-            InvalidInput: there is no such draft.
+            InvalidInput: there is no such draft. Other errors as `remember`; the draft then stays.
         """
         return self._loop.wait(self._store.publish_draft(number))
 
@@ -554,17 +561,17 @@ class SyncMemoryStore:
     def history(self, key: str) -> list[Version]:
         """Every version of a memory that this ledger has seen, newest first.
 
-        Of a forgotten memory only the tombstone is left. Versions that a relay served late are in their
-        place in time, not in the order in which they came.
+        Only the tombstone is left of a forgotten memory. Versions are ordered by the time at which they were
+        written, whenever a relay served them.
 
         Args:
-            key: of a flat memory, or the path `domain/facet/key` of a persona memory; a version of that may
-                differ from the one before in its links or counts alone.
+            key: of a flat memory, or the path `domain/facet/key` of a persona memory, whose versions may differ in
+                their links or counts alone.
         """
         return self._loop.wait(self._store.history(key))
 
     def as_of(self, time: float) -> list[Memory]:
-        """Every flat memory as it was at a time, as far as this ledger has seen it.
+        """Every flat memory as it was at a time, as far as this ledger has seen its versions.
 
         Args:
             time: seconds since 1970.
@@ -574,7 +581,7 @@ class SyncMemoryStore:
     def persona_as_of(
         self, time: float, domain: str | None = None, facet: str | None = None
     ) -> list[PersonaMemory]:
-        """Persona memories as they were at a time, as far as this ledger has seen it, by path.
+        """Persona memories as they were at a time, as far as this ledger has seen their versions, by path.
 
         Args:
             time: seconds since 1970.
@@ -584,14 +591,14 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.persona_as_of(time, domain, facet))
 
     def undo(self, key: str) -> Memory | PersonaMemory | None:
-        """Bring back the value before the last edit, as a new version; undoing again goes further back.
+        """Write the value before the last edit as a new version; a second `undo` goes one edit further back.
 
         Args:
-            key: of a flat memory, or the path `domain/facet/key` of a persona memory: what it said, its themes,
-                its links and whether it is superseded become what they were before the last change to them.
+            key: of a flat memory, or the path `domain/facet/key` of a persona memory: value, themes, links and
+                supersession become what they were before the last change to them.
 
         Returns:
-            The memory as it is now, or None where there is no older value to go back to.
+            The memory as it is now, or None where there is no earlier value.
         """
         return self._loop.wait(self._store.undo(key))
 
@@ -599,7 +606,9 @@ class SyncMemoryStore:
         """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
 
         Returns:
-            The event's id, once it is durable. Errors as `remember`.
+            The event's id, once the event is durable in the ledger.
+
+        Raises: as `remember`.
         """
         return self._loop.wait(self._store.journal(content))
 
@@ -611,15 +620,16 @@ class SyncMemoryStore:
 
         Raises:
             InvalidInput: the limit is out of range.
-            NotSynced: there is none, and no relay ever answered completely.
+            NotSynced: the ledger holds no entry, and no relay ever answered completely.
         """
         return self._loop.wait(self._store.recent(limit))
 
     def forget_entry(self, event_id: str) -> str:
-        """Remove a journal entry everywhere: purged here, and deleted (NIP-09) on relays that do so.
+        """Remove a journal entry everywhere: purge it here, and have relays delete it (NIP-09).
 
-        The deletion is sent to every relay, even if the entry never was: another device, or a try whose
-        answer got lost, may have brought it there. It outlives the entry here, so that no copy comes back.
+        The deletion is sent to every relay, even to one that was never sent the entry: another device, or an attempt
+        whose answer was lost, may have brought the entry there. The ledger keeps the deletion, so that no copy of
+        the entry comes back.
 
         Args:
             event_id: `JournalEntry.event_id`, 64 hex digits.
@@ -628,8 +638,8 @@ class SyncMemoryStore:
             The id of the deletion request.
 
         Raises:
-            InvalidInput: there is no journal entry with that id; anything else is left alone.
-            NotSynced: it is not here, and no relay ever answered completely.
+            InvalidInput: there is no journal entry with this id; other events are never removed.
+            NotSynced: the ledger does not hold the entry, and no relay ever answered completely.
         """
         return self._loop.wait(self._store.forget_entry(event_id))
 
@@ -643,28 +653,28 @@ class SyncMemoryStore:
         source: str | None = None,
         relevance_floor: float = 0.9,
     ) -> list[Hit]:
-        """Find what a question or some words mean: among persona memories, flat ones and the journal, in one ranking.
+        """Find what a question or some words mean among persona memories, flat memories and journal entries.
 
-        Besides its words counts what surrounds an entry of the journal, and the date where the query names one.
-        Forgotten persona memories are left out, fading ones too unless they are directly meant. Searching is no
-        access.
+        All of them share one ranking. Journal entries also match on the entries just before and after them, and on a
+        date that the query names. Forgotten persona memories are left out, and fading ones unless the query directly
+        means them. Searching does not revive memories.
 
         Args:
-            query: any text; `"in quotes"` words weigh in as a phrase too, `photo*` is every word that begins so.
-            limit: how many at most, 1 to 1,000.
-            within: where to look: some of palace, journal and flat.
-            since: only what was first written then or later, seconds since 1970.
-            source: only persona memories from there: user, agent, import, `tool:<name>`, or `tool` for any of them.
-            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Entries of the
-                journal age with a half-life of 30 days, flat memories do not. Below 0.9, much that was said long
-                ago is not found any more.
+            query: any text; words `"in quotes"` also match as a phrase, `photo*` matches every word with that
+                beginning.
+            limit: the largest number of hits, 1 to 1,000.
+            within: where to search: any of palace, journal and flat.
+            since: only memories first written at this time or later, seconds since 1970.
+            source: only persona memories with this source: user, agent, import, `tool:<name>`, or `tool` for any tool.
+            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Journal entries age
+                with a half-life of 30 days, flat memories do not age. Below 0.9, many old entries are not found.
 
         Returns:
             Hits with their `score` and `why`, the best first.
 
         Raises:
-            InvalidInput: something given cannot be used.
-            NotSynced: there is no memory here at all, and no relay ever answered completely.
+            InvalidInput: an argument cannot be used.
+            NotSynced: the ledger holds nothing to search, and no relay ever answered completely.
         """
         return self._loop.wait(
             self._store.search(
@@ -678,16 +688,18 @@ class SyncMemoryStore:
         )
 
     def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
-        """Read every memory that no search has read yet, so that the next one finds all of them at once.
+        """Index every memory that is not indexed yet, so that the next search covers all of them at once.
 
-        A search does so by itself, but answers after some seconds from what is read by then; `gaps` says how much is
-        not. Interrupted, it goes on where it was.
+        A search does so by itself, but answers after some seconds from the memories that are indexed by then; `gaps`
+        says how many are not. An interrupted call continues where it stopped.
 
         Args:
-            progress: called with how many are read, and of how many.
+            progress: called with how many memories are indexed, and of how many.
 
         Returns:
-            How many memories can be searched. Errors as `search`.
+            How many memories can be searched.
+
+        Raises: as `search`.
 
         The callback is called in the store's thread, and cannot call the store.
         """
@@ -700,26 +712,26 @@ class SyncMemoryStore:
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> EmbedReport:
-        """Have the embedder read every memory that it has not yet, so that searches find it by meaning.
+        """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.
 
-        Searches do so by themselves for about a second each; a large memory and a slow embedder take longer.
-        What another device of this key has shared is taken over instead. Interrupted, it goes on where it was.
-        A change of the embedder begins anew.
+        Each search spends about a second on this by itself; many memories and a slow embedder need longer. Vectors
+        that another device of this key has shared are taken over. An interrupted call continues where it stopped. A
+        different embedder reads everything again.
 
         Args:
-            share: also write what was made of each memory as an event (`sense-memory/embed/…`), encrypted, for
-                the other devices and for a restored one: some 9 to 14 KB for a memory of 1 KB. By default what
-                the store was opened with, which is not to.
-            dry_run: only say what would be done: `count` memories read, `taken` ones taken over from what other
-                devices have shared, and `unshared` ones shared besides. Asks no service.
-            progress: called with how much is done, and of how much.
+            share: also write the vectors of each memory as an encrypted event (`sense-memory/embed/…`) for other
+                devices and for a restored one: some 9 to 14 KB for a memory of 1 KB. By default the store's
+                `share_embeddings`.
+            dry_run: only report what would be done: `count` memories read, `taken` over from other devices, and
+                `unshared` ones shared. No service is asked.
+            progress: called with how many memories are done, and of how many.
 
         Returns:
-            What was done, and what is left and why; nothing of either where there is no embedder.
+            What was done, and what is left and why; an empty report where there is no embedder.
 
         Raises:
             MissingExtra, EmbedderError: the embedder cannot be opened.
-            PlanLimitError: the plan has no embeddings.
+            PlanLimitError: the plan does not include embeddings.
             LedgerError: the ledger could not be written.
 
         The callback is called in the store's thread, and cannot call the store.
@@ -727,49 +739,47 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.embed(share=share, dry_run=dry_run, progress=progress))
 
     def gaps(self) -> Gaps:
-        """What the last search knew by words only, although there is an embedder, and why."""
+        """How many memories the last search knew by words only, although there is an embedder, and why."""
         return self._store.gaps()
 
     def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """Bring every relay and the ledger in step now: pull, then push.
 
-        Persona memories that were recalled are written anew with their accesses first: each once a day at most, or
-        where that changes its state, so that no other device prunes what is used here. Background rounds look for
-        them once an hour. It costs an event of the memory's size each.
+        Recalled persona memories are first written again with their new accesses, so that no other device prunes what
+        this one uses: each memory once a day at most, or when the access changes its state. Background rounds do so
+        once an hour. It costs one event of the memory's size each.
 
         Args:
-            full: ask for everything instead of what is new, and send again what went missing there.
-            retry_refused: send once more what relays refused, or never took in a week. Else neither is ever
-                sent again, because a relay that said no would say it again and again.
+            full: pull everything instead of what is new, and send again what a relay has lost.
+            retry_refused: send again the events that a relay refused, or did not take for a week. Otherwise they are
+                never sent again, because the relay would refuse them each time.
 
         Returns:
-            A report per relay; a relay that fails never raises here.
+            A report for each relay; a relay that fails raises no error. `overruled` names the memories in which an
+            edit of this device lost since the last call, because another device that did not know the edit wrote
+            later, or forgot the memory. The text is in `history`, in a conflict copy, or in `drafts`.
 
         Raises:
             LedgerError: the ledger could not be used (`StorageFullError`: the disk is full).
-
-        `overruled` names the memories at which an edit of this device lost since the last call: another device,
-        which did not know it, wrote later, or forgot the memory. The text is in `history`, in a conflict copy, or
-        in `drafts`.
         """
         return self._loop.wait(self._store.sync(full=full, retry_refused=retry_refused))
 
     def flush(self) -> SyncReport:
-        """Send what is queued, without pulling (but for relays that were never pulled completely).
+        """Send queued events without pulling, except from relays that were never pulled completely.
 
-        Persona memories that were recalled are written anew with their accesses first; those of which no event
-        can hold that are named (`unfit`), and everything else goes on.
+        Recalled persona memories are first written again with their new accesses. The report names those that no
+        longer fit an event (`unfit`).
         """
         return self._loop.wait(self._store.flush())
 
     def holdings(self) -> list[Holding]:
-        """What each relay holds, compared with the ledger; nothing is fetched, sent or changed.
+        """Compare what each relay holds with the ledger; no event is fetched or sent.
 
-        Each relay is asked for a minute at most, all at once. Exact where it compares (NIP-77), numbers where it
-        counts (NIP-45), unknown where it does neither: only `sync(full=True)` shows it then.
+        All relays are asked at once, for a minute at most. The result is exact for a relay that compares sets
+        (NIP-77), a number for one that counts (NIP-45), and unknown otherwise; then only `sync(full=True)` can tell.
 
         Returns:
-            One for each relay, in their order; a relay that fails never raises here.
+            A `Holding` for each relay, in order; a relay that fails raises no error.
 
         Raises:
             LedgerError: the ledger could not be read.
@@ -779,18 +789,17 @@ class SyncMemoryStore:
     def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> BlockingIterator[Change]:
         """The changes made elsewhere, from now on: `for change in store.watch(): …`.
 
-        One for each memory that another device, or another process on this ledger, remembered or forgot, and for
-        each journal entry; never for what this store wrote, never twice. Of several versions that come in
-        together the last is told. Nothing is missed while a relay is away, as long as it keeps what it is sent:
-        when it is back, it is asked for what came meanwhile. While somebody watches, relays are followed even
-        where `background` is False. Ends with the store, or with `close`.
+        There is one change for each memory that another device, or another process on this ledger, wrote or forgot,
+        and for each journal entry; none for what this store wrote. Of several versions that arrive together only the
+        last is reported. No change is missed while a relay is away, as long as the relay keeps its events. While a
+        watch is open, relays are followed even without `background`. A watch ends with the store, or with `close`.
 
         Args:
-            on_relay: called, while a change is waited for, with a relay and what is wrong with it; with an empty
-                text when the relay tells from now on what comes in. One that does not is asked every half minute.
+            on_relay: called while the iterator waits, with a relay's URL and its problem; with an empty text when
+                the relay reports new events at once. Other relays are asked every half minute.
 
         Raises:
-            ChangesMissed: from the iterator: it was read too slowly, and ends.
+            ChangesMissed: from the iterator, which was read too slowly and has ended.
 
         The callback is called in the store's thread, and cannot call the store.
         """
@@ -798,19 +807,19 @@ class SyncMemoryStore:
         return BlockingIterator(self._loop, watch.next, watch.aclose)
 
     def drop_relay(self, url: str) -> int:
-        """Cancel what waits for a relay that is used no more, and forget how far it was pulled.
+        """Discard the queue and the pull position of a relay that is no longer used.
 
-        It keeps what it has. Should it be used again, it is asked for everything and gets what it lacks.
+        The relay keeps its events. Should it be used again, it is pulled completely and sent what it lacks.
 
         Args:
-            url: a relay, but none of this store's own.
+            url: a relay that this store does not use.
 
         Returns:
-            How many events were waiting for it.
+            How many events were queued for the relay.
 
         Raises:
-            InvalidRelayUrl: no URL of a relay.
-            InvalidInput: this store uses it.
+            InvalidRelayUrl: `url` is not the URL of a relay.
+            InvalidInput: this store uses the relay.
         """
         return self._loop.call(self._store.drop_relay, url)
 
@@ -821,14 +830,14 @@ class SyncMemoryStore:
         overwrite: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> int:
-        """Write every event of the ledger into a file of JSON lines: signed, encrypted, no secret inside.
+        """Write every event of the ledger into a file of JSON lines: signed and encrypted, without a secret.
 
-        Left out are texts that were replaced within a second, before any relay was given them: they stay in the
-        history here.
+        Versions that were replaced within a second, before any relay was sent them, are left out; they stay in the
+        local history.
 
         Args:
-            path: the file; created with mode 0600 and moved into place whole. Or an open binary file.
-            overwrite: replace a file that exists.
+            path: the file, which is created with mode 0600 and moved into place whole, or an open binary file.
+            overwrite: replace an existing file.
             progress: called with the number of events written so far.
 
         Returns:
@@ -844,12 +853,12 @@ class SyncMemoryStore:
     def import_(
         self, path: str | Path | BinaryIO, *, progress: Callable[[int], None] | None = None
     ) -> ImportReport:
-        """Take events from a file of JSON lines: every line is verified and opened, each bad one reported.
+        """Import events from a file of JSON lines; every line is verified and opened, and each bad line is reported.
 
-        What is new goes to the relays as if it had been written here; nothing newer is overwritten.
+        New events are sent to the relays as if they had been written here; no newer version is overwritten.
 
         Args:
-            path: the file, or an open binary one.
+            path: the file, or an open binary file.
             progress: called with the number of lines read so far.
 
         Raises:
@@ -860,32 +869,30 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.import_(path, progress=progress))
 
     def status(self) -> Status:
-        """What is held here, and how far each relay is; no network."""
+        """What the ledger holds, and how far each relay is in step with it. No relay is asked."""
         return self._loop.call(self._store.status)
 
     def is_complete(self) -> bool:
-        """As `status().is_complete`, which counts everything first: 0.2 s where 100,000 memories are held."""
+        """As `status().is_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
         return self._loop.call(self._store.is_complete)
 
     def holders(self, event_id: str) -> dict[str, str]:
-        """The state of one event at each relay: queued, acked, confirmed, refused, parked, superseded."""
+        """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""
         return self._loop.call(self._store.holders, event_id)
 
     def rescue(self) -> RescueReport:
-        """Replace a damaged ledger by a new one; call it on a store that is not open.
+        """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.
 
-        No other process may use the ledger meanwhile.
-
-        The damaged file is moved aside and kept. What can still be read of it is verified, opened and filed
-        in the new ledger, unsent events and drafts included; a `sync` restores the rest from relays. What was
-        forgotten stays forgotten as far as its tombstone, here or on a relay, can be read.
+        The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
+        filed in the new ledger, unsent events included; `sync` restores the rest from relays. A forgotten memory
+        stays forgotten if its tombstone can be read, in the ledger or on a relay.
 
         Raises:
-            InvalidInput: the ledger is sound, is not there, or is no ledger; it was not touched.
-            WrongKeyError, LedgerTooNew, UnsafeKeyFile: as for opening it.
+            InvalidInput: the ledger is sound, is missing, or is not a ledger; the file was not touched.
+            WrongKeyError, LedgerTooNew, UnsafeKeyFile: as on opening a store.
         """
         return asyncio.run(self._store.rescue())
 
     def integrity(self) -> list[str]:
-        """What is wrong with the ledger file: SQLite's findings and events that no longer verify."""
+        """What is wrong with the ledger file: SQLite's findings, and events that no longer verify."""
         return self._loop.call(self._store.integrity)
