@@ -21,7 +21,6 @@ from sense_memory.errors import BadKey, InvalidInput
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.invocation import (
     ExitCode,
-    JsonOption,
     check_ledger,
     of,
     say,
@@ -29,6 +28,7 @@ from sense_memory.interfaces.cli.invocation import (
     tell,
     with_store,
 )
+from sense_memory.interfaces.cli.options import JsonOption
 from sense_memory.interfaces.cli.program import BACKUP, app
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity, size
 

@@ -11,26 +11,15 @@ from sense_memory.interfaces.cli import (
     journal,
     keys,
     memories,
-    palace,
     relays,
     search,
     sync,
 )
+from sense_memory.interfaces.cli.palace import aliases, group, memory, reviews
 from sense_memory.interfaces.cli.program import app
 
 
 __all__ = [
-    "app",
-    "backup",
-    "completion",
-    "doctor",
-    "embedding",
-    "history",
-    "journal",
-    "keys",
-    "memories",
-    "palace",
-    "relays",
-    "search",
-    "sync",
-]
+    "aliases", "app", "backup", "completion", "doctor", "embedding", "group", "history", "journal", "keys",
+    "memories", "memory", "relays", "reviews", "search", "sync",
+]  # fmt: skip

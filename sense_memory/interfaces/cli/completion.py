@@ -18,7 +18,8 @@ import typer
 
 from sense_memory.errors import SenseMemoryError
 from sense_memory.interfaces.cli.help_pages import ends, first_sentence
-from sense_memory.interfaces.cli.invocation import JsonOption, of
+from sense_memory.interfaces.cli.invocation import of
+from sense_memory.interfaces.cli.options import JsonOption
 from sense_memory.interfaces.cli.palace.shapes import StateChoice
 from sense_memory.interfaces.cli.program import SETUP, SHARED, app
 from sense_memory.interfaces.cli.text import as_json
@@ -211,7 +212,11 @@ class _Offer:
         if commands is not None and self._arguments:
             return []  # no such command
         if commands is not None:
-            return [(name, first_sentence(command.help or "")) for name, command in commands.items()]
+            return [
+                (name, first_sentence(command.help or ""))
+                for name in self._command.list_commands(None)
+                if not (command := commands[name]).hidden
+            ]
         arguments = [param for param in self._command.params if param.param_type_name == "argument"]
         if arguments and arguments[-1].nargs < 0:  # the last may be repeated
             return self._values(arguments[min(self._arguments, len(arguments) - 1)])

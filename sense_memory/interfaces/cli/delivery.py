@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -24,35 +24,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.status import RelayStatus
     from sense_memory.store import MemoryStore
 
-WAIT_SECONDS: Final = 5.0
 _HELD: Final = ("acked", "confirmed")
-
-WaitOption = Annotated[
-    float,
-    typer.Option(
-        min=0,
-        metavar="SECONDS",
-        help="How long relays may take, in seconds; 0 leaves them for later. A write never fails because of it.",
-    ),
-]
-AnywayOption = Annotated[
-    bool,
-    typer.Option(
-        "--anyway",
-        help="Request the deletion even where no such memory is known.",
-        show_default=False,
-        metavar="",
-    ),
-]
-AcksOption = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="Exit with code 3 unless N relays acknowledged it in that time.",
-        show_default=False,
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)

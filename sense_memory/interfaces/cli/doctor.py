@@ -19,13 +19,13 @@ from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.invocation import (
     ExitCode,
     Invocation,
-    JsonOption,
     of,
     password_prompt,
     signer_of,
     with_store,
 )
 from sense_memory.interfaces.cli.json_output import holding_data, relay_data
+from sense_memory.interfaces.cli.options import JsonOption
 from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.sync import LOCAL, kept, survival
 from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity

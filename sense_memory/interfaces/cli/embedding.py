@@ -9,7 +9,8 @@ import typer
 
 from sense_memory.errors import InvalidSetting, SenseMemoryError
 from sense_memory.interfaces.cli.help_pages import ends
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, JsonOption, of, say
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, of, say
+from sense_memory.interfaces.cli.options import JsonOption
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity
 

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sense_memory.interfaces.cli import delivery
-from sense_memory.interfaces.cli.delivery import WAIT_SECONDS, AcksOption, WaitOption
+from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.help_pages import ends
-from sense_memory.interfaces.cli.invocation import (
-    CommandFailed,
-    ExitCode,
-    Invocation,
-    JsonOption,
-    of,
-    unknown,
-)
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, unknown
 from sense_memory.interfaces.cli.json_output import (
     draft_data,
-    memory_data,
     name_data,
-    palace_data,
+    shown_path,
     version_data,
 )
-from sense_memory.interfaces.cli.memories import (
-    KeyArgument,
+from sense_memory.interfaces.cli.names import find, nowhere, parts, path_of, place
+from sense_memory.interfaces.cli.options import (
+    WAIT_SECONDS,
+    AcksOption,
+    JsonOption,
+    NameArgument,
+    PalaceOption,
+    WaitOption,
+    WhenArgument,
+)
+from sense_memory.interfaces.cli.output import (
+    any_memory_data,
+    show_insights,
     show_memories,
     show_memory,
     warn_if_incomplete,
 )
-from sense_memory.interfaces.cli.names import in_palace, no_flat_memory
+from sense_memory.interfaces.cli.palace.group import insights_of
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import age, as_json, local_time, quantity, quoted, safe
+from sense_memory.interfaces.cli.text import age, as_json, local_time, quantity, safe
 
 
 if TYPE_CHECKING:
@@ -43,39 +45,19 @@ if TYPE_CHECKING:
     from sense_memory.models import Draft, Memory, PersonaMemory
     from sense_memory.store import MemoryStore
 
-WhenArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="WHEN",
-        show_default=False,
-        help='A date or time, such as 2027-01-15 or yesterday (the end of that day) or "2027-01-15 08:00", in '
-        'local time where it has no offset; or how long ago, such as 3h or "2 days ago".',
-    ),
-]
-
-
-PathArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="KEY",
-        show_default=False,
-        help="The memory key; or DOMAIN/FACET/KEY, for a memory of the palace.",
-    ),
-]
-
 
 @app.command(
     rich_help_panel=MEMORIES,
     epilog=ends(
         "sense-memory history user_timezone",
         "sense-memory history user_timezone -n 1 --json",
-        codes={4: "nothing was ever kept under that key here"},
+        codes={4: "nothing was ever kept under that name here"},
     ),
 )
 def history(
     context: typer.Context,
     *,
-    key: PathArgument,
+    name: NameArgument,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many versions at most.")
     ] = 20,
@@ -88,15 +70,18 @@ def history(
     """
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> list[Version]:
-        found = await store.history(key)
-        if not found:
-            raise await no_flat_memory(store, key, "history")
-        return found
+    async def work(store: MemoryStore) -> tuple[str, list[Version]]:
+        found = await store.history(name)
+        path = name if found else await path_of(store, name)
+        if path not in {None, name}:
+            found = await store.history(path)
+        if path is None or not found:
+            raise await nowhere(store, name)
+        return path, found
 
-    versions = invocation.run(work)
+    path, versions = invocation.run(work)
     if invocation.as_json:
-        typer.echo(as_json([version_data(key, version) for version in versions[:limit]]))
+        typer.echo(as_json([version_data(path, version) for version in versions[:limit]]))
         return
     from sense_memory.interfaces.cli.tables import print_history
 
@@ -113,33 +98,44 @@ def history(
         'sense-memory as-of "2 days ago"',
         "sense-memory as-of 2025-01-15",
         'sense-memory as-of "1 min ago" user_timezone',
+        "sense-memory as-of yesterday people/facts/lisa",
+        "sense-memory as-of yesterday --palace people",
         codes={
-            1: "an error, such as: it is not here, and no relay ever showed everything",
+            1: "an error, such as: the memory is not here, and no relay ever sent everything",
             4: "there was no such memory then",
         },
     ),
 )
 def as_of(
     context: typer.Context,
+    *,
     when: WhenArgument,
-    key: Annotated[
-        str | None, typer.Argument(metavar="KEY", show_default=False, help="A memory key: only its value.")
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            show_default=False,
+            help="A flat key or a path: only this memory. DOMAIN/FACET, or with --palace DOMAIN: only this place.",
+        ),
     ] = None,
+    palace: PalaceOption = False,
     _json: JsonOption = False,
 ) -> None:
     """Show memories as they were at a time.
 
-    All of them, as `list` does, or with a KEY the value under it, as `recall` does. Known is what this ledger has
-    seen; what was forgotten since is gone from the past too.
+    All flat memories, as `list` shows them; with a NAME the value of one memory, as `recall` prints it; with --palace
+    memories of the palace, with their state and relevance of then. Nothing is revived. The past is what this ledger has
+    seen of it; what was forgotten since is gone from the past too.
     """
-    from sense_memory.interfaces.cli.inputs import moment
-
     invocation = of(context)
+    if palace or (name is not None and _is_place(name)):
+        palace_as_of(invocation, when, name)
+        return
     now = time.time()
-    then = moment(when, now)
+    then = inputs.moment(when, now)
     shown = _shown(then, now)
-    if key is not None:
-        _show_value(invocation, key, f"as-of {quoted(when)}", then)
+    if name is not None:
+        _show_one(invocation, name, then)
         return
 
     async def work(store: MemoryStore) -> list[Memory]:
@@ -150,38 +146,73 @@ def as_of(
         return found
 
     memories = invocation.run(work)
-    show_memories(invocation, memories, none=f"There were no memories here at {shown}.")
-    if memories and not invocation.as_json:
-        count = quantity(len(memories), "memory", "memories")
-        typer.echo(f"{count} as of {shown}", err=True)
+    show_memories(invocation, memories, none=f"There were no flat memories here at {shown}.")
+    _count(invocation, len(memories), shown)
+
+
+def palace_as_of(invocation: Invocation, when: str, where: str | None) -> None:
+    """Show the memories of the palace, of a DOMAIN or a DOMAIN/FACET as they were at a time."""
+    now = time.time()
+    then = inputs.moment(when, now)
+    shown = _shown(then, now)
+
+    async def work(store: MemoryStore) -> list[PersonaMemory]:
+        found = await store.persona_as_of(then, *place(where))
+        if not found and not store.is_complete():
+            raise unknown(f"what was kept at {shown} is")
+        warn_if_incomplete(store)
+        return found
+
+    insights = insights_of(invocation.run(work), then)
+    show_insights(invocation, insights, then, none=f"There were no memories here at {shown}.")
+    _count(invocation, len(insights), shown)
+
+
+def _is_place(name: str) -> bool:
+    """Whether a name is that of a domain or a facet, `DOMAIN/` or `DOMAIN/FACET`: no memory's name looks so."""
+    return "/" in name and len(shown_path(name).rstrip("/").split("/")) < 3
 
 
 def _shown(then: float, now: float) -> str:
     return f"{local_time(then)} ({age(then, now)})"
 
 
-def _show_value(invocation: Invocation, key: str, command: str, then: float) -> None:
-    """The value under a key at a time; `command` shows one of the palace."""
+def _count(invocation: Invocation, count: int, shown: str) -> None:
+    if count and not invocation.as_json:
+        typer.echo(f"{quantity(count, 'memory', 'memories')} as of {shown}", err=True)
+
+
+def _show_one(invocation: Invocation, name: str, then: float) -> None:
+    """The value of one memory at a time."""
+
+    async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory | None, Status]:
+        versions = [] if "/" in name else await store.history(name)
+        if versions:
+            return _flat_at(name, versions, then), store.status()
+        path = await path_of(store, name)
+        if path is None:
+            return None, store.status()
+        domain, facet, _ = parts(path)
+        return find(await store.persona_as_of(then, domain, facet), path), store.status()
+
+    memory, status = invocation.run(work)
+    shown = _shown(then, time.time())
+    if memory is None and not status.is_complete:
+        raise unknown(f"what {name!r} was at {shown} is")
+    if memory is None:
+        raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"no memory under {name!r} was here at {shown}")
+    show_memory(invocation, memory, then)
+
+
+def _flat_at(key: str, versions: list[Version], then: float) -> Memory | None:
+    """A flat memory at a time, from its versions; None where there was none."""
     from sense_memory.memories.history import at
     from sense_memory.models import Memory
 
-    async def work(store: MemoryStore) -> tuple[list[Version], Status]:
-        found = await store.history(key)
-        elsewhere = None if found else await in_palace(store, key, command)
-        if elsewhere is not None:
-            raise elsewhere
-        return found, store.status()
-
-    versions, status = invocation.run(work)
-    version, shown = at(versions, then), _shown(then, time.time())
-    if version is None and not status.is_complete:
-        raise unknown(f"what {key!r} was at {shown} is")
+    version = at(versions, then)
     if version is None or version.value is None:
-        raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} was here at {shown}")
-    show_memory(
-        invocation,
-        Memory(key=key, value=version.value, created_at=version.created_at, event_id=version.event_id),
-    )
+        return None
+    return Memory(key=key, value=version.value, created_at=version.created_at, event_id=version.event_id)
 
 
 @app.command(
@@ -197,7 +228,7 @@ def _show_value(invocation: Invocation, key: str, command: str, then: float) -> 
 def undo(
     context: typer.Context,
     *,
-    key: PathArgument,
+    name: NameArgument,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
@@ -211,25 +242,21 @@ def undo(
     invocation = of(context)
 
     async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory, delivery.Written]:
-        memory = await store.undo(key)
-        if memory is None and not await store.history(key):
-            raise await no_flat_memory(store, key, "undo")
+        memory = await store.undo(name)
+        if memory is None and not await store.history(name):
+            path = await path_of(store, name)
+            if path is None or path == name:
+                raise await nowhere(store, name)
+            memory = await store.undo(path)
         if memory is None:
-            raise CommandFailed(
-                ExitCode.NOT_FOUND, "NotFound", f"no older value under {key!r} to go back to here"
-            )
+            problem = f"no older value of {name!r} is here to go back to"
+            raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
         return memory, await delivery.send(store, [memory.event_id], wait)
 
     memory, written = invocation.run(work)
     if not invocation.as_json:
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
-    delivery.end(invocation, written, "brought back", _as_data(memory), require_acks)
-
-
-def _as_data(memory: Memory | PersonaMemory) -> dict[str, Any]:
-    from sense_memory.models import PersonaMemory
-
-    return palace_data(memory) if isinstance(memory, PersonaMemory) else memory_data(memory)
+    delivery.end(invocation, written, "brought back", any_memory_data(memory), require_acks)
 
 
 @app.command(
@@ -315,7 +342,7 @@ def _list(invocation: Invocation) -> None:
 def refresh(
     context: typer.Context,
     *,
-    key: KeyArgument,
+    name: NameArgument,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
@@ -324,12 +351,15 @@ def refresh(
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> Written:
-        ident = await store.refresh(key)
+    async def work(store: MemoryStore) -> tuple[Written, str]:
+        ident, path = await store.refresh(name), name
         if ident is None:
-            raise await no_flat_memory(store, key, "refresh")
-        return await delivery.send(store, [ident], wait)
+            path = await path_of(store, name) or name
+            ident = None if path == name else await store.refresh(path)
+        if ident is None:
+            raise await nowhere(store, name)
+        return await delivery.send(store, [ident], wait), path
 
-    written = invocation.run(work)
-    result = {**name_data(key), "event_id": written.ids[0]}
-    delivery.end(invocation, written, f"refreshed {safe(key)}", result, require_acks)
+    written, path = invocation.run(work)
+    result = {**name_data(path), "event_id": written.ids[0]}
+    delivery.end(invocation, written, f"refreshed {safe(path)}", result, require_acks)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import typer
 
@@ -262,24 +262,6 @@ def named(**options: str) -> Iterator[None]:
 def of(context: typer.Context) -> Invocation:
     """The invocation that a command belongs to."""
     return cast("Invocation", context.find_root().obj)
-
-
-def _also_json(context: typer.Context, wanted: bool) -> bool:
-    if wanted:
-        of(context).as_json = True
-    return wanted
-
-
-JsonOption = Annotated[
-    bool,
-    typer.Option(
-        "--json",
-        help="Print JSON instead of text, for programs.",
-        callback=_also_json,
-        show_default=False,
-        metavar="",
-    ),
-]
 
 
 def no_relays() -> CommandFailed:

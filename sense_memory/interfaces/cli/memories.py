@@ -1,44 +1,83 @@
-"""The commands on memories. Writes are durable first and sent second; reads are local."""
+"""`remember`, `recall`, `forget` and `list`. Writes are durable first and sent second; reads are local.
+
+A name with a slash is a path of the palace, DOMAIN/FACET/KEY; any other name is a flat key, because no flat key holds
+a slash. `recall` goes on to the palace with a key that no flat memory has. `forget` never does: it deletes for good, so
+it deletes only what is named in full.
+"""
 
 from __future__ import annotations
 
-import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from sense_memory.errors import NotSynced
+from sense_memory.errors import InvalidAddress, NotSynced
 from sense_memory.interfaces.cli import delivery, inputs
-from sense_memory.interfaces.cli.delivery import WAIT_SECONDS, AcksOption, AnywayOption, WaitOption
 from sense_memory.interfaces.cli.help_pages import ends
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, JsonOption, echo_all, note, of, say
-from sense_memory.interfaces.cli.json_output import memory_data, name_data
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, named, note, of, say
+from sense_memory.interfaces.cli.json_output import name_data
 from sense_memory.interfaces.cli.names import (
     ask_relays,
+    everything,
+    find,
     flat_keys,
     in_palace,
     meant,
-    no_flat_memory,
+    no_memory,
     nothing_forgotten,
-    refuse_path,
+    nowhere,
+    only_one,
+    parts,
+    place,
+    similar_to,
 )
+from sense_memory.interfaces.cli.options import (
+    WAIT_SECONDS,
+    AcksOption,
+    AnywayOption,
+    ConfidenceOption,
+    ConnectOption,
+    HalflifeOption,
+    IncludeForgottenOption,
+    JsonOption,
+    NameArgument,
+    NamesArgument,
+    NewNameArgument,
+    PalaceOption,
+    PlaceArgument,
+    SourceOption,
+    ThemeOption,
+    ValueArgument,
+    WaitOption,
+)
+from sense_memory.interfaces.cli.output import show_insights, show_memories, show_memory, warn_if_incomplete
+from sense_memory.interfaces.cli.palace.group import NONE, look
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import as_json, as_json_list, iso, one_line, quantity, safe
+from sense_memory.interfaces.cli.text import one_line, quantity, quoted
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sense_memory.memories.embedding_jobs import Gaps
-    from sense_memory.models import Memory
+    from sense_memory.models import Memory, PersonaMemory
+    from sense_memory.palace.contradictions.detection import Contradiction
     from sense_memory.store import MemoryStore
 
-KeyArgument = Annotated[
-    str,
-    typer.Argument(metavar="KEY", show_default=False, help="The memory key: its name, 1 to 256 characters."),
-]
+_Superseded: TypeAlias = "tuple[PersonaMemory, Contradiction | None]"  # a memory, and why it was superseded
+
+_OPTION_NAMES: Final = {  # by what the store calls the values
+    "themes": "--theme",
+    "connections": "--connect",
+    "halflife_days": "--halflife",
+    "source": "--source",
+    "confidence": "--confidence",
+}
+
+
+# ── remember ────────────────────────────────────────────────────────────────────────────
 
 
 @app.command(
@@ -46,56 +85,76 @@ KeyArgument = Annotated[
     epilog=ends(
         "sense-memory remember user_timezone America/Vancouver",
         "sense-memory remember notes < notes.md",
-        "# Done only when two relays have it:",
+        "# In the palace, where memories fade and connect:",
+        'sense-memory remember people/facts/lisa "artist, teaches" --theme art',
+        'sense-memory remember self/beliefs/tea "It helps." --confidence 0.6',
+        "# Exit with code 3 unless two relays have the memory:",
         'sense-memory remember plan "Ship on Friday." --require-acks 2',
-        "# Many at once, as `list --json` prints them:",
+        "# Many flat memories, as `list --json` prints them:",
         "sense-memory remember --many memories.json",
         codes={
-            3: "kept here, but fewer relays than --require-acks have it",
-            130: "interrupted; of many, it says how many are kept",
+            3: "kept here, but fewer relays than --require-acks have the memory",
+            130: "interrupted; with --many, stderr says how many memories are kept",
         },
     ),
 )
 def remember(
     context: typer.Context,
     *,
-    key: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="KEY", show_default=False, help="The memory key: its name, 1 to 256 characters."
-        ),
-    ] = None,
-    value: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="VALUE", show_default=False, help="The text. Missing or `-`: all of stdin, as it is."
-        ),
-    ] = None,
+    name: NewNameArgument = None,
+    value: ValueArgument = None,
     many: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Many at once: JSON lines with key and value, a list of such, or one object. `-` is stdin.",
+            help="Keep many flat memories: JSON lines with key and value, a list of such objects, or one object. "
+            "`-` is stdin.",
         ),
     ] = None,
+    theme: ThemeOption = None,
+    connect: ConnectOption = None,
+    halflife: HalflifeOption = None,
+    source: SourceOption = None,
+    confidence: ConfidenceOption = None,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Keep a value under a memory key, in place of the one before.
+    """Keep a value under a name, in place of the value before.
 
-    Kept means durable in the local ledger. Relays then get a few seconds to take it; what they have not got by
-    then is queued, and sent by the next command that talks to them. The value before stays in `history`. What is
-    kept here word for word already is not written again. A value that begins with a dash needs `--` before it.
+    Kept means durable in the local ledger. Relays then get a few seconds to take the memory; what they have not taken
+    by then is queued, and sent by the next command that talks to them. `history` keeps the value before. An unchanged
+    flat memory is not written again. Write `--` before a value that begins with a dash.
+
+    A PATH keeps the memory in the palace, at full relevance. Over an older text, options that are not given keep their
+    values. A memory of the same facet that the new text clearly contradicts is marked as superseded and fades four
+    times faster; the output gives the reason and the command that takes the mark away. Possible contradictions are left
+    to `palace introspect`.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
+    details = PalaceDetails(theme or [], connect or [], halflife, source, confidence)
     if many is not None:
-        if key is not None:
-            context.fail("--many takes the memory keys from the file; give no KEY with it")
+        if name is not None or details.given:
+            context.fail(
+                "--many takes names and values from the file; give neither a NAME nor options of the palace"
+            )
         _remember_many(context, inputs.pairs(many), wait, require_acks)
-        return
-    if key is None:
-        context.fail("give a KEY, the name of the memory, or a file with --many")
+    elif name is None:
+        context.fail("give a NAME for the memory, or a file with --many")
+    elif "/" in name:
+        remember_in_palace(context, name, value, details, wait=wait, require_acks=require_acks)
+    elif details.given:
+        option = _OPTION_NAMES[details.given[0]]
+        context.fail(
+            f"{option} is for memories of the palace; give a path DOMAIN/FACET/KEY instead of the flat key {name!r}"
+        )
+    else:
+        _remember_flat(context, name, value, wait, require_acks)
+
+
+def _remember_flat(
+    context: typer.Context, key: str, value: str | None, wait: float, require_acks: int
+) -> None:
     text = inputs.text_or_stdin(value, "value")
     invocation = of(context)
 
@@ -140,103 +199,332 @@ def _remember_many(
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     done = f"{quantity(total, 'memory', 'memories')} kept" + (f", {same:,} unchanged" if same else "")
     if again := len(pairs) - len(written.ids):
-        done += f", {quantity(again, 'earlier value')} of a key that comes again left out"
+        done += f", {quantity(again, 'earlier value')} of a repeated key left out"
     result = {"count": len(written.ids), "unchanged": same, "event_ids": list(written.ids)}
     delivery.end(invocation, written, done, result, require_acks)
+
+
+@dataclass(frozen=True, slots=True)
+class PalaceDetails:
+    """What `remember` keeps of a memory of the palace beside its text; None and empty lists leave what there is."""
+
+    themes: Sequence[str] = ()
+    connections: Sequence[str] = ()
+    halflife_days: float | None = None
+    source: str | None = None
+    confidence: float | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """The fields that were given, by their names."""
+        return [name for name in _OPTION_NAMES if getattr(self, name) not in (None, (), [])]
+
+
+def remember_in_palace(
+    context: typer.Context,
+    path: str,
+    value: str | None,
+    details: PalaceDetails,
+    *,
+    wait: float,
+    require_acks: int,
+) -> None:
+    """Keep a memory of the palace, and say which memories it superseded.
+
+    Args:
+        context: of the command.
+        path: DOMAIN/FACET/KEY.
+        value: the text; None or "-" for stdin.
+        details: as `remember` takes them.
+        wait: seconds for relays.
+        require_acks: how many relays have to acknowledge the memory.
+
+    Raises:
+        InvalidAddress: the path is none.
+    """
+    delivery.refuse_contradiction(context, wait, require_acks)
+    domain, facet, key = parts(path)
+    text = inputs.text_or_stdin(value, "value")
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> tuple[delivery.Written, list[_Superseded], bool]:
+        begun, is_renewed = time.time(), await _says(store, f"{domain}/{facet}/{key}", text)
+        options: dict[str, Any] = {
+            "halflife_days": details.halflife_days,
+            "source": details.source,
+            "confidence": details.confidence,
+        }
+        with named(**_OPTION_NAMES):
+            ident = await store.persona_remember(
+                domain, facet, key, text, details.themes, details.connections, **options
+            )
+        await _note_missing(store, details.connections)
+        superseded = await _superseded(store, domain, facet, key, begun)
+        ids = [ident, *(memory.event_id for memory, _ in superseded)]
+        return await delivery.send(store, ids, wait), superseded, is_renewed
+
+    written, superseded, is_renewed = invocation.run(work, creates=True)
+    result = {
+        **name_data(f"{domain}/{facet}/{key}"),
+        "event_id": written.ids[0],
+        "renewed": is_renewed,
+        "superseded": [_superseded_data(memory, reason) for memory, reason in superseded],
+    }
+    try:
+        delivery.end(invocation, written, "renewed" if is_renewed else "kept", result, require_acks)
+    finally:
+        for memory, reason in [] if invocation.as_json else superseded:
+            _print_superseded(memory, reason)
+
+
+async def _says(store: MemoryStore, path: str, text: str) -> bool:
+    """Whether the memory of that path has exactly this text already, as far as the ledger knows."""
+    try:
+        versions = await store.history(path)
+    except InvalidAddress:  # the store explains better what is wrong with the path
+        return False
+    return any(version.is_head and version.value == text for version in versions)
+
+
+async def _note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
+    """Say which memories that a new one was connected with are still to be written, or misspelt."""
+    paths = dict.fromkeys(target for target in targets if "/" in target)  # a bare key was found, or refused
+    there = await store.persona_recall(include_forgotten=True) if paths else []
+    for target in paths:
+        if find(there, target) is None:
+            say("note", f"{target} does not exist yet; the connection counts once it does")
+
+
+async def _superseded(
+    store: MemoryStore, domain: str, facet: str, key: str, begun: float
+) -> list[_Superseded]:
+    """The memories that a write which began at a time marked as superseded by what it wrote, and why."""
+    from sense_memory.palace.contradictions.detection import compare
+
+    memories = await store.persona_recall(domain, facet, include_forgotten=True)
+    new = find(memories, f"{domain}/{facet}/{key}")
+    found = []
+    for old in memories if new is not None else ():
+        if new is None or old.superseded_by != new.path:
+            continue
+        if (await store.history(old.path))[0].created_at < begun:
+            continue  # it was superseded before
+        before = old.changed(
+            contradicts=tuple(path for path in old.contradicts if path != new.path), superseded_by=None
+        )
+        found.append((old, compare(before, new.changed(contradicts=(), superseded_by=None))))
+    return found
+
+
+def _superseded_data(memory: PersonaMemory, reason: Contradiction | None) -> dict[str, Any]:
+    return {
+        "path": memory.path,
+        "reason": reason.reason if reason else None,
+        "kind": reason.kind if reason else None,
+        "confidence": round(reason.confidence, 3) if reason else None,
+    }
+
+
+def _print_superseded(memory: PersonaMemory, reason: Contradiction | None) -> None:
+    path = one_line(memory.path)
+    why = f" ({one_line(reason.reason)}; {reason.confidence:.0%} sure)" if reason else ""
+    typer.echo(f"It contradicts {path}{why}, which is superseded now.")
+    typer.echo(f"If both are right: sense-memory undo {quoted(memory.path)}")
+
+
+# ── recall ──────────────────────────────────────────────────────────────────────────────
 
 
 @app.command(
     rich_help_panel=MEMORIES,
     epilog=ends(
         "sense-memory recall user_timezone",
+        "sense-memory recall people/facts/lisa",
         "sense-memory recall notes > notes.md",
         "sense-memory recall user_timezone --json",
-        codes={1: "an error, such as: it is not here, and no relay could be asked", 4: "no such memory"},
+        codes={
+            1: "an error, such as: the memory is not here, and no relay could be asked",
+            4: "no such memory",
+        },
     ),
 )
-def recall(context: typer.Context, key: KeyArgument, _json: JsonOption = False) -> None:
-    """Print the value under a memory key, from the local ledger.
+def recall(context: typer.Context, name: NameArgument, _json: JsonOption = False) -> None:
+    """Print the value of a memory, from the local ledger.
 
-    In a pipe the value comes out byte for byte and nothing else; a terminal gets it with everything unseen
-    escaped. Relays are asked only where the ledger has nothing and none of them was ever asked.
+    A memory of the palace is revived: its relevance is 1 again, and it fades anew from now. `palace show` looks at a
+    memory without reviving it. A key names a flat memory first; if there is none, the memory of the palace with that
+    key.
+
+    A pipe gets the value byte for byte and nothing else; a terminal gets invisible characters escaped. Relays are asked
+    only if the ledger lacks the memory and no relay was ever asked.
     """
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> Memory:
-        await refuse_path(store, key, "palace recall")
-        try:
-            memory = await store.recall(key)
-        except NotSynced as error:
-            raise await in_palace(store, key, "palace recall") or error from None
-        if memory is None:
-            raise await no_flat_memory(store, key, "palace recall")
-        return memory
+    async def work(store: MemoryStore) -> Memory | PersonaMemory:
+        return await recall_in_palace(store, name) if "/" in name else await _recall_key(store, name)
 
     show_memory(invocation, invocation.run(work))
+
+
+async def _recall_key(store: MemoryStore, key: str) -> Memory | PersonaMemory:
+    """The flat memory under a key, or the one memory of the palace that has it.
+
+    Raises:
+        NotSynced: there is neither here, and no relay could be asked.
+        CommandFailed: there is neither.
+        InvalidInput: several memories of the palace have the key.
+    """
+    unsynced: NotSynced | None = None
+    memory: Memory | None = None
+    try:
+        memory = await store.recall(key)
+    except NotSynced as error:
+        unsynced = error
+    if memory is not None:
+        return memory
+    found = find(await everything(store), key)
+    if found is not None:
+        return await recall_in_palace(store, found.path)
+    raise unsynced or await nowhere(store, key)
+
+
+async def recall_in_palace(store: MemoryStore, name: str) -> PersonaMemory:
+    """The memory of the palace with that path or key, revived.
+
+    Raises:
+        CommandFailed: there is none.
+        InvalidInput: several memories have the key.
+    """
+    selected = parts(name) if "/" in name else (None, None, name)
+    memory = only_one(await store.persona_recall(*selected), name)
+    if memory is None:
+        raise no_memory(name, store.status(), similar_to(name, await everything(store)))
+    return memory
+
+
+# ── forget ──────────────────────────────────────────────────────────────────────────────
 
 
 @app.command(
     rich_help_panel=MEMORIES,
     epilog=ends(
         "sense-memory forget user_timezone",
-        "# Write it down, and leave the relays for later:",
+        "sense-memory forget people/facts/lisa",
+        "# Write the deletion down, and leave the relays for later:",
         "sense-memory forget user_timezone --wait 0",
         codes={
             3: "forgotten here, but fewer relays than --require-acks took the deletion",
-            4: "nothing is kept under that key, here or on any relay; nothing was written",
+            4: "no such memory here or on any relay; nothing was written",
         },
     ),
 )
 def forget(
     context: typer.Context,
     *,
-    keys: Annotated[
-        list[str],
-        typer.Argument(metavar="KEY...", show_default=False, help="The memory keys: one or several."),
-    ],
+    names: NamesArgument,
     anyway: AnywayOption = False,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Purge memories here, for good, and ask every relay to delete them.
+    """Delete memories here, for good, and ask every relay to delete them.
 
-    Where nothing is kept under a key here, relays are asked for it first. If all of them answer and none has it,
-    nothing at all is written; if one cannot be asked, or with --anyway, the deletion is requested all the same. Nobody
-    can promise that every copy is gone.
+    If a memory is not here, relays are asked for it first. If all of them answer and none has it, nothing is written;
+    if a relay cannot be asked, or with --anyway, its deletion is requested all the same. Nobody can promise that every
+    copy is gone.
+    """
+    forget_names(context, names, wait, require_acks, anyway=anyway)
+
+
+def forget_names(
+    context: typer.Context,
+    given: Sequence[str],
+    wait: float,
+    require_acks: int,
+    *,
+    anyway: bool,
+    is_palace_only: bool = False,
+) -> None:
+    """Forget memories, or none of them if a name means nothing.
+
+    Args:
+        context: of the command.
+        given: flat keys and paths.
+        wait: seconds for relays.
+        require_acks: how many relays have to acknowledge the deletion.
+        anyway: whether the deletion of what nobody knows is requested too.
+        is_palace_only: whether a bare key means the one memory of the palace that has it.
+
+    Raises:
+        CommandFailed: a name means nothing; nothing was written.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
+    names = list(dict.fromkeys(given))
+    for name in names:
+        if "/" in name:
+            parts(name)
     invocation = of(context)
 
     async def work(store: MemoryStore) -> tuple[delivery.Written, list[delivery.Forgotten]]:
-        names, unsure = list(dict.fromkeys(keys)), ""
-        unknown = {key for key in names if not await _is_here(store, key)}
-        if unknown and not anyway:
+        found, unsure = await _targets(store, names, is_palace_only=is_palace_only), ""
+        if not anyway and None in found.values():
             unsure = await ask_relays(store, wait)
-            absent = [key for key in names if key in unknown and not await _is_here(store, key)]
-            for key in absent:
-                if not unsure or await in_palace(store, key, "palace forget"):
-                    stop = await no_flat_memory(store, key, "palace forget")
-                    raise nothing_forgotten(stop, absent, names)
-            for key in absent:
-                note(f"{key!r} is not here{meant(key, await flat_keys(store))}")
-            unknown = set(absent)
-        ids = await store.forget_many(names)
+            found = await _targets(store, names, is_palace_only=is_palace_only)
+        absent = [name for name in names if found[name] is None]
+        for name in absent:
+            is_flat = "/" not in name and not is_palace_only
+            stop = await in_palace(store, name, "forget") if is_flat and not anyway else None
+            is_wanted = (unsure or anyway) and (is_flat or "/" in name)  # nobody knows the path of a bare key
+            if stop is not None or not is_wanted:
+                raise nothing_forgotten(stop or await nowhere(store, name), absent, names)
+        for name in absent:
+            if "/" not in name and not anyway:
+                note(f"{name!r} is not here{meant(name, await flat_keys(store))}")
+        targets = {
+            found[name] or ("/".join(parts(name)) if "/" in name else name): unsure
+            if found[name] is None
+            else None
+            for name in names
+        }
+        ids = await _forget(store, list(targets))
         forgotten = [
-            delivery.Forgotten(name_data(key), ident, unsure if key in unknown else None)
-            for key, ident in zip(names, ids, strict=True)
+            delivery.Forgotten(name_data(target), ids[target], why) for target, why in targets.items()
         ]
-        return await delivery.send(store, list(dict.fromkeys(ids)), wait), forgotten
+        return await delivery.send(store, list(dict.fromkeys(ids.values())), wait), forgotten
 
     written, forgotten = invocation.run(work, creates=True)
     delivery.end_forgetting(invocation, written, forgotten, require_acks)
 
 
-async def _is_here(store: MemoryStore, key: str) -> bool:
-    """Whether the ledger has something to forget under a key: a memory, or a draft of one. No relay is asked."""
-    await refuse_path(store, key, "palace forget")
-    there = await store.recall_many([key])
-    return bool(there) or any(draft.key == key for draft in await store.drafts())
+async def _targets(
+    store: MemoryStore, names: Sequence[str], *, is_palace_only: bool
+) -> dict[str, str | None]:
+    """What each name means here: a flat key, the path of a memory of the palace, or None. No relay is asked."""
+    flat = [name for name in names if "/" not in name and not is_palace_only]
+    drafts = {draft.key for draft in await store.drafts()} if flat else set()
+    found: dict[str, str | None] = {
+        name: name if name in drafts or await store.recall_many([name]) else None for name in flat
+    }
+    if len(flat) < len(names):
+        there = await everything(store)
+        for name in names:
+            if name not in found:
+                memory = find(there, name)
+                found[name] = None if memory is None else memory.path
+    return found
+
+
+async def _forget(store: MemoryStore, targets: Sequence[str]) -> dict[str, str]:
+    """Forget flat keys and paths; returns the id of the deletion request of each."""
+    flat = [target for target in targets if "/" not in target]
+    paths = [target for target in targets if "/" in target]
+    ids = dict(zip(flat, await store.forget_many(flat), strict=True)) if flat else {}
+    if paths:
+        ids |= zip(paths, await store.persona_forget_many(paths), strict=True)
+    return ids
+
+
+# ── list ────────────────────────────────────────────────────────────────────────────────
 
 
 @app.command(
@@ -244,16 +532,32 @@ async def _is_here(store: MemoryStore, key: str) -> bool:
     rich_help_panel=MEMORIES,
     epilog=ends(
         "sense-memory list",
-        "# Everything, for `remember --many` elsewhere:",
+        "sense-memory list --palace",
+        "sense-memory list people/facts --include-forgotten",
+        "# All flat memories, for `remember --many` elsewhere:",
         "sense-memory list --json > memories.json",
+        codes={4: "no such domain or facet"},
     ),
 )
-def list_memories(context: typer.Context, _json: JsonOption = False) -> None:
-    """List all memories under plain keys with their ages and values.
+def list_memories(
+    context: typer.Context,
+    *,
+    where: PlaceArgument = None,
+    palace: PalaceOption = False,
+    include_forgotten: IncludeForgottenOption = False,
+    _json: JsonOption = False,
+) -> None:
+    """List flat memories, or memories of the palace, with their values.
 
-    The number of memories in the palace is printed on stderr; `palace list` shows them. On a terminal a value is cut
-    to the width. In a pipe there is one line each: key, time and whole value, with tabs between them.
+    With DOMAIN[/FACET] or --palace they are memories of the palace: those that are active or fading, the most relevant first; listing revives none. A terminal
+    cuts a value to the width. A pipe gets one line for each memory, with tabs between key, time and whole value; or, of
+    the palace, between path, state, relevance and whole text.
     """
+    if palace or where is not None:
+        list_palace(of(context), where, include_forgotten=include_forgotten)
+        return
+    if include_forgotten:
+        context.fail("--include-forgotten is for memories of the palace; give a DOMAIN or --palace too")
     invocation = of(context)
 
     async def work(store: MemoryStore) -> tuple[list[Memory], int]:
@@ -263,52 +567,13 @@ def list_memories(context: typer.Context, _json: JsonOption = False) -> None:
         return found, counts["heads"] - counts["entries"] - len(found)
 
     memories, others = invocation.run(work)
-    show_memories(invocation, memories, none="There are no memories under plain keys.")
+    show_memories(invocation, memories, none="There are no flat memories.")
     if others > 0 and not invocation.as_json:
-        count = quantity(others, "memory", "memories")
-        note(f"{count} in the palace: sense-memory palace list")
+        note(f"{quantity(others, 'memory', 'memories')} in the palace: sense-memory list --palace")
 
 
-# ── StateChoice by other commands too ─────────────────────────────────────────────────────────
-
-
-def show_memory(invocation: Invocation, memory: Memory) -> None:
-    """One memory: as JSON, escaped for a terminal, or byte for byte in a pipe."""
-    if invocation.as_json:
-        typer.echo(as_json(memory_data(memory)))
-    elif sys.stdout.isatty():
-        typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
-    else:
-        typer.echo(memory.value.encode(), nl=False)
-
-
-def show_memories(invocation: Invocation, memories: Sequence[Memory], *, none: str) -> None:
-    """Memories as JSON, as a table for a terminal, or one line each in a pipe; `none` where there is none."""
-    if invocation.as_json:
-        echo_all(as_json_list(memory_data(memory) for memory in memories), "")
-    elif not memories:
-        typer.echo(none, err=True)
-    elif sys.stdout.isatty():
-        from sense_memory.interfaces.cli.tables import print_memories
-
-        print_memories(memories, time.time())
-    else:
-        echo_all(
-            f"{one_line(memory.key)}\t{iso(memory.created_at)}\t{one_line(memory.value)}"
-            for memory in memories
-        )
-
-
-def warn_if_incomplete(store: MemoryStore) -> None:
-    """Say on stderr that a list may lack what relays hold: incomplete is not "everything"."""
-    if not store.is_complete():
-        note("incomplete: no relay has shown everything yet, so there may be more; run `sense-memory sync`")
-
-
-def warn_of_gaps(gaps: Gaps) -> None:
-    """Say on stderr that memories were searched by words only, although there is an embedder."""
-    if gaps.trouble is not None:
-        note(f"searched by words only: {gaps.trouble}")
-    elif gaps.count:
-        count = quantity(gaps.count, "memory was", "memories were")
-        note(f"{count} searched by words only, not embedded yet; run `sense-memory embed`")
+def list_palace(invocation: Invocation, where: str | None, *, include_forgotten: bool) -> None:
+    """List memories of the palace, of a DOMAIN, or of a DOMAIN/FACET."""
+    insights = look(invocation, *place(where), include_forgotten=include_forgotten, needs_place=True)
+    none = f"There are no active or fading memories in {where}. --include-forgotten lists the others."
+    show_insights(invocation, insights, time.time(), none=none if where else NONE)

@@ -1,6 +1,7 @@
-"""How memories of the palace are named on a command line. No terminal, no delivery.
+"""Which memory a name on the command line means, and what to say of a name that means none.
 
-Looking a memory up here is no access: only `palace recall` is.
+A name is a flat key, a path DOMAIN/FACET/KEY of the palace, or a key that one memory of the palace has. Looking a
+memory up here revives none. A suggestion is a name, never a command that deletes something.
 """
 
 from __future__ import annotations
@@ -9,9 +10,7 @@ import asyncio
 import time
 import unicodedata
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, unknown
@@ -28,27 +27,11 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _MAX_CANDIDATES: Final = 10
+_MAX_NEAR: Final = 3  # names that are suggested
+_ALIKE: Final = 0.75  # how alike they have to be, 0 to 1: a slip of the finger, not another word
 
-PathArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="PATH", show_default=False, help="DOMAIN/FACET/KEY of the memory, such as people/facts/lisa."
-    ),
-]
-NameArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="PATH",
-        show_default=False,
-        help="DOMAIN/FACET/KEY of the memory, or its KEY alone where no other memory has it.",
-    ),
-]
-PlaceArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="DOMAIN[/FACET]", show_default=False, help="Only of this domain, or of this facet of it."
-    ),
-]
+
+# ── Paths ───────────────────────────────────────────────────────────────────────────────
 
 
 def parts(path: str) -> tuple[str, str, str]:
@@ -60,8 +43,8 @@ def parts(path: str) -> tuple[str, str, str]:
     found = shown_path(path).split("/")
     if len(found) != 3 or not all(found):
         raise InvalidAddress(
-            f"a memory of the palace is named DOMAIN/FACET/KEY, such as people/facts/lisa, not {path!r}; "
-            "nothing was changed"
+            "give a path DOMAIN/FACET/KEY, such as people/facts/lisa, or a flat key, which has no '/'; "
+            f"{path!r} is neither, and nothing was changed"
         )
     return found[0], found[1], found[2]
 
@@ -80,11 +63,21 @@ def place(text: str | None) -> tuple[str | None, str | None]:
     return domain, rest[0] if rest else None
 
 
+# ── Memories ────────────────────────────────────────────────────────────────────────────
+
+
+async def everything(store: MemoryStore) -> list[PersonaMemory]:
+    """All memories of the palace that are here, whatever their state; no relay is asked."""
+    if store.status().never_complete:  # a listing that finds none would wait for a relay
+        return await store.persona_as_of(time.time() + MAX_FUTURE_SECONDS)
+    return await store.persona_recall(include_forgotten=True)
+
+
 def find(memories: Sequence[PersonaMemory], name: str) -> PersonaMemory | None:
-    """The memory that is named by its path or its bare key; None where there is none.
+    """The memory with that path or key; None if there is none.
 
     Raises:
-        InvalidInput: a bare key that several memories have.
+        InvalidInput: several memories have the key.
     """
     bare = shown_path(name)
     names = {bare, unicodedata.normalize("NFC", bare)}
@@ -93,8 +86,8 @@ def find(memories: Sequence[PersonaMemory], name: str) -> PersonaMemory | None:
     return only_one([memory for memory in memories if memory.key in names], name)
 
 
-def only_one(found: Sequence[PersonaMemory], name: str) -> PersonaMemory | None:
-    """The one memory that was found under a bare key, or None.
+def only_one(found: Sequence[PersonaMemory], key: str) -> PersonaMemory | None:
+    """The one memory that was found under a key, or None.
 
     Raises:
         InvalidInput: there are several.
@@ -104,39 +97,34 @@ def only_one(found: Sequence[PersonaMemory], name: str) -> PersonaMemory | None:
     listed = sorted(repr(memory.path) for memory in found)
     more = ", …" if len(listed) > _MAX_CANDIDATES else ""
     raise InvalidInput(
-        f"several memories have the key {name!r}: {', '.join(listed[:_MAX_CANDIDATES])}{more}. "
-        "Name one by its path."
+        f"give the path, because several memories have the key {key!r}: "
+        f"{', '.join(listed[:_MAX_CANDIDATES])}{more}"
     )
 
 
-def names(name: str, memories: Iterable[PersonaMemory]) -> list[str]:
-    """The paths of memories, or their bare keys, whichever a name of that kind may be meant for."""
+async def path_of(store: MemoryStore, name: str) -> str | None:
+    """The path that a name means where no flat memory has it: itself, or that of the one memory with that key.
+
+    Raises:
+        InvalidInput: several memories of the palace have the key.
+    """
+    if "/" in name:
+        return name
+    memory = find(await everything(store), name)
+    return None if memory is None else memory.path
+
+
+async def flat_keys(store: MemoryStore) -> list[str]:
+    """The keys of all flat memories that are here; no relay is asked."""
+    listed = (
+        store.as_of(time.time() + MAX_FUTURE_SECONDS) if store.status().never_complete else store.recall_all()
+    )
+    return [memory.key for memory in await listed]
+
+
+def similar_to(name: str, memories: Iterable[PersonaMemory]) -> list[str]:
+    """The paths of memories if a name is a path, else their keys: what the name may be meant for."""
     return [memory.path if "/" in name else memory.key for memory in memories]
-
-
-def no_domain(domain: str, known: Sequence[str], status: Status) -> CommandFailed:
-    """There is no such domain, but these; where no relay has shown everything, it may exist there."""
-    if not status.is_complete:
-        return unknown(f"the domain {domain!r} is")
-    there = f"there are: {some(sorted(known), _MAX_CANDIDATES)}" if known else "there are none yet"
-    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"there is no domain {domain!r}; {there}")
-
-
-def no_facet(facet: str, domain: str, known: Sequence[str]) -> CommandFailed:
-    """There is no such facet in a domain, but these."""
-    there = some(sorted(known), _MAX_CANDIDATES)
-    return CommandFailed(
-        ExitCode.NOT_FOUND,
-        "NotFound",
-        f"there is no facet {facet!r} in {one_line(domain)}; there are: {there}",
-    )
-
-
-async def everything(store: MemoryStore) -> list[PersonaMemory]:
-    """All memories that are here, whatever their state; no relay is asked."""
-    if store.status().never_complete:  # a listing that finds none would wait for it
-        return await store.persona_as_of(time.time() + MAX_FUTURE_SECONDS)
-    return await store.persona_recall(include_forgotten=True)
 
 
 async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:
@@ -146,38 +134,42 @@ async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:
     return {memory.path: memory.event_id for memory in found}
 
 
-_MAX_NEAR: Final = 3  # names that are suggested
-_ALIKE: Final = 0.75  # how alike they have to be, 0 to 1: a slip of the finger, not another word
+# ── Names that mean nothing ─────────────────────────────────────────────────────────────
 
 
-def no_memory(key: str, status: Status, names: Collection[str] = ()) -> CommandFailed:
-    """There is nothing under a key, as far as this ledger can know; where it cannot know, that is an error.
+async def nowhere(store: MemoryStore, name: str) -> CommandFailed:
+    """No memory has that name, flat or in the palace; says which name may be meant."""
+    similar = similar_to(name, await everything(store))
+    return no_memory(name, store.status(), similar if "/" in name else [*await flat_keys(store), *similar])
+
+
+def no_memory(name: str, status: Status, names: Collection[str] = ()) -> CommandFailed:
+    """No memory has that name, as far as this ledger can know; if it cannot know, that is an error.
 
     Args:
-        key: as it was typed.
+        name: as it was typed.
         status: of the store.
         names: of all memories, of which one may have been meant.
     """
     if not status.is_complete:
-        return unknown(f"{key!r} is")
-    return CommandFailed(
-        ExitCode.NOT_FOUND, "NotFound", f"no memory under {key!r} ({_asked(status)}){meant(key, names)}"
-    )
+        return unknown(f"{name!r} is")
+    problem = f"no memory under {name!r} ({_asked(status)}){meant(name, names)}"
+    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 
 
-def meant(key: str, names: Collection[str]) -> str:
-    """A question for the names that a key may have been meant for, behind a full stop; nothing where none is alike."""
-    near = get_close_matches(key, names, _MAX_NEAR, _ALIKE)
+def meant(name: str, names: Collection[str]) -> str:
+    """A question for the names that look like another, after a full stop; nothing if none does."""
+    near = get_close_matches(name, dict.fromkeys(names), _MAX_NEAR, _ALIKE)
     return f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""
 
 
 def nothing_forgotten(stop: CommandFailed, absent: Sequence[str], names: Collection[str]) -> CommandFailed:
-    """Of several names that were to be forgotten some are nowhere, so that none is forgotten: say so first.
+    """Some of several names mean nothing, so that no memory is forgotten: say so first.
 
     Args:
-        stop: what is to be said of the first that is nowhere.
-        absent: all that are nowhere.
-        names: all that were to be forgotten; of a single one there is nothing to add.
+        stop: what is to be said of the first such name.
+        absent: all such names.
+        names: all names that were given; of a single one there is nothing to add.
     """
     if len(names) == 1:
         return stop
@@ -185,50 +177,46 @@ def nothing_forgotten(stop: CommandFailed, absent: Sequence[str], names: Collect
     return CommandFailed(stop.code, stop.name, f"nothing was forgotten{which}: {stop.message}")
 
 
-async def no_flat_memory(store: MemoryStore, key: str, command: str) -> CommandFailed:
-    """There is nothing under a plain key; where the palace has that name, the command that goes there.
-
-    Args:
-        store: where it is not.
-        key: as it was typed.
-        command: what does the same with a memory of the palace, such as "palace recall".
-    """
-    found = await in_palace(store, key, command)
-    if found is not None:
-        return found
-    return no_memory(key, store.status(), await flat_keys(store))
-
-
-async def flat_keys(store: MemoryStore) -> list[str]:
-    """The plain keys of all memories that are here; no relay is asked."""
-    listed = (
-        store.as_of(time.time() + MAX_FUTURE_SECONDS) if store.status().never_complete else store.recall_all()
-    )
-    return [memory.key for memory in await listed]
-
-
-async def in_palace(store: MemoryStore, name: str, command: str) -> CommandFailed | None:
-    """Where the palace has a memory of that name, or path: that it is there, and how to get at it; else None."""
-    named = unicodedata.normalize("NFC", shown_path(name))
-    paths = [memory.path for memory in await everything(store) if named in {memory.key, memory.path}]
+async def in_palace(store: MemoryStore, key: str, command: str) -> CommandFailed | None:
+    """No flat memory has a key, but memories of the palace do: the commands that name them by path; else None."""
+    named = unicodedata.normalize("NFC", key)
+    paths = [memory.path for memory in await everything(store) if memory.key == named]
     if not paths:
         return None
     commands = [f"sense-memory {command} {quoted(path)}" for path in paths]
-    one = "that is a memory of the palace" if len(paths) == 1 else "the palace has memories of that name"
     more = f" and {len(paths) - _MAX_NEAR:,} more" if len(paths) > _MAX_NEAR else ""
-    problem = f"no memory under the plain key {name!r} here; {one}: {' or '.join(commands[:_MAX_NEAR])}{more}"
+    problem = (
+        f"no flat memory under {key!r} here. To {command} {'the memory' if len(paths) == 1 else 'one'} "
+        f"of the palace, give its path: {' or '.join(commands[:_MAX_NEAR])}{more}"
+    )
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 
 
-async def refuse_path(store: MemoryStore, name: str, command: str) -> None:
-    """Meet the path of a memory of the palace, where a plain key belongs, with the command for that.
+async def check_place(store: MemoryStore, domain: str, facet: str | None = None) -> None:
+    """A domain and a facet that are named have to exist.
 
     Raises:
-        CommandFailed: it is one. Whatever else is no key is left to the store.
+        CommandFailed: one does not; says which there are.
     """
-    found = await in_palace(store, name, command) if "/" in name else None
-    if found is not None:
-        raise found
+    facets: dict[str, dict[str, int]] = (await store.persona_stats())["facets"]
+    name = unicodedata.normalize("NFC", domain)
+    if name not in facets:
+        raise no_domain(domain, list(facets), store.status())
+    if facet is not None and unicodedata.normalize("NFC", facet) not in facets[name]:
+        there = some(sorted(facets[name]), _MAX_CANDIDATES)
+        problem = f"there is no facet {facet!r} in {one_line(domain)}; there are: {there}"
+        raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
+
+
+def no_domain(domain: str, known: Sequence[str], status: Status) -> CommandFailed:
+    """There is no such domain, but these; if no relay has sent everything, a relay may have it."""
+    if not status.is_complete:
+        return unknown(f"the domain {domain!r} is")
+    there = f"there are: {some(sorted(known), _MAX_CANDIDATES)}" if known else "there are none yet"
+    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"there is no domain {domain!r}; {there}")
+
+
+# ── Relays ──────────────────────────────────────────────────────────────────────────────
 
 
 async def ask_relays(store: MemoryStore, seconds: float) -> str:
@@ -251,7 +239,7 @@ async def ask_relays(store: MemoryStore, seconds: float) -> str:
                 report = await store.sync()
     except TimeoutError:
         return f"not every relay answered within {seconds:g} s"
-    if report.overruled:  # each is told once, so here or never
+    if report.overruled:  # reported once by the store, so here or never
         note(lost_edits(report.overruled))
     return "" if report.complete else "; ".join(report.problems) or "not every relay was asked"
 
@@ -262,7 +250,7 @@ def _asked(status: Status) -> str:
     if not status.relays:
         return "no relays are configured"
     if not times:
-        return "no relay ever showed everything"
-    unknown = len(status.relays) - len(times)
-    never = f"; {quantity(unknown, 'relay')} never showed everything" if unknown else ""
+        return "no relay ever sent everything"
+    unsure = len(status.relays) - len(times)
+    never = f"; {quantity(unsure, 'relay')} never sent everything" if unsure else ""
     return f"{quantity(len(times), 'relay')} last asked {age(max(times), time.time())}{never}"

@@ -99,8 +99,15 @@ class Group(HelpPage, TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is meant; of a name that is none, which one may be."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            ctx.fail(no_command(args[0], ctx.command_path, self.list_commands(ctx)))
+            others = self._visible(ctx.find_root())
+            ctx.fail(no_command(args[0], ctx.command_path, self._visible(ctx), others))
         return super().resolve_command(ctx, args)
+
+    @staticmethod
+    def _visible(ctx: Any) -> list[str]:
+        """The commands that a help page lists."""
+        group = ctx.command
+        return [name for name in group.list_commands(ctx) if not group.get_command(ctx, name).hidden]
 
 
 class Program(typer.Typer):
@@ -326,20 +333,27 @@ _FOREIGN_WORDS: Final = {  # of other programs, by what they are here; of severa
 _MEANT: Final = {word: commands for commands, words in _FOREIGN_WORDS.items() for word in words.split()}
 
 
-def no_command(typed: str, group: str, commands: Sequence[str]) -> str:
+def no_command(typed: str, group: str, commands: Sequence[str], others: Sequence[str] = ()) -> str:
     """That there is no such command, and which one may be meant.
 
     Args:
         typed: what stands where a command belongs.
         group: the program, or the group of commands, as it is typed.
-        commands: those that there are.
+        commands: those of the group.
+        others: those of the whole program, of which one may be meant too.
     """
     problem = f"no command {one_line(typed, _MAX_NAME_CHARS)!r}"
-    word = typed.lower()
-    meant = next((name for name in _MEANT.get(word, ()) if name in commands), None)
-    if meant in _DESTRUCTIVE:
-        return f"{problem}; see: {group} {meant} --help"
-    if meant is None:
-        harmless = [name for name in commands if name not in _DESTRUCTIVE]
-        meant = next(iter(get_close_matches(word, harmless, 1, _ALIKE)), None)
-    return f"{problem}; did you mean: {group} {meant}" if meant else problem
+    for place, names in ((group, commands), (group.partition(" ")[0], others)):
+        meant = _meant(typed.lower(), names)
+        if meant in _DESTRUCTIVE:
+            return f"{problem}; see: {place} {meant} --help"
+        if meant is not None:
+            return f"{problem}; did you mean: {place} {meant}"
+    return problem
+
+
+def _meant(word: str, commands: Sequence[str]) -> str | None:
+    """The command that a word of another program, or a slip of the finger, is meant for."""
+    known = next((name for name in _MEANT.get(word, ()) if name in commands), None)
+    harmless = [name for name in commands if name not in _DESTRUCTIVE]
+    return known or next(iter(get_close_matches(word, harmless, 1, _ALIKE)), None)

@@ -12,10 +12,11 @@ import typer
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import question
-from sense_memory.interfaces.cli.invocation import JsonOption, named, of
+from sense_memory.interfaces.cli.invocation import named, of
 from sense_memory.interfaces.cli.json_output import hit_data
-from sense_memory.interfaces.cli.memories import warn_if_incomplete, warn_of_gaps
 from sense_memory.interfaces.cli.names import everything
+from sense_memory.interfaces.cli.options import JsonOption
+from sense_memory.interfaces.cli.output import warn_if_incomplete, warn_of_gaps
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, some, superseded
 

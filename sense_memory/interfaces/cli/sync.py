@@ -13,8 +13,9 @@ import typer
 
 from sense_memory.interfaces.cli.embedding import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.cli.help_pages import ends
-from sense_memory.interfaces.cli.invocation import ExitCode, JsonOption, no_relays, of, tell
+from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, tell
 from sense_memory.interfaces.cli.json_output import change_data, relay_data, shown_path, sync_data
+from sense_memory.interfaces.cli.options import JsonOption
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity, some
 

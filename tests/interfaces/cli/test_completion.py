@@ -47,11 +47,11 @@ def configured(agent, home):
         ("sense-memory --agent bob --json rec", ["recall", "recent"]),
         ("sense-memory relays ", ["add", "remove", "list"]),
         ("sense-memory relays re", ["remove"]),
-        ("sense-memory palace rem", ["remember"]),
+        ("sense-memory palace rem", []),
         ("sense-memory palace --st", ["--state"]),
         ("sense-memory palace --state f", ["fading", "forgotten"]),
         ("sense-memory palace show --ver", ["--versions"]),
-        ("sense-memory palace recall ", []),
+        ("sense-memory palace con", ["connect", "contradict"]),
         ("sense-memory remember --re", ["--require-acks", "--relay"]),
         ("sense-memory sync --fu", ["--full"]),
         ("sense-memory --ver", ["--version"]),
@@ -90,7 +90,7 @@ def test_everything_is_offered_where_nothing_is_typed(configured):
 
 
 def test_a_meaning_stands_beside_each_word(configured):
-    assert answer("sense-memory recal") == "recall\tPrint the value under a memory key, from the local ledger"
+    assert answer("sense-memory recal") == "recall\tPrint the value of a memory, from the local ledger"
 
 
 @pytest.mark.parametrize("broken", ['relays = "no list"\n', "not toml at all [", "relays = ['https://x']\n"])

@@ -183,7 +183,7 @@ def test_one_memory_as_it_was_is_printed_as_by_recall(edited):
 def test_before_everything_there_was_nothing(edited):
     result = edited("as-of", "2020-01-01")
 
-    assert (result.stdout, result.stderr[:28]) == ("", "There were no memories here ")
+    assert (result.stdout, result.stderr[:27]) == ("", "There were no flat memories")
     assert edited.json("as-of", "2020-01-01") == []
 
 
@@ -203,7 +203,7 @@ def test_a_time_that_is_none_is_wrong_input(edited):
 def test_a_day_may_be_named(edited):
     assert edited("as-of", "today", "k").stdout == "three"
     assert [memory["value"] for memory in edited.json("as-of", "Today")] == ["three"]
-    assert "There were no memories here at" in edited("as-of", "yesterday").stderr
+    assert "There were no flat memories here at" in edited("as-of", "yesterday").stderr
     assert edited("as-of", "3 days ago").stdout == ""
     edited("as-of", "yesterday", "k", code=4)
 
@@ -253,7 +253,7 @@ def test_undo_prints_what_it_brought_back_and_again_goes_further(edited):
     assert first.stdout == "two\nbrought back · on this machine only: no relays are configured\n"
     assert second.stdout.startswith("one\n")
     assert edited("recall", "k").stdout == "one"
-    assert "no older value under 'k'" in edited("undo", "k", code=4).stderr
+    assert "no older value of 'k'" in edited("undo", "k", code=4).stderr
     assert edited("recall", "k").stdout == "one"
 
 

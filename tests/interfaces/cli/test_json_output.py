@@ -99,13 +99,14 @@ def leaves(command, path=()):
     if not children or command.invoke_without_command:
         yield " ".join(path)
     for name, child in children.items():
-        yield from leaves(child, (*path, name))
+        if not child.hidden:
+            yield from leaves(child, (*path, name))
 
 
 def test_the_table_names_every_command_and_no_other():
     commands = set(leaves(typer.main.get_command(app))) - {""}
 
-    assert commands == {re.sub(r" (--\w+|[A-Z]+)$", "", name) for name in PRINTS}
+    assert commands == {re.sub(r" (--\w+|[A-Z]+)$", "", name) for name in PRINTS} - {"palace search"}
 
 
 @pytest.fixture
@@ -163,18 +164,22 @@ journal            | journal "Lisa called."
 recent             | recent
 search             | search lisa
 forget             | --relay RELAY forget k
-forget KEYS        | forget nowhere nothing --anyway
+forget NAMES       | forget nowhere nothing --anyway
 sync               | --relay RELAY sync
 status             | --relay RELAY status
 doctor             | --relay RELAY doctor
 relays add         | relays add RELAY
 relays list        | relays list
 relays remove      | relays remove RELAY
-palace remember    | palace remember people/facts/lisa-moved "Lisa lives in Lisbon."
+remember PATH      | remember people/facts/lisa-moved "Lisa lives in Lisbon."
 palace show        | --relay RELAY palace show lisa
-palace recall      | palace recall lisa
-palace list        | palace list
-palace as-of       | palace as-of 0s
+recall PATH        | recall lisa
+recall PATH        | palace recall people/facts/lisa
+list --palace      | list --palace
+list --palace      | palace list
+as-of PATH         | as-of 0s people/facts/lisa
+as-of --palace     | as-of 0s --palace
+undo PATH          | undo lisa
 palace search      | palace search voice
 palace connect     | palace connect lisa voice
 palace disconnect  | palace disconnect lisa voice
@@ -189,8 +194,8 @@ palace introspect  | palace introspect
 palace introspect  | palace introspect
 palace introspect --schedule | palace introspect --schedule 1h --count 1
 palace prune       | palace prune --dry-run
-palace forget      | palace forget people/facts/lisa
-palace forget PATHS | palace forget people/facts/nobody people/facts/none --anyway
+forget             | forget people/facts/lisa
+forget NAMES       | palace forget people/facts/nobody people/facts/none --anyway
 export             | export all.jsonl
 init               | --agent bob init
 completion         | completion bash

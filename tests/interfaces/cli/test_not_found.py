@@ -119,66 +119,112 @@ def test_a_relay_that_does_not_answer_holds_a_forgetting_up_for_the_wait_and_no_
 # ── Names that only the palace has ──────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("typed", ["lisa", "people/facts/lisa"])
-@pytest.mark.parametrize(
-    ("command", "meant"),
-    [
-        (["recall"], "palace recall"),
-        (["forget"], "palace forget"),
-        (["forget", "--anyway"], "palace forget"),
-    ],
-    ids=["recall", "forget", "forget anyway"],
-)
-def test_a_name_that_only_the_palace_has_brings_the_command_that_goes_there(agent, typed, command, meant):
-    agent("palace", "remember", "people/facts/lisa", "artist")
-    if (typed, command[-1]) == ("lisa", "--anyway"):
-        return  # meant as it stands: the plain key
+@pytest.mark.parametrize("options", [(), ("--relay", "ws://127.0.0.1:9")], ids=["alone", "no relay answers"])
+def test_a_key_that_only_one_memory_of_the_palace_has_is_enough_to_recall_it(agent, options):
+    agent("remember", "people/facts/lisa", "artist")
+
+    assert agent(*options, "recall", "lisa").stdout == "artist"
+    found = agent.json(*options, "recall", "lisa")
+    assert (found["path"], found["access_count"]) == ("people/facts/lisa", 2)
+    assert found == {**agent.json("palace", "recall", "lisa"), "access_count": 2} | {
+        name: found[name] for name in ("current_relevance", "last_accessed", "event_id")
+    }
+
+
+def test_a_key_that_a_flat_memory_has_is_that_memory_s_name(agent):
+    agent("remember", "people/facts/lisa", "artist")
+    agent("remember", "lisa", "a flat memory")
+
+    assert agent("recall", "lisa").stdout == "a flat memory"
+    assert agent("recall", "people/facts/lisa").stdout == "artist"
+    agent("forget", "lisa")
+    assert agent("recall", "lisa").stdout == "artist"
+
+
+def test_a_key_that_several_memories_of_the_palace_have_is_an_error_that_names_them(agent):
+    agent("remember", "people/facts/lisa", "artist")
+    agent("remember", "people/beliefs/lisa", "kind")
+
+    for command in (["recall"], ["history"], ["undo"], ["refresh"], ["as-of", "0 s"]):
+        assert agent(*command, "lisa", code=2).stderr == (
+            "error: give the path, because several memories have the key 'lisa': "
+            "'people/beliefs/lisa', 'people/facts/lisa'\n"
+        )
+
+
+def test_the_past_of_a_memory_of_the_palace_is_found_by_its_key_too(agent):
+    for text in ("artist", "artist, teaches"):
+        agent("remember", "people/facts/it's", text)
+
+    assert agent.json("history", "it's") == agent.json("history", "people/facts/it's")
+    assert agent("as-of", "0 s", "it's").stdout == "artist, teaches"
+    assert agent.json("as-of", "0 s", "it's")["path"] == "people/facts/it's"
+    assert agent.json("refresh", "it's")["path"] == "people/facts/it's"
+    assert agent.json("undo", "it's")["value"] == "artist"
+
+
+@pytest.mark.parametrize("options", [(), ("--wait", "0")])
+def test_forgetting_a_bare_key_never_deletes_from_the_palace(agent, options):
+    """Whoever forgets a flat memory twice must not lose another one by it."""
+    agent("remember", "people/facts/lisa", "artist")
     before = events(agent)
 
-    result = agent(*command, typed, code=4)
-
-    assert result.stdout == ""
-    assert result.stderr == (
-        f"error: no memory under the plain key '{typed}' here; that is a memory of the palace: "
-        f"sense-memory {meant} people/facts/lisa\n"
+    assert agent("forget", "lisa", *options, code=4).stderr == (
+        "error: no flat memory under 'lisa' here. To forget the memory of the palace, give its path: "
+        "sense-memory forget people/facts/lisa\n"
     )
     assert events(agent) == before
+    agent("forget", "lisa", "--anyway")
+    assert agent("recall", "people/facts/lisa").stdout == "artist"
 
 
-def test_the_command_that_goes_to_the_palace_is_told_although_no_relay_answers(agent, dead_relay):
-    agent("palace", "remember", "people/facts/lisa", "artist")
+def test_flat_memories_and_those_of_the_palace_are_forgotten_together_or_not_at_all(agent):
+    agent("remember", "people/facts/lisa", "artist")
+    agent("remember", "k", "v")
 
-    told = agent("--relay", dead_relay, "recall", "lisa", code=4).stderr
+    refused = agent("forget", "k", "people/facts/lisa", "people/facts/lsia", code=4).stderr
+    assert refused.startswith("error: nothing was forgotten: no memory under 'people/facts/lsia'")
+    found = agent.json("forget", "k", "people/facts/lisa")["forgotten"]
 
-    assert told.endswith("that is a memory of the palace: sense-memory palace recall people/facts/lisa\n")
-    assert agent.json("--relay", dead_relay, "recall", "bob", code=1)["error"]["type"] == "NotSynced"
+    assert [(item["path"], item["was_here"]) for item in found] == [("k", True), ("people/facts/lisa", True)]
+    assert agent.json("list") == agent.json("list", "--palace") == []
 
 
-def test_the_past_of_a_name_that_only_the_palace_has_leads_there_too(agent):
-    agent("palace", "remember", "people/facts/lisa", "artist")
-    agent("palace", "remember", "people/beliefs/lisa", "kind")
-    agent("palace", "remember", "people/facts/it's", "quoted")
+def test_a_detail_of_the_palace_is_refused_for_a_flat_key(agent):
+    for option in ("--theme", "--connect", "--halflife", "--source", "--confidence"):
+        said = agent("remember", "k", "v", option, "1", code=2).stderr
+        assert said.startswith(
+            f"error: {option} is for memories of the palace; give a path DOMAIN/FACET/KEY instead of the flat key 'k'\n"
+        )
+    agent("recall", "k", code=4)
 
-    for command in (["history"], ["undo"], ["refresh"], ["as-of", "0 s"]):
-        said = agent(*command, "it's", code=4).stderr
-        words = " ".join(["sense-memory", command[0], *(f"'{word}'" for word in command[1:])])
-        assert said.endswith(f"""that is a memory of the palace: {words} 'people/facts/it'"'"'s'\n""")
-    assert agent("history", "lisa", code=4).stderr.endswith(
-        "the palace has memories of that name: sense-memory history people/beliefs/lisa or "
-        "sense-memory history people/facts/lisa\n"
-    )
-    assert "artist" in agent("history", "people/facts/lisa").stdout
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["palace", "list"], ["list", "--palace"]),
+        (["palace", "list", "people"], ["list", "people"]),
+        (["palace", "list", "--include-forgotten"], ["list", "--palace", "--include-forgotten"]),
+        (["palace", "as-of", "0 s", "people/facts"], ["as-of", "0 s", "people/facts"]),
+        (["palace", "as-of", "0 s", "people"], ["as-of", "0 s", "people/"]),
+        (["palace", "as-of", "0 s", "people"], ["as-of", "0 s", "--palace", "people"]),
+    ],
+    ids=" ".join,
+)
+def test_the_old_spelling_prints_what_the_new_one_prints(palace, old, new):
+    assert palace(*old).stdout == palace(*new).stdout != ""
+    assert [item["path"] for item in palace.json(*old)] == [item["path"] for item in palace.json(*new)]
 
 
 def test_a_list_says_how_many_the_palace_holds(agent):
-    assert agent("list").stderr == "There are no memories under plain keys.\n"
+    assert agent("list").stderr == "There are no flat memories.\n"
     agent("remember", "k", "v")
     agent("journal", "hello")
     assert agent("list").stderr == ""
     agent("palace", "remember", "people/facts/lisa", "artist")
     agent("palace", "remember", "people/facts/bob", "baker")
 
-    assert agent("list").stderr == "2 memories in the palace: sense-memory palace list\n"
+    assert agent("list").stderr == "2 memories in the palace: sense-memory list --palace\n"
     assert [memory["key"] for memory in agent.json("list")] == ["k"]
 
 
@@ -229,8 +275,8 @@ GROUPS = {"": ROOT, " palace": ROOT.commands["palace"], " relays": ROOT.commands
         ("ls", "list"),
         ("find", "search"),
         ("recal", "recall"),
-        ("palace add", "palace remember"),
-        ("palace rm", "palace forget --help"),
+        ("palace add", "remember"),
+        ("palace rm", "forget --help"),
         ("relays ls", "relays list"),
         ("relays rm", "relays remove --help"),
     ],

@@ -218,7 +218,7 @@ def test_a_connection_with_what_is_not_there_yet_is_made_and_told(palace):
     told = palace("palace", "remember", "people/facts/marco", "plays the cello", *targets)
 
     assert told.stdout.startswith("kept · ")
-    assert told.stderr == ("note: people/facts/liza is not there (yet); the connection counts once it is\n")
+    assert told.stderr == ("note: people/facts/liza does not exist yet; the connection counts once it does\n")
     assert palace.json("palace", "show", "marco")["connections"] == [
         "people/facts/liza",
         "people/facts/lisa",
@@ -254,7 +254,7 @@ def test_an_empty_palace_says_how_to_begin(agent):
     result = agent("palace")
 
     assert result.stdout == ""
-    assert "`sense-memory palace remember --help`" in result.stderr
+    assert "Begin with: sense-memory remember DOMAIN/FACET/KEY VALUE" in result.stderr
     assert agent.json("palace") == {
         "total": 0,
         "states": {"active": 0, "fading": 0, "forgotten": 0, "dissolved": 0},
@@ -326,7 +326,7 @@ def test_lists_leave_out_what_is_forgotten_unless_it_is_asked_for(palace, termin
         "people/facts/lisa-home",
     ]
     assert palace("palace", "list", "world").stderr == (
-        "There is no active or fading memory in world; --include-forgotten lists the others.\n"
+        "There are no active or fading memories in world. --include-forgotten lists the others.\n"
     )
     palace("palace", "list", "a/b/c", code=2)
     shown = re.sub(r"\x1b\[[\d;]*m", "", terminal("palace", "list"))
@@ -349,7 +349,10 @@ def test_a_search_finds_and_explains(palace, terminal):
 
 
 def test_a_search_of_nothing_at_all_says_how_to_begin_and_a_question_has_words(agent):
-    assert "`sense-memory palace remember --help`" in agent("palace", "search", "zeppelin").stderr
+    assert (
+        "Begin with: sense-memory remember DOMAIN/FACET/KEY VALUE"
+        in agent("palace", "search", "zeppelin").stderr
+    )
     assert agent("palace", "search", " ", code=2).stderr == (
         "error: the question is empty; give some words to look for\n"
     )

@@ -111,7 +111,7 @@ def test_an_error_of_the_tree_is_one_sentence_on_stderr_or_json_on_stdout(cli):
     ("arguments", "message"),
     [
         (["recal", "k"], "no command 'recal'; did you mean: sense-memory recall"),
-        (["remember"], "give a KEY"),
+        (["remember"], "give a NAME"),
         (["recall"], "Missing argument"),
         (["list", "--nope"], "No such option"),
         (["watch", "--count", "x"], "Invalid value for '--count'"),
@@ -135,10 +135,10 @@ def test_a_text_is_no_option(cli):
 @pytest.mark.parametrize(
     ("arguments", "usage"),
     [
-        (["recall"], "Usage: sense-memory recall [OPTIONS] KEY\nHelp: sense-memory recall --help\n"),
+        (["recall"], "Usage: sense-memory recall [OPTIONS] NAME\nHelp: sense-memory recall --help\n"),
         (
             ["remember"],
-            "Usage: sense-memory remember [OPTIONS] [KEY] [VALUE]\nHelp: sense-memory remember --help\n",
+            "Usage: sense-memory remember [OPTIONS] [NAME] [VALUE]\nHelp: sense-memory remember --help\n",
         ),
         (
             ["relays", "ad"],
@@ -291,16 +291,16 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
     tried = {
         ("init",): [[], ["--import"]],
         ("doctor",): [[]],
-        ("remember",): [["k", "v"], ["--many", "-"], ["a/b", "c"]],
-        ("recall",): [["k"], ["none"]],
+        ("remember",): [["k", "v"], ["--many", "-"], ["a/b", "c"], ["x/y/z", "c", "--theme", "t"]],
+        ("recall",): [["k"], ["none"], ["x/y/z"], ["z"]],
         ("search",): [["k"], ["v", "--in", "flat", "--explain"]],
         ("embed",): [[], ["--share", "--dry-run"]],
         ("forget",): [["k"]],
         ("journal",): [["hello"]],
         ("recent",): [[]],
-        ("list",): [[]],
+        ("list",): [[], ["--palace"], ["x/y"]],
         ("history",): [["k"], ["none"]],
-        ("as-of",): [["now"], ["now", "k"], ["nonsense"]],
+        ("as-of",): [["now"], ["now", "k"], ["now", "x/y/z"], ["now", "--palace"], ["nonsense"]],
         ("undo",): [["k"], ["none"]],
         ("drafts",): [[], ["--publish", "1"], ["--discard", "1"]],
         ("refresh",): [["k"], ["none"]],

@@ -16,7 +16,7 @@ from tests.time_unit import SECOND
 
 STDIN, STDOUT, STDERR = range(3)
 CLOSED, UNREAD, FULL = "closed", "unread", "/dev/full"
-NO_MEMORIES = "There are no memories under plain keys.\n"
+NO_MEMORIES = "There are no flat memories.\n"
 NO_SPACE = b"error: stdout could not be written: No space left on device\n"
 
 

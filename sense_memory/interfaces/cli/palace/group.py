@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-import unicodedata
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from sense_memory.interfaces.cli.help_pages import ends
-from sense_memory.interfaces.cli.invocation import Invocation, JsonOption, named, of, unknown
+from sense_memory.interfaces.cli.invocation import Invocation, named, of
 from sense_memory.interfaces.cli.json_output import palace_data
-from sense_memory.interfaces.cli.memories import warn_if_incomplete
-from sense_memory.interfaces.cli.names import PlaceArgument, no_domain, no_facet, place
+from sense_memory.interfaces.cli.names import check_place, no_domain
+from sense_memory.interfaces.cli.options import JsonOption
+from sense_memory.interfaces.cli.output import print_lines, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.shapes import Insight, StateChoice, arrange, counted, tally
 from sense_memory.interfaces.cli.program import PALACE, Group, Program, app
-from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity, safe
+from sense_memory.interfaces.cli.text import as_json, one_line, safe
 
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ INSIGHTS: Final = "Memories"
 LINKS: Final = "Links"
 REVIEWS: Final = "Reviews"
 NONE: Final = (
-    "There are no memories in the palace yet. `sense-memory palace remember --help` shows how to begin."
+    "There are no memories in the palace yet. Begin with: sense-memory remember DOMAIN/FACET/KEY VALUE"
 )
 
 _ORDER: Final = (  # of the help page
-    *("remember", "recall", "show", "search", "list", "as-of", "forget"),
-    *("connect", "disconnect", "dismiss", "contradict"),
+    *("show", "connect", "disconnect", "dismiss", "contradict"),
     *("introspect", "compress", "prune", "stats", "domains", "facets"),
+    *("remember", "recall", "search", "list", "as-of", "forget"),  # hidden
 )
 
 
@@ -57,7 +57,7 @@ app.add_typer(
         "sense-memory palace --domain people --all",
         "# What is about to be forgotten:",
         "sense-memory palace --state fading --state forgotten",
-        'sense-memory palace remember people/facts/lisa "artist, teaches workshops"',
+        'sense-memory remember people/facts/lisa "artist, teaches workshops"',
         codes={4: "there is no such domain"},
     ),
 )
@@ -146,35 +146,11 @@ def look(
     return insights_of(invocation.run(work), time.time())
 
 
-async def check_place(store: MemoryStore, domain: str, facet: str | None = None) -> None:
-    """A domain and a facet that are named have to be there.
-
-    Raises:
-        CommandFailed: one is not; says which there are.
-    """
-    facets: dict[str, dict[str, int]] = (await store.persona_stats())["facets"]
-    name = unicodedata.normalize("NFC", domain)
-    if name not in facets:
-        raise no_domain(domain, list(facets), store.status())
-    if facet is not None and unicodedata.normalize("NFC", facet) not in facets[name]:
-        raise no_facet(facet, domain, list(facets[name]))
-
-
 def insights_of(memories: Sequence[PersonaMemory], now: float) -> list[Insight]:
     """Memories with their relevance at a time, in their order."""
     from sense_memory.palace.lifecycle import current_relevance
 
     return [Insight(memory, current_relevance(memory, now)) for memory in memories]
-
-
-def print_lines(insights: Sequence[Insight]) -> None:
-    """One line each: path, state, relevance and text, with tabs between them."""
-    lines = [
-        f"{one_line(memory.path)}\t{memory.state.value}\t{insight.relevance:.3f}\t{one_line(memory.value)}\n"
-        for insight in insights
-        for memory in (insight.memory,)
-    ]
-    typer.echo("".join(lines), nl=False)
 
 
 def _data(insights: Sequence[Insight]) -> dict[str, Any]:
@@ -340,57 +316,3 @@ def stats(context: typer.Context, _json: JsonOption = False) -> None:
     column = max(len(name) for name, _ in rows)
     for name, text in rows:
         typer.echo(f"{name:<{column}}  {text}")
-
-
-@command(
-    INSIGHTS,
-    'sense-memory palace as-of "2 days ago"',
-    "sense-memory palace as-of 2025-01-15 people/facts",
-    name="as-of",
-)
-def as_of(
-    context: typer.Context,
-    when: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHEN",
-            show_default=False,
-            help='A date or time, such as 2027-01-15, yesterday or "2027-01-15 08:00"; or how long ago: 3h, "2 days ago".',
-        ),
-    ],
-    where: PlaceArgument = None,
-    _json: JsonOption = False,
-) -> None:
-    """Show memories as they were at a time, with their state and relevance of then.
-
-    Known is what this ledger has seen; what was forgotten with `forget` since is gone from the past too. For one
-    memory, `history` shows what each version changed.
-    """
-    from sense_memory.interfaces.cli.inputs import moment
-
-    invocation = of(context)
-    now = time.time()
-    then = moment(when, now)
-    shown = f"{local_time(then)} ({age(then, now)})"
-
-    async def work(store: MemoryStore) -> list[PersonaMemory]:
-        found = await store.persona_as_of(then, *place(where))
-        if not found and not store.is_complete():
-            raise unknown(f"what was kept at {shown} is")
-        warn_if_incomplete(store)
-        return found
-
-    insights = insights_of(invocation.run(work), then)
-    if invocation.as_json:
-        typer.echo(as_json([palace_data(insight.memory, then) for insight in insights]))
-        return
-    if not insights:
-        typer.echo(f"There were no memories here at {shown}.", err=True)
-        return
-    if sys.stdout.isatty():
-        from sense_memory.interfaces.cli.palace.picture import print_list
-
-        print_list(insights)
-    else:
-        print_lines(insights)
-    typer.echo(f"{quantity(len(insights), 'memory', 'memories')} as of {shown}", err=True)

@@ -9,10 +9,16 @@ import typer
 
 from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli import delivery
-from sense_memory.interfaces.cli.delivery import WAIT_SECONDS, AcksOption, WaitOption
-from sense_memory.interfaces.cli.invocation import JsonOption, of
+from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.json_output import copy_data, palace_data, relay_data, version_data
-from sense_memory.interfaces.cli.names import NameArgument, events_of, find, names, no_memory
+from sense_memory.interfaces.cli.names import events_of, find, no_memory, similar_to
+from sense_memory.interfaces.cli.options import (
+    WAIT_SECONDS,
+    AcksOption,
+    JsonOption,
+    PalaceNameArgument,
+    WaitOption,
+)
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, command
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, links_of
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, quoted
@@ -34,7 +40,7 @@ _HELD: Final = ("acked", "confirmed")
 )
 def show(
     context: typer.Context,
-    path: NameArgument,
+    path: PalaceNameArgument,
     *,
     versions: Annotated[
         int, typer.Option("--versions", min=0, metavar="N", help="How many versions of the text at most.")
@@ -53,7 +59,7 @@ def show(
         everything = await store.persona_recall(include_forgotten=True)
         memory = find(everything, path)
         if memory is None:
-            raise no_memory(path, store.status(), names(path, everything))
+            raise no_memory(path, store.status(), similar_to(path, everything))
         try:
             history = await store.history(memory.path)
         except InvalidAddress:  # a name that another program gave it

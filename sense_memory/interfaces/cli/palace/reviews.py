@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.interfaces.cli.delivery import WAIT_SECONDS, WaitOption, send, sentence
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, JsonOption, of, say
-from sense_memory.interfaces.cli.memories import warn_if_incomplete
+from sense_memory.interfaces.cli.delivery import send, sentence
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say
+from sense_memory.interfaces.cli.options import WAIT_SECONDS, JsonOption, WaitOption
+from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
 from sense_memory.interfaces.cli.palace.shapes import counted
 from sense_memory.interfaces.cli.streams import OutputFailed
