@@ -146,7 +146,7 @@ def as_of(
         return found
 
     memories = invocation.run(work)
-    show_memories(invocation, memories, none=f"There were no flat memories here at {shown}.")
+    show_memories(invocation, memories, none=f"There were no memories here at {shown}.")
     _count(invocation, len(memories), shown)
 
 

@@ -183,7 +183,7 @@ def test_one_memory_as_it_was_is_printed_as_by_recall(edited):
 def test_before_everything_there_was_nothing(edited):
     result = edited("as-of", "2020-01-01")
 
-    assert (result.stdout, result.stderr[:27]) == ("", "There were no flat memories")
+    assert (result.stdout, result.stderr[:28]) == ("", "There were no memories here ")
     assert edited.json("as-of", "2020-01-01") == []
 
 
@@ -203,7 +203,7 @@ def test_a_time_that_is_none_is_wrong_input(edited):
 def test_a_day_may_be_named(edited):
     assert edited("as-of", "today", "k").stdout == "three"
     assert [memory["value"] for memory in edited.json("as-of", "Today")] == ["three"]
-    assert "There were no flat memories here at" in edited("as-of", "yesterday").stderr
+    assert "There were no memories here at" in edited("as-of", "yesterday").stderr
     assert edited("as-of", "3 days ago").stdout == ""
     edited("as-of", "yesterday", "k", code=4)
 
