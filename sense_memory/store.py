@@ -209,7 +209,7 @@ class MemoryStore:
         try:
             if snapshot is None:
                 await self._ledger.write_if_due(self._ledger.snapshot.discard)
-            await self._reader.release()
+            await self._reader.file_quarantined()
             await self._ledger.write_if_due(self._ledger.relays.add, self._urls)
             if self._urls and self._background:
                 self._replication.pool().start()
@@ -1111,7 +1111,7 @@ class MemoryStore:
         """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""
         ledger = self._opened()
         stored = ledger.by_id(event_id)
-        return ledger.outbox.holders(stored.seq) if stored else {}
+        return ledger.outbox.states_by_relay(stored.seq) if stored else {}
 
     async def rescue(self) -> RescueReport:
         """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.

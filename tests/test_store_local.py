@@ -58,7 +58,7 @@ def written_elsewhere(signer):
         plaintext = json.dumps({"type": "sense-memory:kv", "key": key, "value": value, "ts": at}).encode()
         content = await signer.encrypt(plaintext, signer.public_key)
         event = await signer.sign(Unsigned(at, KIND_APP_DATA, (("d", f"sense-memory/{key}"),), content))
-        assert await store._reader.admit([event], "wss://relay.example/") == {"new": 1}
+        assert await store._reader.file_served([event], "wss://relay.example/") == {"new": 1}
 
     return write
 
@@ -430,7 +430,7 @@ async def test_the_published_packages_journal_is_read_in_its_place(open_store, s
         inside = json.dumps({"type": "sense-memory:journal", "content": "by 0.3.1", "ts": ts}).encode()
         content = await signer.encrypt(inside, signer.public_key)
         tags = (("d", f"sense-journal/{ts}"),)
-        await store._reader.admit(
+        await store._reader.file_served(
             [await signer.sign(Unsigned(int(ts), KIND_APP_DATA, tags, content))], "wss://relay.example/"
         )
         clock.advance(10)

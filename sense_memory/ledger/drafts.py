@@ -44,7 +44,7 @@ class Drafts:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def keep(self, items: Iterable[tuple[str, str]], now: float) -> tuple[int, ...]:
+    def add(self, items: Iterable[tuple[str, str]], now: float) -> tuple[int, ...]:
         """Keep drafts, given as slot and ciphertext; returns their numbers."""
         numbers = []
         with self._db.transaction():
@@ -72,7 +72,7 @@ class Drafts:
         with self._db.transaction():
             return self._db.execute("DELETE FROM drafts WHERE draft = ?", number).rowcount > 0
 
-    def forget_all(self, slots: Iterable[str]) -> None:
+    def remove_at(self, slots: Iterable[str]) -> None:
         """Remove whatever waits for addresses that are forgotten."""
         if found := [slot for (slot,) in self._db.rows_in("SELECT slot FROM drafts WHERE slot IN ", slots)]:
             with self._db.transaction():

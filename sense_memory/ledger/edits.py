@@ -111,7 +111,7 @@ class Edits:
         """Whether a deletion or a tombstone is known that concerns a slot."""
         return self._db.row(_COVERED_TO, slot, slot) not in {None, (None,)}
 
-    def check(self, items: Iterable[Filed], bases: Mapping[str, Basis] | None) -> dict[str, Basis]:
+    def check_bases(self, items: Iterable[Filed], bases: Mapping[str, Basis] | None) -> dict[str, Basis]:
         """Those of the bases that some edits start from; call it in the transaction that writes them.
 
         Raises:
@@ -124,7 +124,7 @@ class Edits:
                 raise HeadMoved
         return based
 
-    def done(self, slot: str, based: Mapping[str, Basis]) -> None:
+    def complete_edit(self, slot: str, based: Mapping[str, Basis]) -> None:
         """An edit was written, and knows what it started from; call it in its transaction."""
         basis = based.get(slot, Basis())
         if basis.forks:
@@ -137,11 +137,11 @@ class Edits:
 
     # ── Forks ───────────────────────────────────────────────────────────────────────────
 
-    def forked(self) -> list[str]:
+    def forked_slots(self) -> list[str]:
         """The slots with versions that their heads may not know."""
         return [slot for (slot,) in self._db.rows("SELECT DISTINCT slot FROM forks ORDER BY slot")]
 
-    def doubts(self) -> dict[str, tuple[int, ...]]:
+    def forks(self) -> dict[str, tuple[int, ...]]:
         """By forked slot, the seqs of the versions that its head may not know."""
         found: dict[str, tuple[int, ...]] = {}
         for slot, seq in self._db.rows("SELECT slot, event FROM forks ORDER BY slot, event"):
@@ -153,11 +153,11 @@ class Edits:
         hashed = f"{address.PREFIX}~"
         return [
             slot
-            for slot in self.forked()
+            for slot in self.forked_slots()
             if "~conflict-" in slot or slot.startswith(hashed) or not address.merges(slot)
         ]
 
-    def drop(self, slot: str, seqs: Iterable[int]) -> None:
+    def remove_forks(self, slot: str, seqs: Iterable[int]) -> None:
         """These versions of a slot are known to its head after all."""
         with self._db.transaction():
             self._db.execute_many(
@@ -166,12 +166,12 @@ class Edits:
 
     # ── Accesses ────────────────────────────────────────────────────────────────────────
 
-    def touch(self, slot: str, now: float, count: int = 1) -> None:
+    def record_access(self, slot: str, now: float, count: int = 1) -> None:
         """Record that a memory was read. Stays local until the memory's next edit."""
-        self.touch_all([(slot, now, count)])
+        self.record_accesses([(slot, now, count)])
 
-    def touch_all(self, accesses: Sequence[tuple[str, float, int]]) -> None:
-        """As `touch`, for many: slot, the last time (seconds since 1970), and how often."""
+    def record_accesses(self, accesses: Sequence[tuple[str, float, int]]) -> None:
+        """As `record_access`, for many: slot, the last time (seconds since 1970), and how often."""
         with self._db.transaction():
             self._db.execute_many(
                 "INSERT INTO access VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
@@ -190,7 +190,7 @@ class Edits:
         """The slots at which an edit of this device lost, and nobody was told yet."""
         return [slot for (slot,) in self._db.rows("SELECT slot FROM overruled ORDER BY slot")]
 
-    def told(self, slots: Iterable[str]) -> None:
+    def clear_overruled(self, slots: Iterable[str]) -> None:
         """Somebody was told of these."""
         with self._db.transaction():
             self._db.execute_many("DELETE FROM overruled WHERE slot = ?", [(slot,) for slot in slots])

@@ -111,16 +111,16 @@ class Inventory:
         heads = [(time, ident) for seq, time, ident in self._heads.dated_since(since) if seq not in exempt]
         return heads + [pair for pair in version.aside if pair[0] >= since]
 
-    def known(self, ids: Iterable[bytes]) -> list[Pair]:
+    def known_pairs(self, ids: Iterable[bytes]) -> list[Pair]:
         """Those of some events that the ledger holds."""
         query = "SELECT created_at, id FROM events WHERE id = ?"
         return [(found[0], found[1]) for ident in ids if (found := self._db.row(query, ident))]
 
-    def lacking(self, version: InventoryVersion, ids: Iterable[bytes]) -> int:
+    def lacking_count(self, version: InventoryVersion, ids: Iterable[bytes]) -> int:
         """How many of some ids are events that a relay should hold."""
         return len(self._heads.seqs_of_ids(ids) - version.exempt)
 
-    def tally(self, version: InventoryVersion) -> dict[int, tuple[int, int]]:
+    def counts_by_kind(self, version: InventoryVersion) -> dict[int, tuple[int, int]]:
         """By kind: how many events a relay should hold, and how many more it may hold of those that it need not."""
         found: dict[int, tuple[int, int]] = {}
         for kind, seq in self._heads.kinds():
@@ -128,12 +128,12 @@ class Inventory:
             found[kind] = (should, may + 1) if seq in version.exempt else (should + 1, may)
         return found
 
-    def held(self, url: str) -> tuple[int, int]:
+    def held_counts(self, url: str) -> tuple[int, int]:
         """How many memories and journal entries, as they are now, a relay has shown; how many more it has accepted."""
         found = dict(self._db.rows(_HELD, self._relay(url), LOGS, LOGS[:-1] + chr(ord(LOGS[-1]) + 1)))
         return found.get("confirmed", 0), found.get("acked", 0)
 
-    def settle(
+    def record_comparison(
         self,
         url: str,
         version: InventoryVersion,

@@ -127,7 +127,7 @@ class Ledger:
         return await self.write(change, *values, **options)
 
     async def write(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
-        """Make a change, such as `append` or what the outbox does, as one transaction; see `Database.write`.
+        """Make a change, such as `append_versions` or what the outbox does, as one transaction; see `Database.write`.
 
         The event loop goes on while another process writes. Raises LedgerBusy where that takes too long.
         """
@@ -136,7 +136,7 @@ class Ledger:
         return done
 
     def stamps(self, now: float) -> Stamps:
-        """The version clock as of now; `append` checks again what was taken from it."""
+        """The version clock as of now; `append_versions` checks again what was taken from it."""
         return Stamps(int(now), self._used)
 
     def mark(self, slot: str) -> int | None:
@@ -165,7 +165,7 @@ class Ledger:
 
         return stamps.open_tombstones(self._db, slots, int(now), has_room)
 
-    def append(
+    def append_versions(
         self,
         items: Sequence[Filed],
         relays: Sequence[str],
@@ -178,19 +178,19 @@ class Ledger:
     ) -> bool:
         """File our own events and queue them for relays, in one transaction: all or none.
 
-        What loses against them and fits no conflict copy becomes a draft with them (`aside`, see `keep_aside`);
+        What loses against them and fits no conflict copy becomes a draft with them (`aside`, see `save_lost_texts`);
         the drafts at some slots (`drafts`) are discarded.
 
         Returns False, and nothing is stored, where the second of one was taken by another process meanwhile: the
         caller stamps them again. HeadMoved is raised where an edit does not start from what is there by now
-        (`bases` say from what, by slot), or something is removed that was not looked at (`origins`, see `apply`).
+        (`bases` say from what, by slot), or something is removed that was not looked at (`origins`, see `file_events`).
         """
         try:
             with self._change():
                 seqs = self._file(items, now, bases, origins)
                 self._set_aside(aside or {}, now)
-                self.outbox.queue(seqs, relays, now)
-                self.drafts.forget_all(drafts)
+                self.outbox.queue_events(seqs, relays, now)
+                self.drafts.remove_at(drafts)
         except _SecondTaken:
             return False
         ids = (bytes.fromhex(item.event.id) for item in items)
@@ -207,7 +207,7 @@ class Ledger:
         """The seqs of our own events, filed in the caller's transaction."""
         seqs: list[int] = []
         used: dict[int, int] = {}  # within the transaction nobody else can add to a second
-        based = self.edits.check(items, bases)
+        based = self.edits.check_bases(items, bases)
         marks = self.marks(item.slot for item in items)
         for item in items:
             second = item.event.created_at
@@ -225,7 +225,7 @@ class Ledger:
             now = max(now, second)  # a deletion by ids may be dated ahead of a clock that is far behind
             context = FilingContext(now, origins, knows=item.slot in based, is_ours=True, replaces=replaces)
             fate, seq = versions.apply(self._db, item, context)
-            self.edits.done(item.slot, based)
+            self.edits.complete_edit(item.slot, based)
             if fate is not Fate.NEW or seq is None:
                 raise LedgerError("an event of ours did not become the head; nothing was written")
             marks[item.slot] = second
@@ -235,7 +235,7 @@ class Ledger:
             seqs.append(seq)
         return seqs
 
-    def apply(
+    def file_events(
         self,
         items: Sequence[Filed],
         relay: str | None,
@@ -248,10 +248,10 @@ class Ledger:
             items: what to file.
             relay: who served it.
             now: seconds since 1970.
-            origins: of the versions that may be removed or replaced, by id; see `affected`.
+            origins: of the versions that may be removed or replaced, by id; see `affected_memories`.
 
         Raises:
-            HeadMoved: something came in since `affected` was asked; nothing was filed.
+            HeadMoved: something came in since `affected_memories` was asked; nothing was filed.
         """
         context = FilingContext(now, origins)
         fates: list[Fate] = []
@@ -268,14 +268,14 @@ class Ledger:
                 if self._is_behind(fate, seq):
                     behind.append(item.slot)
             if relay is not None:
-                self.outbox.seen(relay, seqs, now)
+                self.outbox.record_served(relay, seqs, now)
         if relay is not None and behind:
-            if self.outbox.deleted(relay, behind):
+            if self.outbox.has_accepted_deletion(relay, behind):
                 self.relays.add_remark(relay, Remark.UNDELETED, now)
-            self.outbox.heal(relay, behind, now)
+            self.outbox.requeue_heads(relay, behind, now)
         return fates
 
-    def keep_aside(self, aside: Mapping[str, str], now: float) -> None:
+    def save_lost_texts(self, aside: Mapping[str, str], now: float) -> None:
         """Keep the texts of stored versions as drafts, each once: they lost, and are too large for a copy.
 
         Args:
@@ -289,24 +289,24 @@ class Ledger:
         for ident, said in aside.items():
             save_draft(self._db, bytes.fromhex(ident), said, TOO_LARGE, now)
 
-    def due(self, now: float) -> list[Filed]:
+    def quarantined_due(self, now: float) -> list[Filed]:
         """The quarantined events whose time has come."""
         return versions.due(self._db, now)
 
-    def release(
+    def file_quarantined(
         self,
         now: float,
         items: Sequence[Filed] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
     ) -> int:
-        """Apply quarantined events whose time has come, by default all; returns how many. As `apply`."""
-        items = self.due(now) if items is None else items
+        """Apply quarantined events whose time has come, by default all; returns how many. As `file_events`."""
+        items = self.quarantined_due(now) if items is None else items
         if not items:
             return 0
         with self._change():
             return versions.release(self._db, items, FilingContext(now, origins))
 
-    def affected(self, items: Sequence[Filed]) -> list[Stored]:
+    def affected_memories(self, items: Sequence[Filed]) -> list[Stored]:
         """The memories that some events may remove, and those that they may replace without merging."""
         removed = set().union(*(item.targets for item in items))
         replaced = (item.slot for item in items if versions.overwrites(item))
@@ -410,7 +410,7 @@ class Ledger:
         found = self._db.rows_in("SELECT id FROM events WHERE id IN ", wanted)
         return {ident.hex() for (ident,) in found}
 
-    def placed(self, events: Sequence[Event]) -> dict[str, Filed]:
+    def filed_before(self, events: Sequence[Event]) -> dict[str, Filed]:
         """Those of some verified events that were filed here before, as they were filed, by id."""
         ids = (bytes.fromhex(event.id) for event in events)
         known = {row[0].hex(): row for row in self._db.rows_in(_BY_ID, ids)}

@@ -72,7 +72,7 @@ class Outbox:
 
     # ── Queueing ────────────────────────────────────────────────────────────────────────
 
-    def queue(self, seqs: Iterable[int], urls: Sequence[str], now: float) -> None:
+    def queue_events(self, seqs: Iterable[int], urls: Sequence[str], now: float) -> None:
         """Queue events for relays, inside the caller's transaction; rows that exist stay.
 
         A memory that is no head needs no sending. Tombstones and deletions always go out.
@@ -85,7 +85,7 @@ class Outbox:
             [(now, now, seq, *urls) for seq in seqs],
         )
 
-    def backfill(self, url: str, now: float) -> int:
+    def queue_missing(self, url: str, now: float) -> int:
         """Queue the heads and deletions that came since the last time and that this relay lacks."""
         found = self._db.row("SELECT relay, filled_to FROM relays WHERE url = ?", url)
         newest = self._db.row("SELECT max(seq) FROM events")
@@ -105,13 +105,13 @@ class Outbox:
             self._db.execute("UPDATE relays SET filled_to = ? WHERE relay = ?", newest[0], found[0])
         return cursor.rowcount
 
-    def heal(self, url: str, slots: Iterable[str], now: float) -> int:
+    def requeue_heads(self, url: str, slots: Iterable[str], now: float) -> int:
         """Queue the heads of slots at which a relay served an older version: each at most once an hour."""
         with self._db.transaction():
             found = (seq for slot in slots for (seq,) in self._db.rows(_CURRENT_OF_SLOT, slot, slot))
             return sum(self._requeue(url, seq, now) for seq in found)
 
-    def lost(self, url: str, begun: float, since: int = 0) -> list[int]:
+    def lost_events(self, url: str, begun: float, since: int = 0) -> list[int]:
         """Seqs of what a relay accepted and did not serve in a complete pull.
 
         A tombstone whose deletion the relay accepted is final there and left out.
@@ -132,7 +132,7 @@ class Outbox:
         )
         return [seq for (seq,) in rows]
 
-    def missing(self, url: str, seqs: Sequence[int], begun: float, now: float, *, every: float) -> None:
+    def requeue_lost(self, url: str, seqs: Sequence[int], begun: float, now: float, *, every: float) -> None:
         """Queue again what a pull, begun at a time, has shown to be lost: `every` seconds after it was last sent.
 
         Where the relay served an older version instead, after an hour: one that goes back will do it again.
@@ -146,7 +146,7 @@ class Outbox:
 
     # ── Deletions ───────────────────────────────────────────────────────────────────────
 
-    def leave_out(self, url: str) -> None:
+    def drop_outdated(self, url: str) -> None:
         """Do not send what would delete too much; its tombstones and the newer versions stay queued.
 
         Left out is: a deletion request whose address has a newer living version, where the relay has lost it (one that
@@ -167,25 +167,25 @@ class Outbox:
             with self._db.transaction():
                 self._db.execute_many(_LEAVE_OUT, [(relay, seq) for seq in left_out])
 
-    def outlived(self, url: str, now: float) -> list[str]:
+    def outlived_slots(self, url: str, now: float) -> list[str]:
         """The addresses with newer living versions that requests name which a relay is given now."""
         due = f"{_QUEUED_DELETIONS} AND o.due_at <= ?"
         bodies = [body for *_, body in self._db.rows(due, self._relay(url), now)]
         found = (deletion_targets(Event.restored(body)) for body in bodies if self._is_outdated(body))
         return [slot for targets in found for slot, until in targets if self._db.row(_LIVES, slot, until)]
 
-    def hold_back(self, url: str, slots: Iterable[str], now: float) -> None:
+    def hold_back_heads(self, url: str, slots: Iterable[str], now: float) -> None:
         """Queue the heads of slots for later: the relay is about to be sent a deletion request that may remove them.
 
         Call it before the request leaves, so that a process that ends right after that leaves no head behind that
-        counts as accepted and is gone; and `release` afterwards.
+        counts as accepted and is gone; and `release_heads` afterwards.
         """
         with self._db.transaction():
             for slot in slots:
                 self._db.execute(_HOLD_BACK, now + AFTER_DELETION_SECONDS, now, slot, url)
 
-    def release(self, url: str, now: float) -> bool:
-        """Make due what `hold_back` made wait, here or in a process that ended; whether there was any."""
+    def release_heads(self, url: str, now: float) -> bool:
+        """Make due what `hold_back_heads` made wait, here or in a process that ended; whether there was any."""
         relay = self._relay(url)
         if self._db.row(_HELD_BACK, relay, now, AFTER_DELETION) is None:
             return False
@@ -213,7 +213,7 @@ class Outbox:
         """Whether a relay has shown a deletion request."""
         return self._db.row(_KEPT_DELETION, url) is not None
 
-    def bury_again(self, url: str, now: float) -> int:
+    def requeue_tombstones(self, url: str, now: float) -> int:
         """Queue the tombstones that deletions removed at a relay which does not keep those; returns how many."""
         with self._db.transaction():
             return self._db.execute(_BURY_AGAIN, now, self._relay(url)).rowcount
@@ -228,12 +228,12 @@ class Outbox:
 
     # ── Losses ──────────────────────────────────────────────────────────────────────────
 
-    def hasten(self, url: str, now: float) -> None:
+    def make_due(self, url: str, now: float) -> None:
         """What waits for its next try is due now: somebody asks for it himself. Rate limits and `BEHIND` stay."""
         with self._db.transaction():
             self._db.execute(_HASTEN, now, url, RelayOutcome.RATE_LIMITED.value, BEHIND)
 
-    def deleted(self, url: str, slots: Iterable[str]) -> bool:
+    def has_accepted_deletion(self, url: str, slots: Iterable[str]) -> bool:
         """Whether any of these slots is deleted, and the relay has accepted that.
 
         What counts is the request, and the tombstone where a relay keeps no requests.
@@ -241,7 +241,7 @@ class Outbox:
         query = _BURIED_THERE if self._drops_deletions(url) else _DELETED_THERE
         return any(self._db.row(query, slot, url) for slot in slots)
 
-    def retry(self, urls: Iterable[str], now: float) -> int:
+    def requeue_refused(self, urls: Iterable[str], now: float) -> int:
         """Queue again what relays refused, and what was parked: somebody asks for it; returns how many."""
         with self._db.transaction():
             return sum(self._db.execute(_RETRY, now, url).rowcount for url in urls)
@@ -296,7 +296,7 @@ class Outbox:
         )
         return [seq for (seq,) in self._db.rows(query, self._relay(url), size)]
 
-    def record(self, url: str, verdicts: Mapping[int, RelayVerdict], now: float) -> None:
+    def record_verdicts(self, url: str, verdicts: Mapping[int, RelayVerdict], now: float) -> None:
         """Record a relay's words on events, by seq; a rate limit pauses all sending to it."""
         accepted = {seq: item for seq, item in verdicts.items() if item.outcome is RelayOutcome.ACCEPTED}
         with self._db.transaction():
@@ -322,7 +322,7 @@ class Outbox:
         elif RelayOutcome.ACCEPTED in outcomes:
             self._relays.remove_remark(url, Remark.RATE_LIMITED)
 
-    def seen(self, url: str, seqs: Iterable[int], now: float) -> None:
+    def record_served(self, url: str, seqs: Iterable[int], now: float) -> None:
         """Record, inside the caller's transaction, that a relay served these events: the fact behind an OK."""
         self._db.execute_many(
             "INSERT INTO outbox (relay, event, state, due_at, seen_at) "
@@ -366,7 +366,7 @@ class Outbox:
         ]
         return min(times, default=None)
 
-    def holders(self, seq: int) -> dict[str, str]:
+    def states_by_relay(self, seq: int) -> dict[str, str]:
         """The state of one event at each relay that was given it."""
         return dict(
             self._db.rows("SELECT url, state FROM outbox JOIN relays USING (relay) WHERE event = ?", seq)

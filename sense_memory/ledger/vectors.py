@@ -50,7 +50,7 @@ class Vectors:
         db: the open ledger file.
 
     Attributes:
-        write: makes a change, such as `keep`, without blocking the event loop; see `Database.write`.
+        write: makes a change, such as `save`, without blocking the event loop; see `Database.write`.
     """
 
     def __init__(self, db: Database) -> None:
@@ -64,7 +64,7 @@ class Vectors:
         found = self._db.row("SELECT value FROM meta WHERE name = ?", _KEY)
         return None if found is None else str(found[0])
 
-    def begin(self, sealed: str) -> str:
+    def save_key(self, sealed: str) -> str:
         """Keep a sealed key, unless another process was faster; returns the one that is kept."""
         with self._db.transaction():
             self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _KEY, sealed)
@@ -78,7 +78,7 @@ class Vectors:
         rows = self._db.rows("SELECT slot, body FROM vectors WHERE model = ?", model)
         return [(slot, body) for slot, body in rows if slot in slots]
 
-    def keep(self, model: str, rows: Iterable[tuple[str, bytes]]) -> None:
+    def save(self, model: str, rows: Iterable[tuple[str, bytes]]) -> None:
         """Keep sealed vectors by slot, instead of those before; not where nothing is remembered.
 
         Raises:
@@ -96,11 +96,11 @@ class Vectors:
 
     # ── Embeddings: the events that tell them ───────────────────────────────────────────
 
-    def untold(self, model: str) -> set[str]:
+    def without_embedding(self, model: str) -> set[str]:
         """The slots with vectors of a model that no embedding is known to tell."""
         return {slot for (slot,) in self._db.rows(_UNTOLD, model)}
 
-    def tell(self, told: Mapping[str, int]) -> None:
+    def note_embeddings(self, told: Mapping[str, int]) -> None:
         """Note by slot which embedding (its seq) says the same as the vectors there.
 
         Raises:

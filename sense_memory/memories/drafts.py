@@ -87,7 +87,7 @@ async def overruled(ledger: Ledger, reader: Reader, signer: Signer) -> tuple[str
         return ()
     contents = {draft.slot: draft.content for draft in ledger.drafts.all()}
     names = {await _name(ledger, reader, slot, contents.get(slot), signer) for slot in slots}
-    await ledger.write(ledger.edits.told, slots)
+    await ledger.write(ledger.edits.clear_overruled, slots)
     return tuple(sorted(names))
 
 

@@ -109,7 +109,7 @@ class FlatMemories:
             stored = head_at(self._ledger, paths)
         if stored is None or stored.role is Role.TOMBSTONE:
             return None
-        record = await self._reader.needed(stored)
+        record = await self._reader.readable_record(stored)
         return _memory(stored, record) if record.type is RecordType.FLAT and record.path in paths else None
 
     async def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
@@ -162,7 +162,7 @@ class FlatMemories:
         stored = head_at(self._ledger, paths)
         if stored is None or stored.role is not Role.MEMORY:
             return None
-        record, origin = await self._reader.needed(stored), await self._reader.origin(stored)
+        record, origin = await self._reader.readable_record(stored), await self._reader.origin(stored)
         fields = {
             **record.fields,
             "seen": next_seen(origin, self._ledger.edits.device, self._clock()),
@@ -196,7 +196,7 @@ class FlatMemories:
         ledger = self._ledger
         there, kept, origin = ledger.head(address.d_tag(record.path)), {}, None
         if there is not None and there.role is Role.MEMORY:
-            old = await self._reader.needed(there)
+            old = await self._reader.readable_record(there)
             if old.type is record.type:
                 kept = {name: value for name, value in old.fields.items() if name != RESTORED}
                 origin = await self._reader.origin(there)

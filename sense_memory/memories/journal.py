@@ -71,7 +71,7 @@ class Journal:
         stored = self._ledger.by_id(event_id)
         if stored is None and await self._ask("this journal entry is"):
             stored = self._ledger.by_id(event_id)
-        record = await self._reader.needed(stored) if stored and stored.role is Role.MEMORY else None
+        record = await self._reader.readable_record(stored) if stored and stored.role is Role.MEMORY else None
         if stored is None or record is None or record.type is not RecordType.JOURNAL:
             raise InvalidInput("no journal entry has this id; nothing was removed")
         ident = await self._writer.forget_entry(stored.event())

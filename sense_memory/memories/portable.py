@@ -184,7 +184,7 @@ async def import_file(
     lines = read_import(source, author)
     while batch := list(itertools.islice(lines, APPLY_BATCH_COUNT)):
         good = [(number, event) for number, event in batch if not isinstance(event, str)]
-        filed, left_out = await reader.take([event for _, event in good], None)
+        filed, left_out = await reader.file_events([event for _, event in good], None)
         counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
         bad += [BadLine(number, event) for number, event in batch if isinstance(event, str)]
         bad += [BadLine(good[index][0], _LEFT_OUT[reason]) for index, reason in left_out.items()]

@@ -153,7 +153,7 @@ class Replication:
 
         unfit = await self._publish_accesses()
         if retry_refused:
-            await self._ledger.write(self._ledger.outbox.retry, self._urls, self._clock())
+            await self._ledger.write(self._ledger.outbox.requeue_refused, self._urls, self._clock())
         report = await self._round(SyncPlan(sweep=full))
         if not self._urls:
             await self.settle()
@@ -221,7 +221,7 @@ class Replication:
     async def _round(self, plan: SyncPlan) -> SyncReport:
         from sense_memory.relay.sync.reports import SyncReport
 
-        await self._reader.release()
+        await self._reader.file_quarantined()
         return await self._while_open(self.pool().sync(plan)) if self._urls else SyncReport()
 
     async def _while_open(self, work: Coroutine[Any, Any, _T]) -> _T:
@@ -252,7 +252,7 @@ class Replication:
         """File what a relay served; accesses of this device are noted first, so that no pruning elsewhere wins over them."""
         if self._has_persona():
             await self._persona().palace.note_accesses()
-        counts = await self._reader.admit(events, relay)
+        counts = await self._reader.file_served(events, relay)
         await self.settle(heard=False)
         return counts
 
@@ -279,7 +279,7 @@ class Replication:
         """
         self._check_open()
         edits = self._ledger.edits
-        if edits.forked() if heard else edits.forked_copies():
+        if edits.forked_slots() if heard else edits.forked_copies():
             await self._persona().settle(heard=heard)
         if orphans := self._ledger.vectors.orphans():
             from sense_memory.memories.shared_embeddings import forget

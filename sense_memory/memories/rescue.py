@@ -61,7 +61,7 @@ async def _is_sound(path: Path, signer: Signer, clock: Callable[[], float]) -> b
     with suppress(LedgerCorrupt):
         ledger = await Ledger.opened(path, signer.public_key)
         try:
-            await Reader(signer, ledger, clock).release()
+            await Reader(signer, ledger, clock).file_quarantined()
             return not integrity(ledger)
         finally:
             ledger.close()
@@ -76,10 +76,10 @@ async def _filed(
     unreadable, rest = saved.unreadable, iter(saved.bodies)
     while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
         events = [event for body in batch if (event := _verified(body)) is not None]
-        filed, left_out = await reader.take(events, None)
+        filed, left_out = await reader.file_events(events, None)
         unreadable += len(batch) - len(events) + len(left_out)
         counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
-    drafts = ledger.drafts.keep(saved.drafts, clock())
+    drafts = ledger.drafts.add(saved.drafts, clock())
     return RescueReport(aside, dict(counts), len(drafts), unreadable)
 
 

@@ -96,13 +96,15 @@ class Sharing:
         Raises:
             LedgerError: that cannot be noted.
         """
-        await self._vectors.write(self._vectors.tell, {origin.slot: seq for origin, seq in told.items()})
+        await self._vectors.write(
+            self._vectors.note_embeddings, {origin.slot: seq for origin, seq in told.items()}
+        )
 
     # ── To elsewhere ────────────────────────────────────────────────────────────────────
 
     def untold(self, origins: Mapping[str, Origin]) -> dict[str, Origin]:
         """Those of some memories of which there are vectors here that no embedding is known to tell."""
-        slots = self._vectors.untold(self._vault.model)
+        slots = self._vectors.without_embedding(self._vault.model)
         return {name: origin for name, origin in origins.items() if origin.slot in slots}
 
     async def share(self, origins: Sequence[Origin]) -> Counter[str]:

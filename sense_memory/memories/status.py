@@ -105,7 +105,7 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
     lines = []
     for url in urls:
         state, report = ledger.relays.state(url), pool.reports.get(url) if pool else None
-        shown, accepted = ledger.inventory.held(url)
+        shown, accepted = ledger.inventory.held_counts(url)
         line = RelayStatus(
             url,
             is_local(url),

@@ -46,7 +46,7 @@ class Reader:
         ledger: where they go.
         clock: seconds since 1970.
         snapshot: where opened records outlive this process, or None.
-        held_bytes: of records that `take` files are kept; later ones are opened when somebody asks for them.
+        held_bytes: of records that `file_events` files are kept; later ones are opened when somebody asks for them.
 
     Attributes:
         on_new: called with the ids of events that became heads, and the relay that served them.
@@ -77,7 +77,7 @@ class Reader:
         found = await self._opened(stored)
         return None if found.type is None else found.record
 
-    async def needed(self, stored: Stored) -> Record:
+    async def readable_record(self, stored: Stored) -> Record:
         """As `record`, but raises NeedsNewerVersion."""
         return (await self._opened(stored)).record
 
@@ -107,13 +107,13 @@ class Reader:
         alive = (found[seq] for _, seq in heads if seq in found)
         return [item for item in alive if item.type is not None]
 
-    def remember(self, filed: Filed, record: Record) -> None:
+    def hold_record(self, filed: Filed, record: Record) -> None:
         """Keep the record of an event that this process sealed a moment ago; not vectors, which are read once."""
         if record.type is not RecordType.EMBEDDING:
             ident = bytes.fromhex(filed.event.id)
             self._open[filed.slot] = Opened.of(ident, record, filed.event.created_at)
 
-    def forget(self, request: Event) -> None:
+    def drop_deleted(self, request: Event) -> None:
         """Drop what a deletion names."""
         for target, _ in deletion_targets(request):
             self._open.pop(target, None)
@@ -197,24 +197,24 @@ class Reader:
             self._open[stored.slot] = opened  # an old version that is read does not push the head out
         return opened
 
-    async def admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
+    async def file_served(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
         """File what a relay served; returns counts: new, known, stale, …, foreign, misfiled, unreadable."""
-        counts, _ = await self.take(events, relay)
+        counts, _ = await self.file_events(events, relay)
         return counts
 
-    async def take(
+    async def file_events(
         self, events: Sequence[Event], relay: str | None
     ) -> tuple[Mapping[str, int], Mapping[int, str]]:
         """File what a relay served, or (None) what a file held.
 
         Returns:
-            Counts as `admit`, and of what was left out the index with the reason.
+            Counts as `file_served`, and of what was left out the index with the reason.
         """
         counts: Counter[str] = Counter()
         left_out: dict[int, str] = {}
         filed: list[Filed] = []
         opened: dict[str, Record] = {}
-        known = self._ledger.placed(events)
+        known = self._ledger.filed_before(events)
         for index, event in enumerate(events):
             try:
                 filed.append(known.get(event.id) or await self._file(event, opened))
@@ -241,18 +241,22 @@ class Reader:
             origins = await self.origins(filed)
             with suppress(HeadMoved):
                 return await self._ledger.write(
-                    self._ledger.apply, filed, relay, self._clock(), origins=origins
+                    self._ledger.file_events, filed, relay, self._clock(), origins=origins
                 )
 
-    async def release(self) -> int:
+    async def file_quarantined(self) -> int:
         """File what was dated too far ahead, and whose time has come; returns how many."""
         while True:
-            waiting = [await self._file(item.event, {}) for item in self._ledger.due(self._clock())]
+            waiting = [
+                await self._file(item.event, {}) for item in self._ledger.quarantined_due(self._clock())
+            ]
             if not waiting:
                 return 0
             origins = await self.origins(waiting)
             with suppress(HeadMoved):
-                return await self._ledger.write(self._ledger.release, self._clock(), waiting, origins=origins)
+                return await self._ledger.write(
+                    self._ledger.file_quarantined, self._clock(), waiting, origins=origins
+                )
 
     async def origins(
         self, filed: Sequence[Filed], known: Mapping[bytes, Origin] | None = None
@@ -268,7 +272,7 @@ class Reader:
         """
         found = {bytes.fromhex(item.event.id): item.comes_from for item in filed if item.role is Role.MEMORY}
         known = known or {}
-        for stored in self._ledger.affected(filed):
+        for stored in self._ledger.affected_memories(filed):
             found[stored.id] = known.get(stored.id) or await self.origin(stored)
         return found
 
@@ -282,11 +286,11 @@ class Reader:
     def _keep(self, filed: Filed, record: Record | None) -> None:
         """Keep the record of a new head, while they are not too many; drop what it replaced, or a deletion names."""
         if filed.role is Role.DELETION:
-            self.forget(filed.event)
+            self.drop_deleted(filed.event)
         elif record is not None:
             self._open.pop(filed.slot, None)
             if self._held < self._held_bytes:
-                self.remember(filed, record)
+                self.hold_record(filed, record)
                 kept = self._open.get(filed.slot)
                 self._held += _HELD_BESIDES + (0 if kept is None else len(kept.body))
 

@@ -109,7 +109,7 @@ class Vault:
         for slot, read in reads.items():
             nonce = os.urandom(_NONCE_BYTES)
             rows.append((slot, nonce + cipher.encrypt(nonce, _written(read), self._bound(slot))))
-        await self._vectors.write(self._vectors.keep, self.model, rows)
+        await self._vectors.write(self._vectors.save, self.model, rows)
 
     async def _cipher(self) -> ChaCha20Poly1305:
         if self._opened is None:
@@ -120,7 +120,7 @@ class Vault:
                 await self._vectors.write(self._vectors.clear)  # nobody can open them any more
             text = orjson.dumps({"type": _KEY_TYPE, "key": ChaCha20Poly1305.generate_key().hex()})
             sealed = await self._signer.encrypt(text, self._signer.public_key)
-            self._opened = await self._unsealed(await self._vectors.write(self._vectors.begin, sealed))
+            self._opened = await self._unsealed(await self._vectors.write(self._vectors.save_key, sealed))
         if self._opened is None:
             raise BadPayload("the signer does not open what it has just sealed")
         return self._opened

@@ -104,13 +104,13 @@ class Writer:
             except ClockSkewError as error:
                 kept = [(_slot(record), item.content) for record, item in zip(records, sealed, strict=True)]
                 numbers = await self._ledger.write(
-                    self._ledger.drafts.keep, kept if drafts else (), self._clock()
+                    self._ledger.drafts.add, kept if drafts else (), self._clock()
                 )
                 raise ClockSkewError(error.now, error.mark, numbers) from None
             if await self._append(filed, bases=bases, aside=aside):
                 break
         for place, record in zip(filed, records, strict=True):
-            self._reader.remember(place, record)
+            self._reader.hold_record(place, record)
         if self._look is not None:
             for record, item in zip(records, sealed, strict=True):
                 self._look(record, item)
@@ -186,9 +186,9 @@ class Writer:
                 raise
             if is_done:
                 break
-        self._reader.forget(request.event)
+        self._reader.drop_deleted(request.event)
         for tombstone, record in zip(tombstones, records, strict=True):
-            self._reader.remember(tombstone, record)
+            self._reader.hold_record(tombstone, record)
         return request.event.id
 
     async def _request(
@@ -279,7 +279,7 @@ class Writer:
             second = self._second_by_id(entry.created_at)
         request = await self._signed(envelope.entry_deletion(entry, second))
         await self._append([Filed(request, slot_of(request), Role.DELETION)])
-        self._reader.forget(request)
+        self._reader.drop_deleted(request)
         if embeddings := self._embeddings([address.JOURNAL + entry.id]):
             await self.forget_all(embeddings, insists=True)
         return request.id
@@ -296,7 +296,7 @@ class Writer:
         """As `Ledger.append`."""
         now, ledger = self._clock(), self._ledger
         return await ledger.write(
-            ledger.append,
+            ledger.append_versions,
             items,
             self._relays,
             now,

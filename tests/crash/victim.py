@@ -75,9 +75,9 @@ def wrap_transactions(step: Steps) -> None:
 
     Database.transaction = transaction
     for owner, method, name in (
-        (Ledger, "append", "event"),
-        (Ledger, "apply", "page"),
-        (Outbox, "record", "OK"),
+        (Ledger, "append_versions", "event"),
+        (Ledger, "file_events", "page"),
+        (Outbox, "record_verdicts", "OK"),
         (Relays, "record_pull", "cursor"),
     ):
         setattr(owner, method, named(getattr(owner, method), name, whose))

@@ -298,7 +298,7 @@ async def furnish(store, stage):
     await store.persona_remember(*FACT, "third", stage.plaintext)
     await store.persona_remember(*FACT, "other", "Lisa lives in Oslo", [], ["third"])
     head = store._ledger.head("sense-memory/there")
-    store._ledger.drafts.keep([(head.slot, head.event().content)], stage.clock())
+    store._ledger.drafts.add([(head.slot, head.event().content)], stage.clock())
 
 
 async def watched(store):

@@ -278,7 +278,7 @@ async def test_p14_a_ledger_that_fails_while_pulling_ends_the_whole_round(stage,
         for url in (liar.upstream, honest.url):
             await stage.put(url, *events)
         with monkeypatch.context() as broken:
-            broken.setattr(Reader, "admit", full)
+            broken.setattr(Reader, "file_served", full)
             async with stage.store(liar, honest, ledger="k.db") as store:
                 before = asyncio.all_tasks()
                 with pytest.raises(StorageFullError):

@@ -81,6 +81,6 @@ def take(ledger):
     """File events that a relay served, one by one; returns their fates."""
 
     def filed(*items, now=10_000.0):
-        return [ledger.apply([item], RELAY, now)[0] for item in items]
+        return [ledger.file_events([item], RELAY, now)[0] for item in items]
 
     return filed

@@ -48,7 +48,7 @@ def path(tmp_path):
 def written(me, path):
     """A closed ledger with one memory; returns its path."""
     ledger = Ledger(path, me.public_key)
-    ledger.append([me.memory()], [], 100.0)
+    ledger.append_versions([me.memory()], [], 100.0)
     ledger.close()
     return path
 
@@ -87,7 +87,7 @@ def test_a_marked_file_without_tables_is_migrated(me, path):
 
     ledger = Ledger(path, me.public_key)
 
-    assert ledger.append([me.memory()], [], 100.0)
+    assert ledger.append_versions([me.memory()], [], 100.0)
     assert ledger.integrity() == []
     ledger.close()
 
@@ -259,7 +259,7 @@ def test_an_empty_file_is_never_silently_a_new_ledger(me, path, leftover):
 def test_a_truncated_file_is_damaged_and_never_silently_shorter(me, path, size):
     """L-03."""
     ledger = Ledger(path, me.public_key)
-    ledger.append([me.memory(str(number)) for number in range(100)], [], 100.0)
+    ledger.append_versions([me.memory(str(number)) for number in range(100)], [], 100.0)
     ledger.close()
     whole = path.read_bytes()
     assert len(whole) > 20_000
@@ -315,7 +315,7 @@ def test_a_new_ledger_is_private_whatever_the_umask(me, path):
     before = os.umask(0)
     try:
         ledger = Ledger(path, me.public_key)
-        ledger.append([me.memory()], [], 100.0)
+        ledger.append_versions([me.memory()], [], 100.0)
         assert ledger.outbox is not None
         ledger._db.try_lock()
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
@@ -545,19 +545,21 @@ def test_disk_full_rolls_back_and_opens_again(me, path, room):
     """P-14: whichever page is the one that does not fit."""
     ledger = Ledger(path, me.public_key)
     ledger.relays.add([RELAY])
-    ledger.append([me.memory("before")], [RELAY], 100.0)
+    ledger.append_versions([me.memory("before")], [RELAY], 100.0)
     ledger.checkpoint()
     (pages,) = ledger._db.row("PRAGMA page_count")
     ledger._db.row(f"PRAGMA max_page_count={pages + room}")
     with pytest.raises(StorageFullError, match="rolled back"):
-        ledger.append([me.memory(str(number), text="x" * 5_000) for number in range(60)], [RELAY], 100.0)
+        ledger.append_versions(
+            [me.memory(str(number), text="x" * 5_000) for number in range(60)], [RELAY], 100.0
+        )
 
     assert not ledger._db.in_transaction
     assert ledger.census()["events"] == 1
     ledger.close()
     reopened = Ledger(path, me.public_key)
     assert [entry.slot for entry in reopened.outbox.due(RELAY, 100.0, 9)] == ["sense-memory/before"]
-    assert reopened.append([me.memory("after")], [RELAY], 100.0)
+    assert reopened.append_versions([me.memory("after")], [RELAY], 100.0)
     assert reopened.integrity() == []
     reopened.close()
 
@@ -584,11 +586,11 @@ def test_a_file_held_by_another_program_is_a_clear_error(me, written):
     other = sqlite3.connect(written, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(LedgerError, match="held by another process"):
-        ledger.append([me.memory("b")], [], 100.0)
+        ledger.append_versions([me.memory("b")], [], 100.0)
 
     other.execute("ROLLBACK")
     other.close()
-    assert ledger.append([me.memory("b")], [], 100.0)
+    assert ledger.append_versions([me.memory("b")], [], 100.0)
     ledger.close()
 
 
@@ -598,7 +600,7 @@ def test_the_write_ahead_log_does_not_grow_for_ever(me, path, monkeypatch):
     ledger = Ledger(path, me.public_key)
     sizes = []
     for number in range(60):
-        ledger.append([me.memory(str(number), text="x" * 4_000)], [], 100.0)
+        ledger.append_versions([me.memory(str(number), text="x" * 4_000)], [], 100.0)
         sizes.append(Path(f"{path}-wal").stat().st_size)
     ledger.close()
 
@@ -718,7 +720,7 @@ def test_l05_a_checkpoint_never_runs_beside_a_writer(me, path):
     """SQLite would fall back to one that does, and up to 3.51.2 that can damage the file ("the WAL-reset bug")."""
     one, two = Ledger(path, me.public_key), Ledger(path, me.public_key)
     one.checkpoint()
-    one.append([me.memory()], [], 100.0)
+    one.append_versions([me.memory()], [], 100.0)
     before = path.stat()
 
     with two._db.transaction():
@@ -752,7 +754,7 @@ def test_l05_nobody_writes_beside_a_checkpoint(me, path):
 
 def test_a_checkpoint_waits_for_nobody_who_publishes(me, path):
     one, two = Ledger(path, me.public_key), Ledger(path, me.public_key)
-    one.append([me.memory()], [], 100.0)
+    one.append_versions([me.memory()], [], 100.0)
     assert two._db.try_lock()
 
     one.checkpoint()
@@ -806,7 +808,7 @@ async def test_the_lock_is_given_back_after_an_error(me, path):
 )
 def test_integrity_finds_rows_that_do_not_say_what_their_event_says(me, path, tampering):
     ledger = Ledger(path, me.public_key)
-    ledger.append([me.memory("a"), me.memory("b"), me.journal()], [], 100.0)
+    ledger.append_versions([me.memory("a"), me.memory("b"), me.journal()], [], 100.0)
     assert ledger.integrity() == []
     ledger.close()
     connection = sqlite3.connect(path)
@@ -830,7 +832,7 @@ def small(me, path, monkeypatch):
         past.setattr(database, "PAGE_BYTES", 4_096)
         past.setattr(pages, "PAGE_BYTES", 4_096)
         ledger = Ledger(path, me.public_key)
-    ledger.append([me.memory()], [], 100.0)
+    ledger.append_versions([me.memory()], [], 100.0)
     ledger.close()
     assert page_bytes(path) == 4_096
     return path
@@ -862,7 +864,7 @@ def test_pages_do_not_grow_under_somebody_who_has_the_ledger_open(me, small, mon
         past.setattr(pages, "PAGE_BYTES", 4_096)
         first = Ledger(small, me.public_key)
     second = Ledger(small, me.public_key)
-    second.append([me.memory("b")], [], 101.0)
+    second.append_versions([me.memory("b")], [], 101.0)
 
     assert first.census()["heads"] == 2
     first.close()
@@ -899,7 +901,7 @@ def test_where_pages_can_not_grow_the_ledger_stays_in_use_as_it_is(me, small, mo
     ledger = Ledger(small, me.public_key)
     monkeypatch.undo()
 
-    ledger.append([me.memory("b")], [], 101.0)
+    ledger.append_versions([me.memory("b")], [], 101.0)
     assert ledger.census()["heads"] == 2
     assert ledger.integrity() == []
     ledger.close()

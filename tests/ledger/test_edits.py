@@ -15,7 +15,7 @@ NOW = 100.0
 @pytest.fixture
 def append(ledger):
     def write(filed, basis):
-        return ledger.append([filed], [], NOW, bases={filed.slot: basis})
+        return ledger.append_versions([filed], [], NOW, bases={filed.slot: basis})
 
     return write
 
@@ -26,7 +26,7 @@ def test_an_edit_is_taken_where_nothing_came_in_between(me, ledger, append):
     basis = ledger.edits.basis(SLOT)
     assert append(me.memory(KEY, at=2), basis)
 
-    assert ledger.edits.forked() == []
+    assert ledger.edits.forked_slots() == []
 
 
 def test_an_edit_that_starts_from_an_older_head_is_refused_whole(me, ledger, append):
@@ -34,7 +34,9 @@ def test_an_edit_that_starts_from_an_older_head_is_refused_whole(me, ledger, app
     old = ledger.edits.basis(SLOT)
     append(me.memory(KEY, at=2), old)
     with pytest.raises(HeadMoved):
-        ledger.append([me.memory("persona/x/y/b", at=3), me.memory(KEY, at=3)], [], NOW, bases={SLOT: old})
+        ledger.append_versions(
+            [me.memory("persona/x/y/b", at=3), me.memory(KEY, at=3)], [], NOW, bases={SLOT: old}
+        )
 
     assert ledger.head("sense-memory/persona/x/y/b") is None
     assert len(ledger.versions(SLOT)) == 2
@@ -44,28 +46,28 @@ def test_an_edit_that_starts_from_an_older_head_is_refused_whole(me, ledger, app
 def test_what_comes_from_elsewhere_may_be_unknown_to_the_head(me, ledger, take, times):
     first, second = (me.memory(KEY, at=at) for at in times)
     take(first)
-    assert ledger.edits.forked() == []
+    assert ledger.edits.forked_slots() == []
     take(second)
     head = ledger.head(SLOT)
 
-    assert ledger.edits.forked() == [SLOT]
+    assert ledger.edits.forked_slots() == [SLOT]
     (fork,) = ledger.edits.basis(SLOT).forks
     assert {head.seq, fork} == {1, 2}
-    ledger.edits.drop(SLOT, [fork])
-    assert ledger.edits.forked() == []
+    ledger.edits.remove_forks(SLOT, [fork])
+    assert ledger.edits.forked_slots() == []
 
 
 def test_flat_memories_do_not_fork(me, ledger, take):
     take(me.memory("a", at=1), me.memory("a", at=2))
 
-    assert ledger.edits.forked() == []
+    assert ledger.edits.forked_slots() == []
 
 
 def test_an_edit_that_knows_the_forks_settles_them(me, ledger, take, append):
     take(me.memory(KEY, at=1), me.memory(KEY, at=2))
     append(me.memory(KEY, at=3), ledger.edits.basis(SLOT))
 
-    assert ledger.edits.forked() == []
+    assert ledger.edits.forked_slots() == []
 
 
 def test_a_fork_that_comes_while_an_edit_is_signed_stops_it(me, ledger, take, append):
@@ -78,17 +80,17 @@ def test_a_fork_that_comes_while_an_edit_is_signed_stops_it(me, ledger, take, ap
 
 def test_forgetting_takes_forks_and_accesses_along(me, ledger, take):
     take(me.memory(KEY, at=1), me.memory(KEY, at=2))
-    ledger.edits.touch(SLOT, NOW)
+    ledger.edits.record_access(SLOT, NOW)
     take(me.tombstone(KEY, at=3))
 
-    assert (ledger.edits.forked(), ledger.edits.accesses()) == ([], {})
+    assert (ledger.edits.forked_slots(), ledger.edits.accesses()) == ([], {})
 
 
 def test_an_edit_takes_only_the_accesses_along_that_it_knew(me, ledger, append):
     append(me.memory(KEY, at=1), Basis())
-    ledger.edits.touch(SLOT, NOW)
+    ledger.edits.record_access(SLOT, NOW)
     basis = ledger.edits.basis(SLOT)
-    ledger.edits.touch(SLOT, NOW + 1, 2)
+    ledger.edits.record_access(SLOT, NOW + 1, 2)
     append(me.memory(KEY, at=2), basis)
 
     assert ledger.edits.accesses() == {SLOT: (NOW + 1, 2)}

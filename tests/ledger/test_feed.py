@@ -63,15 +63,15 @@ async def test_what_another_process_writes_in_place_of_a_write_that_failed_is_a_
     """It gets the same number in the order of arrival."""
 
     def fail():
-        here.append([me.memory("a")], [], NOW)
+        here.append_versions([me.memory("a")], [], NOW)
         raise RuntimeError("before it was committed")
 
     here, there = (Ledger(tmp_path / "a.db", me.public_key) for _ in range(2))
     here.head_changes.start()
     with pytest.raises(RuntimeError):
         await here.write(fail)
-    there.append([me.memory("b")], [], NOW)
-    here.append([me.memory("mine")], [], NOW)
+    there.append_versions([me.memory("b")], [], NOW)
+    here.append_versions([me.memory("mine")], [], NOW)
 
     assert [change.slot for change in here.head_changes.next_batch()] == ["sense-memory/b"]
     here.close()

@@ -49,29 +49,31 @@ class Stage:
         return self.ledger.inventory.version(url or self.relay)
 
     def write(self, *items, relays=None):
-        assert self.ledger.append(items, [self.relay] if relays is None else relays, NOW)
+        assert self.ledger.append_versions(items, [self.relay] if relays is None else relays, NOW)
 
     def take(self, *items):
         """The relay served something."""
-        return [self.ledger.apply([item], self.relay, NOW)[0].value for item in items]
+        return [self.ledger.file_events([item], self.relay, NOW)[0].value for item in items]
 
     def judge(self, *items, verdict=ACCEPTED):
         """The relay's word on what is queued for it."""
         seqs = {self.ledger.by_id(item.event.id).seq for item in items}
-        self.ledger.outbox.record(self.relay, dict.fromkeys(seqs, verdict), NOW)
+        self.ledger.outbox.record_verdicts(self.relay, dict.fromkeys(seqs, verdict), NOW)
 
     def settle(self, lacks=(), holds=(), *, url=None, version=None, now=NOW):
         """A comparison with a relay; returns how many events were lost there."""
         holds = [pair(item) for item in holds]
         version = version or self.version(url)
-        return self.ledger.inventory.settle(url or self.relay, version, ids(*lacks), holds, now, begun=now)
+        return self.ledger.inventory.record_comparison(
+            url or self.relay, version, ids(*lacks), holds, now, begun=now
+        )
 
     def due(self, url=None, now=NOW):
-        self.ledger.outbox.backfill(url or self.relay, now)
+        self.ledger.outbox.queue_missing(url or self.relay, now)
         return {entry.id for entry in self.ledger.outbox.due(url or self.relay, now, 1_000)}
 
     def states(self, item):
-        return self.ledger.outbox.holders(self.ledger.by_id(item.event.id).seq)
+        return self.ledger.outbox.states_by_relay(self.ledger.by_id(item.event.id).seq)
 
 
 @pytest.fixture
@@ -129,7 +131,7 @@ def test_the_version_is_the_same_while_nothing_changes_and_for_relays_alike(me, 
     stage.write(me.memory("a"), relays=[stage.relay, OTHER])
     before = stage.version()
     stage.judge(me.memory("a"))
-    stage.ledger.edits.touch("sense-memory/a", NOW)
+    stage.ledger.edits.record_access("sense-memory/a", NOW)
     stage.ledger.relays.record_pull(stage.relay, 5, NOW, swept=True)
     assert stage.version() == before == stage.version(OTHER)
     assert hash(stage.version()) == hash(before)
@@ -306,7 +308,7 @@ def test_what_waits_in_quarantine_is_aside_until_its_time(me, stage):
     stage.settle(holds=[ahead])
     assert stage.inventory() == pairs(ahead)
     assert stage.inventory(OTHER) == []
-    assert stage.ledger.release(NOW + 1_000) == 1
+    assert stage.ledger.file_quarantined(NOW + 1_000) == 1
     assert stage.inventory(OTHER) == stage.inventory() == pairs(ahead)
 
 
@@ -330,7 +332,7 @@ def test_the_known_are_those_that_lie_here_whatever_became_of_them(me, stage):
     stage.write(old)
     stage.write(new)
     asked = [pair(item)[1] for item in (old, new, me.memory("b"))]
-    assert sorted(stage.ledger.inventory.known(asked)) == pairs(old, new)
+    assert sorted(stage.ledger.inventory.known_pairs(asked)) == pairs(old, new)
 
 
 # ── Long runs ───────────────────────────────────────────────────────────────────────────
@@ -352,7 +354,7 @@ def test_comparisons_come_to_rest_whatever_a_relay_holds(me, stage, seed):
     for _ in range(5):
         expected = set(stage.inventory())
         lacks, holds = expected - held, held - expected
-        known = set(stage.ledger.inventory.known([ident for _, ident in holds]))
+        known = set(stage.ledger.inventory.known_pairs([ident for _, ident in holds]))
         stage.take(*(by_pair[one] for one in holds - known if isinstance(by_pair[one], Filed)))
         stage.settle([by_pair[one] for one in lacks], [by_pair[one] for one in holds])
         held |= lacks
@@ -367,7 +369,7 @@ def test_a_ledger_of_the_step_before_is_brought_up_to_date(me, tmp_path, relay):
     path = tmp_path / "ledger" / "a.db"
     step = next(number for number, script in enumerate(MIGRATIONS) if "CREATE TABLE aside" in script)
     made = Ledger(path, me.public_key)
-    made.append([me.memory("a")], [], NOW)
+    made.append_versions([me.memory("a")], [], NOW)
     made.close()
     with sqlite3.connect(path) as connection:
         for later in MIGRATIONS[step:]:
@@ -385,6 +387,6 @@ def test_a_ledger_of_the_step_before_is_brought_up_to_date(me, tmp_path, relay):
     ledger = Ledger(path, me.public_key)
     ledger.relays.add([relay])
     version = ledger.inventory.version(relay)
-    ledger.inventory.settle(relay, version, set(), [pair(me.journal(9, "theirs"))], NOW, begun=NOW)
+    ledger.inventory.record_comparison(relay, version, set(), [pair(me.journal(9, "theirs"))], NOW, begun=NOW)
     assert len(ledger.inventory.pairs(ledger.inventory.version(relay))) == 2
     ledger.close()

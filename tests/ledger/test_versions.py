@@ -102,7 +102,7 @@ def test_a_deletion_between_two_versions_spares_the_newer(me, ledger, take):
 
 def test_an_older_deletion_leaves_the_access_count_of_a_living_memory(me, ledger, take):
     take(me.memory(at=3))
-    ledger.edits.touch("sense-memory/a", 50.0)
+    ledger.edits.record_access("sense-memory/a", 50.0)
 
     take(me.deletion(2, ["a"]))
 
@@ -122,7 +122,7 @@ def test_forgetting_works_whether_tombstone_or_request_comes_first(me, ledger, t
 
 def test_a_tombstone_alone_buries_every_older_version(me, ledger, take):
     take(me.memory(at=1), me.memory(at=2), me.tombstone(at=3))
-    ledger.edits.touch("sense-memory/a", 50.0)
+    ledger.edits.record_access("sense-memory/a", 50.0)
 
     assert take(me.memory(at=2, text="late copy")) == [Fate.DELETED]
     assert [stored.role for stored in ledger.versions("sense-memory/a")] == [Role.TOMBSTONE]
@@ -155,12 +155,12 @@ def test_purge_removes_the_ciphertext_from_the_rows(me, ledger, take):
 def test_purge_removes_the_ciphertext_from_the_file(me, tmp_path):
     """D-08 below the store: `secure_delete` and a truncated write-ahead log."""
     ledger = Ledger(tmp_path / "a.db", me.public_key)
-    ledger.apply([me.memory(at=1, text="SECRET-ONE" * 50)], RELAY, 10.0)
+    ledger.file_events([me.memory(at=1, text="SECRET-ONE" * 50)], RELAY, 10.0)
     ledger.checkpoint()
-    ledger.apply([me.memory(at=2, text="SECRET-TWO" * 50)], RELAY, 10.0)
+    ledger.file_events([me.memory(at=2, text="SECRET-TWO" * 50)], RELAY, 10.0)
     assert any(b"SECRET" in file.read_bytes() for file in tmp_path.iterdir())
 
-    ledger.apply([me.tombstone(at=3)], RELAY, 10.0)
+    ledger.file_events([me.tombstone(at=3)], RELAY, 10.0)
     ledger.checkpoint()
 
     assert not [file.name for file in tmp_path.iterdir() if b"SECRET" in file.read_bytes()]
@@ -263,14 +263,14 @@ def test_the_bound_of_quarantine_is_300_seconds(me, ledger):
         me.memory("b", at=1_001 + MAX_FUTURE_SECONDS),
     )
 
-    assert ledger.apply([inside, outside], RELAY, 1_000.0) == [Fate.NEW, Fate.QUARANTINED]
+    assert ledger.file_events([inside, outside], RELAY, 1_000.0) == [Fate.NEW, Fate.QUARANTINED]
 
 
 def test_a_quarantined_version_is_applied_when_its_time_has_come(me, ledger, take):
     take(me.memory(at=100), me.memory(at=20_000, text="from a fast clock"), now=200.0)
 
-    assert ledger.release(19_000.0) == 0
-    assert ledger.release(20_000.0 - MAX_FUTURE_SECONDS) == 1
+    assert ledger.file_quarantined(19_000.0) == 0
+    assert ledger.file_quarantined(20_000.0 - MAX_FUTURE_SECONDS) == 1
     assert ledger.mark("sense-memory/a") == 20_000
     assert ledger.census()["quarantined"] == 0
 
@@ -285,7 +285,7 @@ def test_a_quarantined_deletion_deletes_nothing_before_its_time(me, ledger, take
     take(me.memory(at=100), me.deletion(20_000, ["a"]), now=200.0)
     assert ledger.head("sense-memory/a") is not None
 
-    ledger.release(20_000.0)
+    ledger.file_quarantined(20_000.0)
 
     assert ledger.head("sense-memory/a") is None
 
@@ -294,7 +294,7 @@ def test_what_was_forgotten_meanwhile_is_dropped_at_its_release(me, ledger, take
     take(me.memory(at=1_000, text="early"), now=100.0)
     take(me.deletion(1_500, ["a"]), now=1_500.0)
 
-    ledger.release(1_500.0)
+    ledger.file_quarantined(1_500.0)
 
     assert list(ledger.versions("sense-memory/a")) == []
     assert ledger.census()["quarantined"] == 0
@@ -315,15 +315,15 @@ def test_re_creating_after_a_deletion_needs_a_second_above_the_mark(me, ledger, 
     """4.7 rule 5: what is stamped at or below the mark is handed back to be stamped again."""
     take(me.tombstone(at=50), me.deletion(50, ["a"]))
 
-    assert ledger.append([me.memory(at=50, text="too early")], [RELAY], 60.0) is False
-    assert ledger.append([me.memory(at=51, text="again")], [RELAY], 60.0) is True
+    assert ledger.append_versions([me.memory(at=50, text="too early")], [RELAY], 60.0) is False
+    assert ledger.append_versions([me.memory(at=51, text="again")], [RELAY], 60.0) is True
     assert ledger.head("sense-memory/a").event().created_at == 51
 
 
 def test_of_events_written_together_all_are_stored_or_none(me, ledger, take):
     take(me.memory("b", at=70))
 
-    assert ledger.append([me.memory("a", at=60), me.memory("b", at=60)], [RELAY], 60.0) is False
+    assert ledger.append_versions([me.memory("a", at=60), me.memory("b", at=60)], [RELAY], 60.0) is False
     assert ledger.head("sense-memory/a") is None
 
 
@@ -423,9 +423,9 @@ def test_any_order_and_any_batches_end_as_the_oracle_says(me, data):
     oracle = Oracle(items)
     ledger = Ledger(":memory:", me.public_key)
     try:
-        ledger.apply(order[:cut], RELAY, 10_000.0)
+        ledger.file_events(order[:cut], RELAY, 10_000.0)
         for item in (*order[cut:], *repeated):
-            ledger.apply([item], RELAY, 10_000.0)
+            ledger.file_events([item], RELAY, 10_000.0)
 
         for slot in SLOTS:
             assert oracle.stored(slot) == [stored.id.hex() for stored in ledger.versions(slot)]

@@ -368,7 +368,7 @@ async def test_an_entry_of_the_published_package_is_removed_by_its_address_too(s
         tag = f"sense-journal/{clock.now}"
         ahead = int(clock.now) + 100  # a clock that runs ahead, or a burst
         event = await signer.sign(Unsigned(ahead, KIND_APP_DATA, (("d", tag),), content))
-        await one._reader.admit([event], None)
+        await one._reader.file_served([event], None)
         await one.sync()
         assert await contents(one) == ["theirs"]
 

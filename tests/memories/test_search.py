@@ -304,7 +304,7 @@ async def test_what_another_client_deletes_by_its_id_is_not_found_any_more(open_
         clock.advance(60)
         event_id = (await store.recall("favourite_tea")).event_id
         request = await store._signer.sign(Unsigned(int(clock()), KIND_DELETION, (("e", event_id),), ""))
-        await store._reader.admit([request], RELAY)
+        await store._reader.file_served([request], RELAY)
 
         assert await store.search("darjeeling") == []
 
@@ -328,7 +328,7 @@ async def test_the_journal_of_the_published_package_is_searched_too(open_store, 
         Unsigned(int(clock()), KIND_APP_DATA, (("d", "sense-journal/1700000000.5"),), sealed)
     )
     async with open_store() as store:
-        await store._reader.admit([event], RELAY)
+        await store._reader.file_served([event], RELAY)
         (hit,) = await store.search("quokka")
 
     assert (hit.kind.value, hit.path, hit.created_at) == ("journal", event.id, 1_700_000_000.5)
@@ -606,7 +606,7 @@ async def forget_entry(store, clock):
 async def tombstone_from_a_relay(store, clock):
     sealed = await envelope.seal(store._signer, envelope.tombstone("persona/people/facts/lisa"))
     event = await store._signer.sign(sealed.at(int(clock())))
-    assert await store._reader.admit([event], RELAY) == {"new": 1}
+    assert await store._reader.file_served([event], RELAY) == {"new": 1}
 
 
 async def forget_and_say_something_else(store, clock):

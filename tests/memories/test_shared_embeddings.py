@@ -151,7 +151,7 @@ async def test_a_second_device_need_not_embed_again(devices):
         assert (await paths(other, "feline"))[0] == "pet"
         assert (await paths(other, "automobile"))[0] == "home/facts/vehicle"
         assert topics.shown == []
-        assert other._ledger.vectors.untold("topics-1") == set()
+        assert other._ledger.vectors.without_embedding("topics-1") == set()
         assert await other.embed(share=True) == EmbedReport(0, None)  # and there is nothing more to tell
 
 
@@ -350,7 +350,7 @@ async def test_vectors_have_no_history_in_whatever_order_they_come(open_store, p
         assert (counts(store)["embeddings"], counts(store)["events"]) == (1, 1)
         (slot,) = store._ledger.heads.embeddings()
         assert store._ledger.head(slot).created_at == clock() - 70
-        assert store._ledger.edits.forked() == []
+        assert store._ledger.edits.forked_slots() == []
 
 
 # ── Never wrong ─────────────────────────────────────────────────────────────────────────
@@ -440,7 +440,7 @@ async def test_what_was_written_and_not_noted_is_found_and_not_written_again(ope
         await fill(store)
     async with open_store("a", Topics()) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(store._ledger.vectors, "tell", lambda told: None)
+            patch.setattr(store._ledger.vectors, "note_embeddings", lambda told: None)
             await store.embed(share=True)
         before = counts(store)["events"]
         assert await store.embed(share=True) == EmbedReport(0, None)
@@ -486,7 +486,7 @@ def plant(signer):
         content = await signer.encrypt(text, signer.public_key)
         tag = tag or f"sense-memory/embed/{path}"
         event = await signer.sign(Unsigned(int(at), KIND_APP_DATA, (("d", tag),), content))
-        return await store._reader.admit([event], "wss://relay.example/")
+        return await store._reader.file_served([event], "wss://relay.example/")
 
     return put
 
@@ -694,7 +694,7 @@ async def test_vectors_that_another_program_deletes_are_gone(open_store, signer,
         head = store._ledger.head("sense-memory/embed/pet")
         address = f"30078:{signer.public_key}:sense-memory/embed/pet"
         tags = (("a", address),) if by == "address" else (("e", head.id.hex()), ("k", "30078"))
-        await store._reader.admit([await signer.sign(Unsigned(int(clock()), 5, tags, ""))], None)
+        await store._reader.file_served([await signer.sign(Unsigned(int(clock()), 5, tags, ""))], None)
         assert counts(store)["embeddings"] == 0
         assert (await store.recall("pet")).value == "kitten one"
         assert (await store.embed(share=True)).shared == 1
@@ -705,7 +705,7 @@ async def test_a_relay_that_says_they_were_deleted_has_not_taken_them(open_store
         await store.remember("pet", "kitten one")
         await store.embed(share=True)
         head = store._ledger.head("sense-memory/embed/pet")
-        store._ledger.outbox.record(
+        store._ledger.outbox.record_verdicts(
             store.relays[0], {head.seq: RelayVerdict(RelayOutcome.DELETED, "deleted")}, 1e9
         )
         assert store.holders(head.id.hex()) == {store.relays[0]: "refused"}

@@ -306,7 +306,7 @@ async def test_misfiled_ciphertext_is_rejected(signer):
             Unsigned(real.created_at + 9, real.kind, (("d", "sense-memory/x"),), real.content)
         )
 
-        assert await store._reader.admit([moved], "wss://relay.example/") == {"misfiled": 1}
+        assert await store._reader.file_served([moved], "wss://relay.example/") == {"misfiled": 1}
         assert await store.recall("x") is None
         assert (await store.recall("bank")).value == "real"
 
@@ -399,7 +399,7 @@ async def test_future_schema_is_kept_not_shown(written, signer, fields):
     """E-12: kept, neither shown nor overwritten; `forget` is still obeyed."""
     event = written(fields)
     async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_800_000_100.0) as store:
-        assert await store._reader.admit([event], "wss://relay.example/") == {"new": 1}
+        assert await store._reader.file_served([event], "wss://relay.example/") == {"new": 1}
 
         assert await store.recall_all() == []
         for attempt in (lambda: store.recall("x"), lambda: store.remember("x", "ours")):
@@ -413,7 +413,7 @@ async def test_future_schema_is_kept_not_shown(written, signer, fields):
 async def test_unknown_fields_survive_a_rewrite(written, signer):
     event = written({**FLAT, "mood": "calm", "nested": {"deep": [1, None, "é"]}, "v": 1})
     async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_800_000_100.0) as store:
-        await store._reader.admit([event], "wss://relay.example/")
+        await store._reader.file_served([event], "wss://relay.example/")
 
         ident = await store.remember("x", "ours")
 
@@ -434,7 +434,7 @@ async def test_unknown_fields_survive_a_rewrite(written, signer):
 async def test_forgotten_fields_do_not_come_back(written, signer):
     event = written({**FLAT, "mood": "calm"})
     async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_800_000_100.0) as store:
-        await store._reader.admit([event], "wss://relay.example/")
+        await store._reader.file_served([event], "wss://relay.example/")
         await store.forget("x")
 
         ident = await store.remember("x", "ours")

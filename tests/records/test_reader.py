@@ -98,9 +98,11 @@ def coordinate(author, name="x", prefix="sense-memory"):
 async def test_records_that_are_too_many_to_be_kept_are_found_all_the_same(signer, ledger, flat, deletion):
     """A restore of any size takes the same memory; what is not kept is opened when somebody asks for it."""
     reader = Reader(signer, ledger, lambda: float(NOW), held_bytes=2_000)
-    await reader.admit([await flat(f"k{number:02}", f"v{number}", NOW - 9) for number in range(20)], RELAY)
-    await reader.admit([await flat("k00", "edited"), await flat("k19", "edited")], RELAY)
-    await reader.admit(
+    await reader.file_served(
+        [await flat(f"k{number:02}", f"v{number}", NOW - 9) for number in range(20)], RELAY
+    )
+    await reader.file_served([await flat("k00", "edited"), await flat("k19", "edited")], RELAY)
+    await reader.file_served(
         [await deletion(coordinate(signer, "k01")), await deletion(coordinate(signer, "k18"))], RELAY
     )
     filed = signer.opened
@@ -120,10 +122,10 @@ async def test_records_that_are_too_many_to_be_kept_are_found_all_the_same(signe
 
 async def test_a_strangers_deletion_is_ignored(signer, ledger, reader, flat, deletion):
     event = await flat()
-    await reader.admit([event], RELAY)
+    await reader.file_served([event], RELAY)
     theirs = await deletion(coordinate(signer), ("e", event.id), by=LocalSigner.generate())
 
-    assert await reader.admit([theirs], RELAY) == {"foreign": 1}
+    assert await reader.file_served([theirs], RELAY) == {"foreign": 1}
     assert ledger.head("sense-memory/x").event() == event
     assert ledger.census()["deletions"] == 0
 
@@ -143,9 +145,11 @@ async def test_our_deletion_of_a_strangers_event_touches_nothing_of_ours(
     signer, ledger, reader, flat, deletion
 ):
     event = await flat()
-    await reader.admit([event], RELAY)
+    await reader.file_served([event], RELAY)
 
-    assert await reader.admit([await deletion(coordinate(LocalSigner.generate()))], RELAY) == {"foreign": 1}
+    assert await reader.file_served([await deletion(coordinate(LocalSigner.generate()))], RELAY) == {
+        "foreign": 1
+    }
     assert ledger.head("sense-memory/x").event() == event
 
 
@@ -159,7 +163,7 @@ async def test_our_deletion_of_a_strangers_event_touches_nothing_of_ours(
     ],
 )
 async def test_deletions_of_another_programs_events_are_left_alone(ledger, reader, deletion, tags):
-    assert await reader.admit([await deletion(*tags)], RELAY) == {"foreign": 1}
+    assert await reader.file_served([await deletion(*tags)], RELAY) == {"foreign": 1}
     assert ledger.census()["events"] == 0
 
 
@@ -172,15 +176,15 @@ async def test_deletions_of_another_programs_events_are_left_alone(ledger, reade
     ],
 )
 async def test_deletions_that_may_concern_us_are_kept(ledger, reader, deletion, tags):
-    assert await reader.admit([await deletion(*tags)], RELAY) == {"new": 1}
+    assert await reader.file_served([await deletion(*tags)], RELAY) == {"new": 1}
     assert ledger.census()["deletions"] == 1
 
 
 async def test_the_published_packages_deletion_is_obeyed(signer, ledger, reader, flat, deletion):
     """0.3.1 sends one `a` tag and nothing else."""
-    await reader.admit([await flat(at=NOW - 5)], RELAY)
+    await reader.file_served([await flat(at=NOW - 5)], RELAY)
 
-    assert await reader.admit([await deletion(coordinate(signer), at=NOW)], RELAY) == {"new": 1}
+    assert await reader.file_served([await deletion(coordinate(signer), at=NOW)], RELAY) == {"new": 1}
     assert ledger.head("sense-memory/x") is None
 
 
@@ -188,10 +192,10 @@ async def test_the_published_packages_deletion_of_a_long_key_is_obeyed(
     signer, ledger, reader, flat, deletion
 ):
     key = "k" * 256
-    await reader.admit([await flat(key, at=NOW - 5)], RELAY)
+    await reader.file_served([await flat(key, at=NOW - 5)], RELAY)
     (head,) = ledger.heads.live_under("sense-memory/")
 
-    await reader.admit([await deletion(coordinate(signer, key), at=NOW)], RELAY)
+    await reader.file_served([await deletion(coordinate(signer, key), at=NOW)], RELAY)
 
     assert head.slot.startswith("sense-memory/~")
     assert list(ledger.heads.live_under("sense-memory/")) == []
@@ -204,7 +208,7 @@ async def test_other_author_is_dropped_before_decrypt(signer, ledger, reader, fl
     """E-03: signed by a stranger, sealed to us, at the right address."""
     theirs = await flat(by=LocalSigner.generate())
 
-    assert await reader.admit([theirs], RELAY) == {"foreign": 1}
+    assert await reader.file_served([theirs], RELAY) == {"foreign": 1}
     assert signer.opened == 0
     assert ledger.census()["events"] == 0
 
@@ -214,7 +218,7 @@ async def test_another_programs_records_of_the_same_key_are_left_alone(signer, l
     """E-11."""
     event = await signer.sign(Unsigned(NOW, KIND_APP_DATA, (("d", tag),), "settings"))
 
-    assert await reader.admit([event], RELAY) == {"foreign": 1}
+    assert await reader.file_served([event], RELAY) == {"foreign": 1}
     assert signer.opened == 0
     assert ledger.census()["events"] == 0
 
@@ -224,7 +228,7 @@ async def test_extra_or_missing_d_is_rejected(signer, ledger, reader, tags):
     """E-10."""
     event = await signer.sign(Unsigned(NOW, KIND_APP_DATA, tags, "sealed"))
 
-    assert await reader.admit([event], RELAY) == {"foreign": 1}
+    assert await reader.file_served([event], RELAY) == {"foreign": 1}
     with pytest.raises(InvalidEvent):
         verify(RawEvent.loads(event.body()))
 
@@ -238,7 +242,7 @@ async def test_notes_to_self_of_another_client_are_left_alone(signer, ledger, re
     ]
     events = [await signer.sign(Unsigned(NOW, KIND_DIRECT_MESSAGE, (("p", mine),), note)) for note in notes]
 
-    assert await reader.admit(events, RELAY) == {"foreign": 3}
+    assert await reader.file_served(events, RELAY) == {"foreign": 3}
     assert ledger.census()["events"] == 0
 
 
@@ -247,13 +251,13 @@ async def test_a_message_to_somebody_else_is_left_alone(signer, ledger, reader):
     content = await signer.encrypt(b"hello", other)
     event = await signer.sign(Unsigned(NOW, KIND_DIRECT_MESSAGE, (("p", other),), content))
 
-    assert await reader.admit([event], RELAY) == {"foreign": 1}
+    assert await reader.file_served([event], RELAY) == {"foreign": 1}
 
 
 async def test_garbage_at_our_address_is_unreadable_and_not_kept(signer, ledger, reader):
     event = await signer.sign(Unsigned(NOW, KIND_APP_DATA, (("d", "sense-memory/x"),), "garbage"))
 
-    assert await reader.admit([event], RELAY) == {"unreadable": 1}
+    assert await reader.file_served([event], RELAY) == {"unreadable": 1}
     assert ledger.census()["events"] == 0
 
 
@@ -261,7 +265,7 @@ async def test_one_bad_event_does_not_keep_the_others_out(signer, ledger, reader
     bad = await signer.sign(Unsigned(NOW, KIND_APP_DATA, (("d", "sense-memory/x"),), "garbage"))
     theirs = await deletion(("e", "11" * 32), by=LocalSigner.generate())
 
-    counts = await reader.admit([bad, await flat("a"), theirs, await flat("b")], RELAY)
+    counts = await reader.file_served([bad, await flat("a"), theirs, await flat("b")], RELAY)
 
     assert counts == {"new": 2, "unreadable": 1, "foreign": 1}
 
@@ -272,26 +276,26 @@ async def test_one_bad_event_does_not_keep_the_others_out(signer, ledger, reader
 async def test_each_fate_is_counted_by_its_name(signer, reader, flat, deletion):
     new, old, future = await flat(at=NOW), await flat(at=NOW - 9, value="old"), await flat(at=NOW + 301)
 
-    assert await reader.admit([new, new, old, future], RELAY) == {
+    assert await reader.file_served([new, new, old, future], RELAY) == {
         "new": 1,
         "known": 1,
         "stale": 1,
         "quarantined": 1,
     }
-    await reader.admit([await deletion(coordinate(signer))], RELAY)
-    assert await reader.admit([new], RELAY) == {"deleted": 1}
+    await reader.file_served([await deletion(coordinate(signer))], RELAY)
+    assert await reader.file_served([new], RELAY) == {"deleted": 1}
 
 
 async def test_nothing_at_all_is_nothing(reader):
-    assert await reader.admit([], RELAY) == {}
+    assert await reader.file_served([], RELAY) == {}
 
 
 async def test_what_is_known_is_not_opened_again(signer, reader, flat):
     event, stale = await flat(at=NOW), await flat(at=NOW - 9)
-    await reader.admit([event, stale], RELAY)
+    await reader.file_served([event, stale], RELAY)
     before = signer.opened
 
-    assert await reader.admit([event, stale], "wss://other.example/") == {"known": 2}
+    assert await reader.file_served([event, stale], "wss://other.example/") == {"known": 2}
     assert signer.opened == before
 
 
@@ -299,7 +303,7 @@ async def test_what_is_known_is_not_opened_again(signer, reader, flat):
 
 
 async def test_a_record_that_just_arrived_needs_no_second_opening(signer, ledger, reader, flat):
-    await reader.admit([await flat()], RELAY)
+    await reader.file_served([await flat()], RELAY)
     before = signer.opened
 
     record = await reader.record(ledger.head("sense-memory/x"))
@@ -309,7 +313,7 @@ async def test_a_record_that_just_arrived_needs_no_second_opening(signer, ledger
 
 
 async def test_a_stored_record_is_opened_once(signer, ledger, reader, flat):
-    await reader.admit([await flat()], RELAY)
+    await reader.file_served([await flat()], RELAY)
     fresh = Reader(signer, ledger, lambda: float(NOW))
     before = signer.opened
 
@@ -321,7 +325,7 @@ async def test_a_stored_record_is_opened_once(signer, ledger, reader, flat):
 
 async def test_history_and_head_are_never_mixed_up(ledger, reader, flat):
     for age, value in ((1, "new"), (9, "old"), (5, "middle")):
-        await reader.admit([await flat(value=value, at=NOW - age)], RELAY)
+        await reader.file_served([await flat(value=value, at=NOW - age)], RELAY)
     head = ledger.head("sense-memory/x")
 
     for _ in range(2):
@@ -332,23 +336,23 @@ async def test_history_and_head_are_never_mixed_up(ledger, reader, flat):
 
 async def test_a_key_written_a_thousand_times_is_held_in_memory_once(signer, ledger, reader, flat):
     for number in range(50):
-        await reader.admit([await flat(value=f"MARKER {number}", at=NOW - 50 + number)], RELAY)
+        await reader.file_served([await flat(value=f"MARKER {number}", at=NOW - 50 + number)], RELAY)
 
     assert len(reader._open) == 1
 
 
 async def test_what_was_deleted_is_not_held_in_memory_either(signer, reader, flat, deletion):
-    await reader.admit([await flat(value="MARKER", at=NOW - 1)], RELAY)
+    await reader.file_served([await flat(value="MARKER", at=NOW - 1)], RELAY)
 
-    await reader.admit([await deletion(coordinate(signer))], RELAY)
+    await reader.file_served([await deletion(coordinate(signer))], RELAY)
 
     assert reader._open == {}
 
 
 async def test_a_version_that_lost_is_not_held_in_memory(reader, flat):
-    await reader.admit([await flat(value="new", at=NOW)], RELAY)
+    await reader.file_served([await flat(value="new", at=NOW)], RELAY)
 
-    await reader.admit([await flat(value="LOSER", at=NOW - 1)], RELAY)
+    await reader.file_served([await flat(value="LOSER", at=NOW - 1)], RELAY)
 
     assert [item.record.fields["value"] for item in reader._open.values()] == ["new"]
 
@@ -356,7 +360,7 @@ async def test_a_version_that_lost_is_not_held_in_memory(reader, flat):
 @pytest.mark.parametrize("damage", ["not json", "another event", "another address"])
 async def test_a_damaged_event_is_named_and_nothing_of_it_is_shown(tmp_path, signer, flat, damage):
     ledger = Ledger(tmp_path / "a.db", signer.public_key)
-    await Reader(signer, ledger, lambda: float(NOW)).admit(
+    await Reader(signer, ledger, lambda: float(NOW)).file_served(
         [await flat("x", "MARKER"), await flat("y")], RELAY
     )
     ledger.close()
@@ -387,8 +391,8 @@ def test_reprs_of_what_is_filed_show_neither_text_nor_ciphertext(signer, ledger,
     async def filed():
         sealed = await envelope.seal(signer, envelope.flat("x", "MARKER", 1.0))
         event = await signer.sign(sealed.at(NOW))
-        await reader.admit([event], RELAY)
-        return event, ledger.placed([event])[event.id]
+        await reader.file_served([event], RELAY)
+        return event, ledger.filed_before([event])[event.id]
 
     event, item = asyncio.run(filed())
     shown = repr((item, ledger.head("sense-memory/x"), ledger.outbox.due(RELAY, NOW, 9), reader))

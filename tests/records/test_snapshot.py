@@ -213,7 +213,7 @@ async def test_unknown_fields_survive_the_snapshot(stage):
     sealed = await stage.signer.encrypt(json.dumps(fields).encode(), stage.signer.public_key)
     event = await stage.signer.sign(Unsigned(NOW, KIND_APP_DATA, (("d", "sense-memory/k"),), sealed))
     async with stage.open() as store:
-        await store._reader.admit([event], RELAY)
+        await store._reader.file_served([event], RELAY)
     async with stage.open() as store:
         await store.recall_all()
         stage.clock.advance(5)
@@ -229,7 +229,7 @@ async def test_a_memory_without_a_time_inside_has_its_events_time(stage):
     sealed = await stage.signer.encrypt(json.dumps(fields).encode(), stage.signer.public_key)
     event = await stage.signer.sign(Unsigned(NOW - 7, KIND_APP_DATA, (("d", "sense-memory/k"),), sealed))
     async with stage.open() as store:
-        await store._reader.admit([event], RELAY)
+        await store._reader.file_served([event], RELAY)
     for _ in range(2):
         async with stage.open() as store:
             (memory,) = await store.recall_all()
@@ -739,13 +739,13 @@ async def tombstone_from_a_relay(store, clock):
     record = envelope.tombstone("k1")
     sealed = await envelope.seal(writer._signer, record)
     event = await writer._signer.sign(sealed.at(int(clock())))
-    assert await store._reader.admit([event], RELAY) == {"new": 1}
+    assert await store._reader.file_served([event], RELAY) == {"new": 1}
 
 
 async def deletion_from_a_relay(store, clock):
     tags = (("a", f"30078:{store.public_key}:sense-memory/k1"),)
     event = await store._signer.sign(Unsigned(int(clock()), KIND_DELETION, tags, ""))
-    assert await store._reader.admit([event], RELAY) == {"new": 1}
+    assert await store._reader.file_served([event], RELAY) == {"new": 1}
 
 
 async def deletion_of_an_old_version(store, clock):
@@ -753,16 +753,16 @@ async def deletion_of_an_old_version(store, clock):
     old = (await store.recall("k1")).event_id
     await store.remember("k1", "newer")
     event = await store._signer.sign(Unsigned(int(clock()), KIND_DELETION, (("e", old),), ""))
-    await store._reader.admit([event], RELAY)
+    await store._reader.file_served([event], RELAY)
     assert (await store.recall("k1")).value == "newer"
 
 
 async def deletion_whose_time_has_come(store, clock):
     tags = (("a", f"30078:{store.public_key}:sense-memory/k1"),)
     event = await store._signer.sign(Unsigned(int(clock()) + 900, KIND_DELETION, tags, ""))
-    assert await store._reader.admit([event], RELAY) == {"quarantined": 1}
+    assert await store._reader.file_served([event], RELAY) == {"quarantined": 1}
     clock.advance(800)
-    store._ledger.release(clock())
+    store._ledger.file_quarantined(clock())
 
 
 WAYS = [
@@ -1083,8 +1083,8 @@ async def play(folder, steps):
                 await other.forget(values[0])
             case "sync":
                 mine, theirs = events_of(store), events_of(other)
-                await store._reader.admit(theirs, RELAY)
-                await other._reader.admit(mine, RELAY)
+                await store._reader.file_served(theirs, RELAY)
+                await other._reader.file_served(mine, RELAY)
             case "reopen":
                 await store.close()
                 assert await says(stage, "with") == await says(stage, "without")

@@ -90,7 +90,9 @@ async def test_one_key_twice_in_one_batch_keeps_both_versions_in_order(stage):
 async def test_an_edit_after_a_foreign_version_ahead_is_stamped_above_it(stage, ledger, signer, clock):
     """T-04: and only this address pays for it."""
     now = int(clock())
-    ledger.apply([await foreign_version(ledger, signer, "key", now + 200)], "wss://relay.example/", clock())
+    ledger.file_events(
+        [await foreign_version(ledger, signer, "key", now + 200)], "wss://relay.example/", clock()
+    )
 
     await stage.write(("key", "ours"), ("other", "ours"))
 
@@ -114,7 +116,7 @@ async def test_a_burst_that_has_to_wait_is_written_whole_or_not_at_all(stage, le
     """A sleep that fails stands for a process that ends meanwhile."""
     now = int(clock())
     ahead = await foreign_version(ledger, signer, "key", now + MAX_FUTURE_SECONDS)
-    ledger.apply([ahead], "wss://relay.example/", clock())
+    ledger.file_events([ahead], "wss://relay.example/", clock())
 
     async def ended(seconds):
         raise KeyboardInterrupt
@@ -211,7 +213,7 @@ async def test_a_version_that_arrives_between_stamp_and_write_is_written_past(le
 
     async def meanwhile():
         if arrivals:
-            ledger.apply([arrivals.pop()], "wss://relay.example/", clock())
+            ledger.file_events([arrivals.pop()], "wss://relay.example/", clock())
 
     slow = Slow(signer, meanwhile)
     stage = Stage(ledger, slow, clock)
@@ -229,7 +231,7 @@ async def test_forgetting_is_tried_again_as_a_pair(ledger, signer, clock):
 
     async def meanwhile():
         if arrivals:
-            ledger.apply([arrivals.pop()], "wss://relay.example/", clock())
+            ledger.file_events([arrivals.pop()], "wss://relay.example/", clock())
 
     stage = Stage(ledger, Slow(signer, meanwhile), clock)
     ident = await stage.writer.forget("key")

@@ -44,7 +44,7 @@ async def settle_forks(ledger: Ledger, palace: Palace, *, heard: bool = True) ->
         LedgerError: the ledger cannot be used.
     """
     written = 0
-    for slot in ledger.edits.forked() if heard else ledger.edits.forked_copies():
+    for slot in ledger.edits.forked_slots() if heard else ledger.edits.forked_copies():
         with suppress(ClockSkewError, NeedsNewerVersion, TooLargeError):
             written += await _settle(ledger, palace, slot, heard=heard)
     return written
@@ -71,7 +71,7 @@ async def _settle(ledger: Ledger, palace: Palace, slot: str, *, heard: bool) -> 
         memory = _due(slot_state) if heard else None
         if memory is None:
             if heard and slot_state.known:
-                await ledger.write(ledger.edits.drop, slot, slot_state.known)
+                await ledger.write(ledger.edits.remove_forks, slot, slot_state.known)
             return False
         with suppress(HeadMoved):
             await palace.write([Edit(slot_state, memory, settles=not slot_state.is_revived)])

@@ -104,7 +104,7 @@ class Palace:
             return
         changes = feed.since(self._cursor)
         removed_by = changes.slots
-        doubts, judged = edits.doubts(), self._doubts
+        doubts, judged = edits.forks(), self._doubts
         forked = doubts.keys()
         changed: set[str] | None = None
         if changes.is_everything:
@@ -245,7 +245,7 @@ class Palace:
             self._timer = asyncio.get_running_loop().call_later(ACCESS_SECONDS, self._save_now)
 
     def _note(self) -> None:
-        self._ledger.edits.touch_all([(slot, *access) for slot, access in self._pending.items()])
+        self._ledger.edits.record_accesses([(slot, *access) for slot, access in self._pending.items()])
 
     def _noted(self) -> None:
         """The ledger has them by now; nothing waits between this and that."""
@@ -275,7 +275,7 @@ class Palace:
         seqs = [*basis.forks] if basis.head is None else [basis.head, *basis.forks]
         for stored in self._ledger.read(seqs):
             if stored.role is Role.MEMORY:
-                record = await self._reader.needed(stored)
+                record = await self._reader.readable_record(stored)
                 if record.type is RecordType.PERSONA:
                     ident, at = stored.id.hex(), stored.created_at
                     versions[stored.seq] = version_of(record.fields, ident, at)
@@ -330,7 +330,7 @@ class Palace:
         basis = edits.basis(slot)
         for stored in self._ledger.read([] if basis.head is None else [basis.head]):
             if stored.role is Role.MEMORY:
-                record = await self._reader.needed(stored)
+                record = await self._reader.readable_record(stored)
                 origin = origin_of(record, stored.id.hex(), stored.created_at)
                 if record.type is RecordType.FLAT and edits.forgets(slot, origin):
                     await self._writer.forget_all([record.path], {slot: basis}, why=AGAIN)
@@ -376,7 +376,7 @@ class Palace:
             ids = iter(await self._writer.write(records, drafts=drafts, bases=bases, aside=aside))
         except TooLargeError:
             if aside and all(edit.settles for edit in edits):  # what versions make together may fit no event
-                await self._ledger.write(self._ledger.keep_aside, aside, self._clock())
+                await self._ledger.write(self._ledger.save_lost_texts, aside, self._clock())
             raise
         for edit in edits:
             if not edit.settles:

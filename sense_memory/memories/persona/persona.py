@@ -124,7 +124,7 @@ class Persona:
         for path in tags:
             stored = self._ledger.head(address.d_tag(path))
             if stored is not None and stored.role is Role.MEMORY:
-                await self._reader.needed(stored)  # raises, where a newer version wrote it
+                await self._reader.readable_record(stored)  # raises, where a newer version wrote it
         return None
 
     async def recall_key(self, key: str, domain: str | None, facet: str | None) -> list[PersonaMemory]:

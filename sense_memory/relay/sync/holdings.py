@@ -150,13 +150,13 @@ class _HoldingsQuery:
         )
         if not found.complete:
             return self._unknown(found.reason)
-        here = sum(should for should, _ in self._inventory.tally(version).values())
-        lacks = self._inventory.lacking(version, found.have)
-        more = len(set(found.need)) - len(self._inventory.known(set(found.need)))
+        here = sum(should for should, _ in self._inventory.counts_by_kind(version).values())
+        lacks = self._inventory.lacking_count(version, found.have)
+        more = len(set(found.need)) - len(self._inventory.known_pairs(set(found.need)))
         return Holding(self._url, Method.NEGENTROPY, here, here - lacks + more, lacks, more)
 
     async def _counted(self, connection: RelayConnection) -> Holding:
-        tally = self._inventory.tally(self._inventory.version(self._url))
+        tally = self._inventory.counts_by_kind(self._inventory.version(self._url))
         here = there = lacks = more = 0
         for kind in (KIND_APP_DATA, KIND_DIRECT_MESSAGE, KIND_DELETION):
             doubtful = connection.information is None
@@ -175,5 +175,5 @@ class _HoldingsQuery:
         return Filter(authors=(self._author,), kinds=(kind,), tags=tags)
 
     def _unknown(self, problem: str) -> Holding:
-        tally = self._inventory.tally(self._inventory.version(self._url))
+        tally = self._inventory.counts_by_kind(self._inventory.version(self._url))
         return Holding(self._url, here=sum(should for should, _ in tally.values()), problem=problem)

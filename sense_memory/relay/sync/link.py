@@ -170,7 +170,7 @@ class RelayLink:
         """Whether something may be sent to this relay: it is queued, or came in and was never given to it."""
         if self._sync.is_held_back(plan):
             return False
-        await self._ledger.write_if_due(self._ledger.outbox.backfill, self.url, self._clock())
+        await self._ledger.write_if_due(self._ledger.outbox.queue_missing, self.url, self._clock())
         due = self._ledger.outbox.next_due([self.url])
         return due is not None and due <= self._clock() + AHEAD_SECONDS
 

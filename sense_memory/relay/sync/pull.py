@@ -339,9 +339,9 @@ class Puller:
     def _completed(self, progress: PullProgress, newest: int, every: float) -> int:
         """Everything that was asked for was shown: the cursor moves, and what went missing is queued."""
         outbox, swept = self._ledger.outbox, progress.since is None
-        lost = outbox.lost(self._url, progress.begun_at, progress.since or 0)
+        lost = outbox.lost_events(self._url, progress.begun_at, progress.since or 0)
         if lost:  # queued first: a crash in between costs another sweep, and never what was found
-            outbox.missing(self._url, lost, progress.begun_at, self._clock(), every=every)
+            outbox.requeue_lost(self._url, lost, progress.begun_at, self._clock(), every=every)
         self._move_cursor(progress.begun_at, newest, swept=swept)
         if swept:
             self._ledger.relays.remove_remark(self._url, Remark.UNDELETED, progress.begun_at)

@@ -216,7 +216,7 @@ class RelaySync:
         pulled = PullResult()
         await self._ledger.write_if_due(self._ledger.relays.set_clock_back, self._url, self._clock())
         if plan.sweep:
-            await self._ledger.write(self._ledger.outbox.hasten, self._url, self._clock())
+            await self._ledger.write(self._ledger.outbox.make_due, self._url, self._clock())
         if plan.pull:
             file_events = self._filing_into(served)
             newer = await self._puller.pull_newer(connection, file_events) if plan.newer else None
@@ -300,13 +300,13 @@ class RelaySync:
 
     async def _push(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
         outbox = self._ledger.outbox
-        await self._ledger.write_if_due(outbox.backfill, self._url, self._clock())
-        await self._ledger.write_if_due(outbox.leave_out, self._url)
-        await self._ledger.write_if_due(outbox.release, self._url, self._clock())
+        await self._ledger.write_if_due(outbox.queue_missing, self._url, self._clock())
+        await self._ledger.write_if_due(outbox.drop_outdated, self._url)
+        await self._ledger.write_if_due(outbox.release_heads, self._url, self._clock())
         isolation = self._isolation
         # Some relays delete newer versions too: these are sent after the request.
-        if outlived := outbox.outlived(self._url, self._now()):
-            await self._ledger.write(outbox.hold_back, self._url, outlived, self._now())
+        if outlived := outbox.outlived_slots(self._url, self._now()):
+            await self._ledger.write(outbox.hold_back_heads, self._url, outlived, self._now())
         if isolation.aside is None and isolation.suspects:
             await self._isolate(connection, sent, served)
         if connection.is_open:
@@ -316,7 +316,7 @@ class RelaySync:
             isolation.ended(lost, answered=sent.total() > judged, is_too_large=too_large)
         if connection.is_open and isolation.aside is not None:
             await self._isolate(connection, sent, served)
-        released = await self._ledger.write_if_due(outbox.release, self._url, self._clock())
+        released = await self._ledger.write_if_due(outbox.release_heads, self._url, self._clock())
         if not connection.is_open:
             return
         if await self._keeps_no_deletions(connection) or (released and isolation.aside is None):
@@ -343,14 +343,14 @@ class RelaySync:
                 continue
             verdicts[seq] = verdict
             if len(verdicts) >= PUBLISH_WINDOW_COUNT:
-                await self._ledger.write(outbox.record, self._url, verdicts, self._clock())
+                await self._ledger.write(outbox.record_verdicts, self._url, verdicts, self._clock())
                 verdicts.clear()
-        await self._ledger.write(outbox.record, self._url, verdicts, self._clock())
+        await self._ledger.write(outbox.record_verdicts, self._url, verdicts, self._clock())
         if newer:
             await self._pull_newer(connection, [slot for slot, _ in newer.values()], sending.served)
             claims = {seq: verdict for seq, (_, verdict) in newer.items()}
             # By now it has shown a newer version, or made it up.
-            await self._ledger.write(outbox.record, self._url, claims, self._clock())
+            await self._ledger.write(outbox.record_verdicts, self._url, claims, self._clock())
         return lost
 
     async def _isolate(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
@@ -383,7 +383,9 @@ class RelaySync:
         outbox = self._ledger.outbox
         seqs = outbox.as_large_as(self._url, len(entry.body)) if is_too_large else [entry.seq]
         verdict = _TOO_LARGE if is_too_large else _HANGS_UP
-        await self._ledger.write(outbox.record, self._url, dict.fromkeys(seqs, verdict), self._clock())
+        await self._ledger.write(
+            outbox.record_verdicts, self._url, dict.fromkeys(seqs, verdict), self._clock()
+        )
 
     async def _keeps_no_deletions(self, connection: RelayConnection) -> bool:
         """Whether a relay turns out to keep no deletion request, by a look at the first that it accepted.
@@ -404,7 +406,7 @@ class RelaySync:
 
     def _bury_again(self) -> None:
         self._ledger.relays.add_remark(self._url, Remark.DROPS_DELETIONS, self._clock())
-        self._ledger.outbox.bury_again(self._url, self._clock())
+        self._ledger.outbox.requeue_tombstones(self._url, self._clock())
 
     async def _due(self, connection: RelayConnection, sending: _SendProgress) -> AsyncIterator[OutboxEntry]:
         """What is due, read as there is room for it: each is noted as waiting, or judged at once."""

@@ -111,7 +111,7 @@ class Reconciler:
         if not found.complete:
             self._refused_at = now  # in this process it is not asked again on that day
             return None
-        known = self._ledger.inventory.known(found.need)
+        known = self._ledger.inventory.known_pairs(found.need)
         wanted = set(found.need).difference(ident for _, ident in known)
         horizon = now + MAX_FUTURE_SECONDS
         fetched = _FetchById(fetch, file_events, ids_count(connection.information), horizon)
@@ -122,7 +122,7 @@ class Reconciler:
             return None
         holds = [*known, *fetched.pairs]
         missing = await self._ledger.write(
-            self._ledger.inventory.settle,
+            self._ledger.inventory.record_comparison,
             self._url,
             version,
             found.have,

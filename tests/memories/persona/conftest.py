@@ -62,6 +62,6 @@ def written_elsewhere(signer):
         content = await signer.encrypt(json.dumps(fields).encode(), signer.public_key)
         tag = tag or "sense-memory/persona/{domain}/{facet}/{key}".format(**fields)
         event = await signer.sign(Unsigned(int(at), KIND_APP_DATA, (("d", tag),), content))
-        return await store._reader.admit([event], "wss://relay.example/")
+        return await store._reader.file_served([event], "wss://relay.example/")
 
     return write

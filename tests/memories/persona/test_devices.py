@@ -384,7 +384,7 @@ async def test_a_link_elsewhere_does_not_bring_back_what_was_forgotten(devices, 
         await in_step(one, other)
 
         assert await texts(one) == await texts(other) == {"people/facts/bob": "painter"}
-        assert one._ledger.edits.forked() == other._ledger.edits.forked() == []
+        assert one._ledger.edits.forked_slots() == other._ledger.edits.forked_slots() == []
         await one.persona_remember(*FACT, "lisa", "begun anew")
         await in_step(one, other)
         assert (await texts(other))["people/facts/lisa"] == "begun anew"
@@ -492,7 +492,7 @@ async def test_a_merge_that_grows_too_large_keeps_both_texts_and_loses_ends_of_l
             assert sorted(value[0] for value in (await texts(store)).values()) == ["a", "b"]
             (big,) = [memory for memory in await store.persona_recall() if memory.key == "big"]
             assert (big.value[0], len(big.themes) > 60) == ("b", True)
-            assert store._ledger.edits.forked() == []
+            assert store._ledger.edits.forked_slots() == []
         await one.persona_remember(*FACT, "big", "short")
         await in_step(*stores)
         assert (await texts(stores[2]))["people/facts/big"] == "short"

@@ -109,7 +109,7 @@ async def test_accesses_travel_with_the_next_edit(open_store):
         for _ in range(3):
             await store.persona_recall(*LISA)
         ident = await store.persona_remember(*LISA, "sculptor")
-        record = await store._reader.needed(store._ledger.by_id(ident))
+        record = await store._reader.readable_record(store._ledger.by_id(ident))
 
         assert record.fields["access_count"] == 3
         await store.persona_recall(*LISA)
@@ -559,7 +559,7 @@ async def test_what_the_published_package_wrote_is_read_and_can_be_edited(open_s
         assert (memory.value, memory.themes, memory.access_count) == ("artist", ("art",), 3)
         assert (memory.source, memory.created_at) == ("conversation", 1_798_000_000.25)
         ident = await store.persona_remember(*LISA, "sculptor")
-        record = await store._reader.needed(store._ledger.by_id(ident))
+        record = await store._reader.readable_record(store._ledger.by_id(ident))
 
         assert record.fields.keys() >= PUBLISHED.keys()
         assert record.fields["created_at"] == 1_798_000_000.25
@@ -619,7 +619,9 @@ async def test_fields_of_newer_writers_survive_edits_links_and_accesses(open_sto
         await store.persona_recall(*LISA)
         await store.flush()
         await store.persona_remember(*LISA, "sculptor")
-        record = await store._reader.needed(store._ledger.head("sense-memory/persona/people/facts/lisa"))
+        record = await store._reader.readable_record(
+            store._ledger.head("sense-memory/persona/people/facts/lisa")
+        )
 
         assert record.fields["mood"] == {"joy": 1}
 
@@ -685,7 +687,10 @@ async def test_what_is_recalled_listed_or_found_carries_the_relevance_of_now(ope
         assert hit.current_relevance == hit.why.relevance == pytest.approx(0.55)
         (recalled,) = await store.persona_recall("people", "facts", "old")
         assert recalled.current_relevance == 1.1
-        assert "current_relevance" not in (await store._reader.needed(await head_of(store, recalled))).fields
+        assert (
+            "current_relevance"
+            not in (await store._reader.readable_record(await head_of(store, recalled))).fields
+        )
 
 
 async def head_of(store, memory):

@@ -83,7 +83,7 @@ async def test_the_log_holds_no_texts(open_store):
         await store.persona_introspect()
         (head,) = store._ledger.heads.seqs_beneath("sense-memory/introspection/")
         (stored,) = store._ledger.read([head[1]])
-        record = await store._reader.needed(stored)
+        record = await store._reader.readable_record(stored)
 
         assert record.fields["report"]["total_memories"] == 1
         assert "business" not in str(record.fields)
@@ -193,7 +193,7 @@ async def test_deletions_of_pruning_reach_the_other_devices(devices, clock):
 
 async def _stored(store, key):
     head = store._ledger.head(f"sense-memory/persona/people/facts/{key}")
-    return None if head is None or head.role else (await store._reader.needed(head)).fields
+    return None if head is None or head.role else (await store._reader.readable_record(head)).fields
 
 
 # ── Settling in the background ──────────────────────────────────────────────────────────
