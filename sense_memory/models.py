@@ -21,13 +21,13 @@ class _Frozen(BaseModel):
 
 
 class Memory(_Frozen):
-    """A v1 flat memory: one value under one key; writing the key again replaces it.
+    """A flat memory (sense-memory v1): one value under one key; writing the key again replaces the value.
 
     Attributes:
         key: 1 to 256 characters.
-        value: any text; sealed together with the key it must fit 40,960 bytes.
+        value: any text; key and value together must fit 40,960 bytes.
         created_at: when this value was written, seconds since 1970.
-        event_id: the event that holds it, 64 hex digits.
+        event_id: the event that holds the memory, 64 hex digits.
     """
 
     key: str
@@ -37,12 +37,12 @@ class Memory(_Frozen):
 
 
 class JournalEntry(_Frozen):
-    """One entry of the journal, a direct message to oneself; never replaced.
+    """One entry of the journal: a direct message to oneself, which is never replaced.
 
     Attributes:
         content: any non-empty text.
-        created_at: when it was written, seconds since 1970.
-        event_id: the event that holds it, 64 hex digits.
+        created_at: when the entry was written, seconds since 1970.
+        event_id: the event that holds the entry, 64 hex digits.
     """
 
     content: str = Field(repr=False)
@@ -51,15 +51,16 @@ class JournalEntry(_Frozen):
 
 
 class Draft(_Frozen):
-    """A text that is in no memory, because this clock was wrong or another device forgot it unseen: kept on this
-    machine only, sealed.
+    """A text that is in no memory, because this clock was wrong or another device forgot the memory unseen.
+
+    It is kept encrypted, on this machine only.
 
     Attributes:
-        number: names it to `publish_draft` and `discard_draft`.
-        key: where it was to be written.
-        value: its text.
-        created_at: when, by the clock of then, seconds since 1970.
-        reason: why it is a draft; empty where the clock did not allow to write it.
+        number: names the draft to `publish_draft` and `discard_draft`.
+        key: of the memory, or the path `domain/facet/key`.
+        value: the text.
+        created_at: when the text was given, by the clock of that moment, seconds since 1970.
+        reason: why the text is a draft; empty where the clock did not allow it to be written.
     """
 
     number: int
@@ -70,26 +71,26 @@ class Draft(_Frozen):
 
 
 class ChangeKind(StrEnum):
-    """What happened."""
+    """What happened to a memory."""
 
     REMEMBERED = "remembered"
-    LINKED = "linked"  # a persona memory, with its text as it was: connected, contradicted, superseded, …
-    CHANGED = "changed"  # anything else of a persona memory, such as that it was recalled
+    LINKED = "linked"  # a persona memory, whose value stayed, was connected, contradicted, superseded, …
+    CHANGED = "changed"  # anything else of a persona memory changed, such as its accesses
     FORGOTTEN = "forgotten"
     JOURNAL = "journal"  # an entry was written
 
 
 class Change(_Frozen):
-    """Something that another device, or another process on this machine, did to the memory; see `watch`.
+    """A change that another device, or another process on this machine, made to a memory; see `watch`.
 
     Attributes:
-        kind: remembered, forgotten, or journal for a new entry; linked or changed where the text stayed.
-        path: where: `user_timezone`, `persona/people/facts/lisa`, or `journal/` and the entry's id.
+        kind: remembered, forgotten, or journal for a new entry; linked or changed where the value stayed.
+        path: of the memory: `user_timezone`, `persona/people/facts/lisa`, or `journal/` and the entry's id.
         key: the last part of the path.
-        value: the text, or None where it was forgotten.
-        created_at: when it was written or forgotten, seconds since 1970.
-        event_id: the event that did it, 64 hex digits.
-        relay: the relay that brought it, or None.
+        value: the text, or None where the memory was forgotten.
+        created_at: when the memory was written or forgotten, seconds since 1970.
+        event_id: the event that made the change, 64 hex digits.
+        relay: the relay that brought the event, or None for another process on this machine.
     """
 
     kind: ChangeKind
@@ -102,7 +103,7 @@ class Change(_Frozen):
 
 
 class State(StrEnum):
-    """Where a persona memory stands in its life, by its relevance (sense-memory v2, "State Transitions")."""
+    """The state of a persona memory, by its relevance (sense-memory v2, "State Transitions")."""
 
     ACTIVE = "active"  # above 0.3
     FADING = "fading"  # 0.1 to 0.3
@@ -119,36 +120,36 @@ _DATED = frozenset({"last_accessed", "last_reinforced"})
 
 
 class PersonaMemory(_Frozen):
-    """A v2 memory: an insight under a domain and a facet, with a life of its own (sense-memory v2).
+    """A persona memory (sense-memory v2): an insight under a domain, a facet and a key, which fades with time.
 
     Links (`connections`, `contradicts`, `superseded_by`) are paths, `domain/facet/key`. Times are seconds
-    since 1970. `relevance` is what the last access left; `palace.lifecycle` says what it has decayed to.
+    since 1970. `relevance` is the relevance at the last access; `palace.lifecycle` computes its present value.
 
     Attributes:
         domain: a broad area: self, people, projects, world, skills, or any other name.
         facet: a type of knowledge: facts, beliefs, decisions, procedures, emotions, or any other name.
         key: names the insight within its facet.
-        value: its text; sealed with everything else it must fit 40,960 bytes.
+        value: the text; the whole memory must fit 40,960 bytes.
         relevance: 0 to 1, at `last_accessed`.
         halflife_days: days after which relevance has halved.
-        last_accessed: when it was last recalled by its exact key, or written.
-        last_reinforced: when it was last connected or referred to.
-        access_count: how often it was recalled by its exact key.
+        last_accessed: when the memory was last recalled by its exact key, or written.
+        last_reinforced: when the memory was last connected or referred to.
+        access_count: how often the memory was recalled by its exact key.
         connections: related memories.
         contradicts: memories that say the opposite.
-        superseded_by: the memory that replaced it; it decays four times faster.
-        themes: what it is about, for search.
-        source: where it came from: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
-        confidence: how certain it is, 0 to 1.
-        state: when this version was written or read; it changes with time alone.
-        created_at: when the memory first was written.
-        dissolved_at: when it was first seen dissolved; 30 days later it may be pruned.
-        dismissed: memories with which a suggested link was declined, a connection or a contradiction.
-        conflict_of: the path whose concurrent edit lost and is kept here.
-        seen: a version vector: device id to that device's count of edits that this version knows.
-        event_id: the event that holds it, 64 hex digits; empty before it is written.
-        current_relevance: what `relevance` had become when the store recalled, listed or found it, 0 or more;
-            None where nobody asked. `current_relevance(memory, now)` says it for any time.
+        superseded_by: the memory that replaced this one, which then decays four times faster.
+        themes: what the memory is about, for search.
+        source: where the memory came from: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
+        confidence: how certain the insight is, 0 to 1.
+        state: the state when this version was written or read; it changes with time alone.
+        created_at: when the memory was first written.
+        dissolved_at: when the memory was first seen dissolved; 30 days later it may be pruned.
+        dismissed: memories with which a suggested connection or contradiction was declined.
+        conflict_of: the path at which a concurrent edit lost; this memory keeps that edit.
+        seen: a version vector: device id to the number of that device's edits that this version knows.
+        event_id: the event that holds the memory, 64 hex digits; empty before the memory is written.
+        current_relevance: the relevance when the store recalled, listed or found the memory, 0 or more; otherwise
+            None. `current_relevance(memory, now)` computes it for any time.
     """
 
     domain: str
@@ -182,7 +183,7 @@ class PersonaMemory(_Frozen):
     @model_validator(mode="before")
     @classmethod
     def _dated(cls, data: Any) -> Any:
-        """A memory that nobody has accessed or reinforced counts from when it was written."""
+        """Without other dates, a memory was last accessed and reinforced when it was written."""
         if isinstance(data, dict) and "created_at" in data and not data.keys() >= _DATED:
             written = data["created_at"]
             return {"last_accessed": written, "last_reinforced": written, **data}
@@ -194,18 +195,18 @@ class PersonaMemory(_Frozen):
         return f"{self.domain}/{self.facet}/{self.key}"
 
     def changed(self, **fields: Any) -> Self:
-        """The same memory with some fields replaced, unchecked: for values that are known to be valid."""
+        """A copy of this memory with some fields replaced. The values are not validated."""
         return self.model_copy(update=fields)
 
 
 class SuggestedContradiction(_Frozen):
-    """Two memories that seem to say the opposite and are not linked as such.
+    """Two memories that seem to contradict each other and are not linked as contradicting.
 
     Attributes:
         old: the older one, which `persona_contradict` would mark.
         new: the newer one.
         confidence: how certain the suggestion is, 0 to 1.
-        reason: what was seen in them.
+        reason: which words or values contradict each other.
     """
 
     old: PersonaMemory
@@ -215,20 +216,20 @@ class SuggestedContradiction(_Frozen):
 
 
 class PalaceChanges(_Frozen):
-    """What became of a palace since its last introspection. Memories are named by path, sorted.
+    """What changed in a palace since its last introspection. Memories are named by path, sorted.
 
     Attributes:
-        since: of the last introspection, seconds since 1970.
-        before: memories in each state then.
-        new: were not there.
-        gone: are not there any more: forgotten on purpose, pruned, or moved.
-        faded: came down to fading.
-        forgotten: came down to forgotten.
-        dissolved: came down to dissolved.
-        revived: rose to a higher state.
-        contradicted: pairs that contradict each other and did not, in the order of `contradictions`.
-        exact: whether this is all, and all of it is certain.
-        untold: where it is not, in words: what could not be told, and why.
+        since: the time of the last introspection, seconds since 1970.
+        before: how many memories were in each state at that time.
+        new: memories that did not exist then.
+        gone: memories that no longer exist: forgotten on purpose, pruned, or moved.
+        faded: memories that became fading.
+        forgotten: memories that became forgotten.
+        dissolved: memories that became dissolved.
+        revived: memories that rose to a higher state.
+        contradicted: pairs that now contradict each other and did not, in the order of `contradictions`.
+        exact: whether the lists are complete and certain.
+        untold: otherwise, one sentence each: what is missing, and why.
     """
 
     since: Timestamp
@@ -245,27 +246,27 @@ class PalaceChanges(_Frozen):
 
 
 class IntrospectionReport(_Frozen):
-    """What a palace holds and what in it needs attention (sense-memory v2, "Introspection").
+    """What a palace holds, and what needs attention (sense-memory v2, "Introspection").
 
-    `palace.introspection` says what each list means. The most relevant memories come first.
+    `palace.introspection` defines each list. The most relevant memories come first.
 
     Attributes:
-        created_at: the moment that it describes, seconds since 1970.
-        total_memories: all of them, whatever their state.
-        active: how many are active; as `fading`, `forgotten` and `dissolved`.
-        contradictions: pairs that are linked as contradicting, or one as replaced by the other.
-        conflicts: memories that lost a concurrent edit and were kept; `conflict_of` names the other.
+        created_at: the moment that the report describes, seconds since 1970.
+        total_memories: the number of memories in any state.
+        active: the number of active memories; likewise `fading`, `forgotten` and `dissolved`.
+        contradictions: pairs that are linked as contradicting, or of which one supersedes the other.
+        conflicts: memories that keep an edit that lost against a concurrent one at `conflict_of`.
         stale_beliefs: beliefs with low confidence and low relevance.
-        orphaned: active and fading memories that are connected to no other.
+        orphaned: active and fading memories without a connection.
         overloaded_facets: `domain/facet` with too many active memories.
         suggested_connections: pairs that could be connected.
         suggested_contradictions: pairs that seem to contradict each other.
         suggested_revisions: memories that may need updating.
         suggested_compressions: domains whose active memories fill a prompt.
-        reasons: for each of these lists, why its items are in it: one sentence each, in their order.
-        bounded: lists that may not be complete, and in words why.
-        changes: since the introspection before; None where there was none to compare with.
-        log: what `to_log` gives.
+        reasons: for each of these lists, one sentence for each of its items, in order: why the item is listed.
+        bounded: lists that may be incomplete, each with the reason.
+        changes: since the last introspection; None where there is none to compare with.
+        log: the result of `to_log`.
     """
 
     created_at: Timestamp
@@ -292,9 +293,9 @@ class IntrospectionReport(_Frozen):
     log: Mapping[str, Any] = Field(default_factory=dict, exclude=True)
 
     def to_log(self) -> dict[str, Any]:
-        """The compact form for an introspection log: keys and counts, no texts; fits one event.
+        """The report for an introspection log: keys and counts, no texts; it fits one event.
 
-        The next run takes it as `previous`, through `palace.introspection_log.from_log`.
+        The next introspection takes the log as `previous`, see `palace.introspection_log.from_log`.
         """
         return dict(self.log)
 
