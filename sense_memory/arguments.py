@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def several(names: object, what: str) -> list[Any]:
     """Names, of which a single text is none: iterating over it gives letters."""
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
-        raise InvalidInput(f"{what} must be several, such as a list of them; nothing was changed")
+        raise InvalidInput(f"{what} must be a list or another iterable; nothing was changed")
     return list(names)
 
 
@@ -47,7 +47,7 @@ def file(given: object, method: str) -> Path | BinaryIO:
     if isinstance(given, str | os.PathLike):
         return path(given)
     if not callable(getattr(given, method, None)) or isinstance(given, type):
-        raise InvalidInput("name a file, or give an open binary one; nothing was done")
+        raise InvalidInput("give the name of a file, or an open binary file; nothing was done")
     return cast("BinaryIO", given)
 
 
@@ -81,7 +81,7 @@ def urls(given: object) -> Iterable[Any]:
     if isinstance(given, str):
         return (given,)
     if isinstance(given, bytes) or not isinstance(given, Iterable):
-        raise InvalidRelayUrl("relays are named by their URLs, such as a list of them")
+        raise InvalidRelayUrl("give relays as a list of URLs")
     return given
 
 
@@ -91,7 +91,7 @@ def settings(agent: object, options: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidSetting("agent", "argument", "must be a name")
     relays = None if options.get("relays") is None else list(urls(options["relays"]))
     if any(not isinstance(url, str) for url in relays or ()):
-        raise InvalidRelayUrl("relays are named by their URLs, such as a list of them")
+        raise InvalidRelayUrl("give relays as a list of URLs")
     ledger(options.get("ledger"))
     return {**options, "relays": relays}
 
@@ -112,7 +112,9 @@ def patience(seconds: object) -> float:
     """How long to wait at most, in seconds."""
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not 0 <= cast("float", seconds) <= MAX_LINGER_SECONDS:
-        raise InvalidSetting("close_timeout", "argument", f"a number of seconds, 0 to {MAX_LINGER_SECONDS:,}")
+        raise InvalidSetting(
+            "close_timeout", "argument", f"must be a number of seconds from 0 to {MAX_LINGER_SECONDS:,}"
+        )
     return float(cast("float", seconds))
 
 

@@ -38,7 +38,7 @@ def parts_of(name: str) -> tuple[str, str, str]:
     """
     parts = name.removeprefix(address.PERSONA).split("/") if isinstance(name, str) else ()
     if len(parts) != 3:
-        raise InvalidAddress("a memory is named by its key, or by domain/facet/key")
+        raise InvalidAddress("name a memory by its key, or by domain/facet/key")
     return parts[0], parts[1], parts[2]
 
 

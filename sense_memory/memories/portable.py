@@ -84,10 +84,10 @@ def write_export(
     try:
         if target.exists() and not overwrite:
             raise InvalidInput(
-                f"{target} exists; it was not touched. Choose another name, or allow overwriting."
+                f"choose another name, or allow overwriting: {target} exists; the file was not touched"
             )
         if target.exists() and not target.is_file():
-            raise InvalidInput(f"{target} is no plain file; it was not touched. Choose another name.")
+            raise InvalidInput(f"choose another name: {target} is not a plain file; it was not touched")
         _sweep(target.parent)
         descriptor, path = _begin(target.parent)
         try:
@@ -102,9 +102,7 @@ def write_export(
             raise
         sync_folder(target.parent)
     except OSError as error:
-        raise InvalidInput(
-            f"{target} could not be written ({error.strerror}); nothing was changed."
-        ) from None
+        raise InvalidInput(f"{target} cannot be written ({error.strerror}); nothing was changed") from None
     return count
 
 
@@ -213,7 +211,7 @@ def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Eve
                 elif line.strip():
                     yield number, _checked(line, author)
     except OSError as error:
-        raise InvalidInput(f"{source} could not be read ({error.strerror}).") from None
+        raise InvalidInput(f"{source} cannot be read ({error.strerror})") from None
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes | None]:

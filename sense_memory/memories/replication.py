@@ -318,5 +318,5 @@ def _relay_urls(given: object) -> set[str]:
     """Relays that are named by their URLs, whether one or more."""
     urls = (given,) if isinstance(given, str) else given
     if not isinstance(urls, Iterable):
-        raise InvalidInput("relays are named by their URLs; nothing was changed")
+        raise InvalidInput("give relays by their URLs; nothing was changed")
     return {relay_url(url, allow_plain=True) for url in urls}

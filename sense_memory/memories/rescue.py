@@ -46,7 +46,7 @@ async def rescue(path: Path, signer: Signer, clock: Callable[[], float]) -> Resc
     Raises: as `MemoryStore.rescue`.
     """
     if await _is_sound(path, signer, clock):
-        raise InvalidInput(f"{path} is sound; it was not touched")
+        raise InvalidInput(f"{path} is not damaged; the file was not touched")
     aside = move_aside(path)
     saved = await asyncio.to_thread(salvage, aside)
     ledger = await Ledger.opened(path, signer.public_key)

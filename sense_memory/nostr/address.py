@@ -139,12 +139,12 @@ def _name(what: str, value: object, limit: int) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidAddress(f"a {what} must be a non-empty string")
     if _forbidden(value):
-        raise InvalidAddress(f"a {what} must not hold '/', '\\', control characters or lone surrogates")
+        raise InvalidAddress(f"a {what} must not contain '/', '\\', control characters or lone surrogates")
     name = unicodedata.normalize("NFC", value)
     if len(name) > limit:
-        raise InvalidAddress(f"a {what} has at most {limit} characters, this one has {len(name)}")
+        raise InvalidAddress(f"a {what} may have at most {limit} characters, not {len(name)}")
     if ".." in name:
-        raise InvalidAddress(f"a {what} must not hold '..'")
+        raise InvalidAddress(f"a {what} must not contain '..'")
     if name.startswith("~"):
         raise InvalidAddress(f"a {what} must not start with '~', which marks hashed addresses")
     return name

@@ -105,7 +105,7 @@ class RawEvent:
             raise InvalidEvent("an event must be a JSON object")
         ident, pubkey, sig = value.get("id"), value.get("pubkey"), value.get("sig")
         if not (is_hex64(ident) and is_hex64(pubkey) and isinstance(sig, str) and _hex128(sig)):
-            raise InvalidEvent("id, pubkey and sig must be lower-case hex of 64, 64 and 128 digits")
+            raise InvalidEvent("id, pubkey and sig must be 64, 64 and 128 lower-case hex digits")
         created_at, kind = value.get("created_at"), value.get("kind")
         if type(created_at) is not int or not 0 <= created_at <= MAX_SAFE_INTEGER:
             raise InvalidEvent("created_at must be a plain integer of seconds")
@@ -211,7 +211,7 @@ def verify(raw: RawEvent) -> Event:
     """Check an event's id and BIP-340 signature, and that it has the shape its kind asks for.
 
     Raises:
-        InvalidEvent: the id is not the hash of the fields, the signature is not the author's, or an
+        InvalidEvent: the id is not the hash of the fields, the signature does not match the author, or an
             addressable event does not carry exactly one non-empty `d` tag.
     """
     if event_id(raw.pubkey, raw.created_at, raw.kind, raw.tags, raw.content) != raw.id:
@@ -223,7 +223,7 @@ def verify(raw: RawEvent) -> Event:
     except ValueError:
         good = False
     if not good:
-        raise InvalidEvent("the signature is not the author's")
+        raise InvalidEvent("the signature does not match the author")
     return Event(raw.id, raw.pubkey, raw.created_at, raw.kind, raw.tags, raw.content, raw.sig, _PROOF)
 
 

@@ -39,7 +39,7 @@ class Secret:
         if not isinstance(raw, bytes | bytearray) or len(raw) != 32:
             raise BadKey("not a valid secret key: it must have 32 bytes")
         if not 0 < int.from_bytes(raw, "big") < _ORDER:
-            raise BadKey("not a valid secret key: out of the curve's range")
+            raise BadKey("not a valid secret key: out of range for the curve")
         self._bytes = bytearray(raw)
 
     @classmethod
@@ -133,7 +133,7 @@ def parse_public(text: str) -> str:
     try:
         PublicKeyXOnly(raw)
     except ValueError:
-        raise BadKey("not a valid public key: no point of the curve") from None
+        raise BadKey("not a valid public key: not a point on the curve") from None
     return raw.hex()
 
 

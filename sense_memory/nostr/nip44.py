@@ -49,7 +49,7 @@ def conversation_key(secret: bytes, public_key: str) -> bytes:
 def padded_length(length: int) -> int:
     """Bytes that a plaintext of `length` bytes (at least 1) is padded to, without the length prefix."""
     if length < 1:
-        raise ValueError("a plaintext has at least one byte")
+        raise ValueError("a plaintext must have at least one byte")
     power = 1 << (length - 1).bit_length()
     chunk = 32 if power <= 256 else power // 8
     return chunk * ((length - 1) // chunk + 1)
@@ -105,7 +105,7 @@ def message_keys(key: bytes, nonce: bytes) -> tuple[bytes, bytes, bytes]:
         BadPayload: key or nonce are not 32 bytes.
     """
     if len(key) != 32 or len(nonce) != 32:
-        raise BadPayload("conversation key and nonce have 32 bytes each")
+        raise BadPayload("the conversation key and the nonce must have 32 bytes each")
     stream = HKDFExpand(_HASH, 76, nonce).derive(key)
     return stream[:32], stream[32:44], stream[44:]
 
@@ -130,7 +130,7 @@ def _decode(payload: str, max_bytes: int) -> bytes:
     if len(data) < _MIN_DECODED_BYTES:
         raise BadPayload("the payload is too short")
     if data[0] != 2:
-        raise UnsupportedVersion(f"NIP-44 version {data[0]} is not known here")
+        raise UnsupportedVersion(f"NIP-44 version {data[0]} is not supported")
     return data
 
 

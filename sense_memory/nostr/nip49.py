@@ -68,12 +68,14 @@ def encrypt_secret(secret: Secret, password: str, *, log_n: int = 18) -> str:
     if log_n not in _COSTS:
         raise InvalidSetting("log_n", "argument", f"must be {_COSTS[0]} to {_COSTS[-1]}")
     if not password:
-        raise InvalidSetting("password", "argument", "an empty password protects nothing")
+        raise InvalidSetting(
+            "password", "argument", "must not be empty, because an empty password protects nothing"
+        )
     salt, nonce = secrets.token_bytes(16), secrets.token_bytes(24)
     try:
         key = _password_key(password, salt, log_n)
     except MemoryError:
-        problem = f"{_memory(log_n)} of memory cannot be had; a smaller log_n needs less"
+        problem = f"choose a smaller log_n: this machine cannot provide {_memory(log_n)} of memory"
         raise InvalidSetting("log_n", "argument", problem) from None
     cipher, short_nonce = _xchacha20_poly1305(key, nonce)
     box = cipher.encrypt(short_nonce, secret.reveal(), _NOT_TRACKED)
@@ -94,8 +96,8 @@ def decrypt_secret(text: str, password: str) -> Secret:
         key = _password_key(password, sealed.salt, sealed.log_n)
     except MemoryError:
         raise BadKey(
-            f"this encrypted key needs {_memory(sealed.log_n)} of memory to open and that cannot be had; "
-            "it is unchanged. Open it on a larger machine."
+            "open this encrypted key on a machine with more memory: this machine cannot provide the "
+            f"{_memory(sealed.log_n)} that the key needs; the key is unchanged"
         ) from None
     cipher, short_nonce = _xchacha20_poly1305(key, sealed.nonce)
     try:
@@ -128,11 +130,13 @@ def _parse(text: str) -> _EncryptedKey:
             f"not a valid encrypted key (ncryptsec): {len(bare)} characters given, or a wrong checksum"
         )
     if raw[0] != _VERSION:
-        raise BadKey(f"this encrypted key has version {raw[0]} of NIP-49, only {_VERSION} is known here")
+        raise BadKey(
+            f"this encrypted key has version {raw[0]} of NIP-49; only version {_VERSION} is supported"
+        )
     if raw[1] not in _COSTS:
         raise BadKey(
-            f"this encrypted key asks for a cost (log_n) of {raw[1]}, allowed is {_COSTS[0]} to {_COSTS[-1]}; "
-            "nothing was computed. Encrypt the key again where it was made."
+            f"encrypt the key again with a cost (log_n) of {_COSTS[0]} to {_COSTS[-1]}: this encrypted key asks for "
+            f"{raw[1]}; nothing was computed"
         )
     return _EncryptedKey(raw[1], raw[2:18], raw[18:42], raw[42:43], raw[43:])
 
@@ -150,7 +154,7 @@ def _decode(text: str) -> bytes | None:
 
 def _password_key(password: str, salt: bytes, log_n: int) -> bytes:
     if any("\ud800" <= char <= "\udfff" for char in password):  # an encoding error would carry the password
-        raise InvalidSetting("password", "argument", "holds bytes that are no text; nothing was done")
+        raise InvalidSetting("password", "argument", "must be text; nothing was done")
     normalised = unicodedata.normalize("NFKC", password).encode()
     return Scrypt(salt=salt, length=32, n=1 << log_n, r=8, p=1).derive(normalised)
 

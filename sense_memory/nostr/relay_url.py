@@ -42,7 +42,7 @@ def relay_url(text: str, *, allow_plain: bool = False) -> str:
     """
     bare = text.strip() if isinstance(text, str) else ""
     if not bare or len(bare) > _MAX_URL_CHARS or _unseen(bare):
-        raise InvalidRelayUrl("not a relay URL; one looks like wss://relay.example")
+        raise InvalidRelayUrl("not a relay URL such as wss://relay.example")
     try:
         parts = urlsplit(bare)
         port = parts.port
@@ -88,7 +88,7 @@ def _check_parts(parts: SplitResult, scheme: str) -> None:
         raise InvalidRelayUrl(f"{_named(parts)}{problem}")
     if "@" in parts.netloc:
         raise InvalidRelayUrl(
-            "a relay URL must not hold a user name or password; relays know you by your key"
+            "a relay URL must not contain a user name or password; relays know you by your key"
         )
     if parts.fragment:
         raise InvalidRelayUrl(f"{_named(parts)}a relay URL must not have a fragment (the part behind #)")

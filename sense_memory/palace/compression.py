@@ -87,8 +87,8 @@ def compress(
     """
     if max_tokens < MIN_MAX_TOKENS:
         raise InvalidInput(
-            f"max_tokens is {max_tokens} and has to be at least {MIN_MAX_TOKENS}: less holds no memory. "
-            "Nothing was changed."
+            f"max_tokens must be at least {MIN_MAX_TOKENS}, not {max_tokens}: fewer tokens hold no memory; "
+            "nothing was changed"
         )
     if relevances is None:
         relevances = Columns.of(memories).relevances(now)

@@ -99,7 +99,7 @@ async def test_l02_a_rescue_of_what_is_sound_or_not_ours_touches_nothing(stage):
         with pytest.raises(InvalidInput, match="is open"):
             await store.rescue()
     before = path.read_bytes()
-    with pytest.raises(InvalidInput, match="is sound"):
+    with pytest.raises(InvalidInput, match="is not damaged"):
         await store.rescue()
     with pytest.raises(WrongKeyError):
         await stage.store(ledger="k.db", signer=stage.stranger).rescue()

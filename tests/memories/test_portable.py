@@ -205,7 +205,7 @@ async def test_l09_import_is_verification(store, clock, tmp_path):
 
         assert report.counts == {"new": 3, "known": 1}
         assert report.bad == (
-            BadLine(2, "the signature is not the author's"),
+            BadLine(2, "the signature does not match the author"),
             BadLine(4, "signed by another key"),
             BadLine(7, "not JSON"),
         )
@@ -383,7 +383,7 @@ async def test_a_file_that_exists_is_replaced_only_when_that_is_allowed(store, t
     path.write_text("precious")
     async with store() as one:
         await one.remember("k", "v")
-        with pytest.raises(InvalidInput, match="exists; it was not touched"):
+        with pytest.raises(InvalidInput, match="exists; the file was not touched"):
             one.export(path)
         assert path.read_text() == "precious"
 
@@ -402,7 +402,7 @@ async def test_an_export_that_fails_leaves_what_was_there(store, tmp_path, monke
     async with store() as one:
         await one.remember("k", "v")
         monkeypatch.setattr(module.os, "fsync", full)
-        with pytest.raises(InvalidInput, match=r"could not be written \(No space left on device\)"):
+        with pytest.raises(InvalidInput, match=r"cannot be written \(No space left on device\)"):
             one.export(path, overwrite=True)
 
     assert path.read_text() == "precious"
@@ -473,11 +473,11 @@ async def test_a_name_as_long_as_names_get_is_written_like_any_other(store, tmp_
 
 async def test_a_folder_that_is_none_and_a_file_that_is_none_are_clear_errors(store, tmp_path):
     async with store() as one:
-        with pytest.raises(InvalidInput, match="could not be written"):
+        with pytest.raises(InvalidInput, match="cannot be written"):
             one.export(tmp_path / "none" / "all.jsonl")
-        with pytest.raises(InvalidInput, match="could not be read"):
+        with pytest.raises(InvalidInput, match="cannot be read"):
             await one.import_(tmp_path / "none.jsonl")
-        with pytest.raises(InvalidInput, match="could not be read"):
+        with pytest.raises(InvalidInput, match="cannot be read"):
             await one.import_(str(tmp_path))
 
 
@@ -485,7 +485,7 @@ async def test_only_plain_files_are_replaced(store, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     async with store() as one:
         for path in (tmp_path, tmp_path / "pipe"):
-            with pytest.raises(InvalidInput, match="is no plain file; it was not touched"):
+            with pytest.raises(InvalidInput, match="is not a plain file; it was not touched"):
                 one.export(path, overwrite=True)
 
 

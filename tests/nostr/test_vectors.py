@@ -141,7 +141,7 @@ def test_c01_bip340_signatures_are_made(bip340_vectors, monkeypatch):
 
 
 def test_c01_bip340_signatures_are_judged(bip340_vectors):
-    """Through the cached key object that `verify` uses; its ValueError is `verify`'s "not the author's".
+    """Through the cached key object that `verify` uses; its ValueError is `verify`'s "does not match the author".
 
     `verify` itself cannot take these rows: it only ever checks a signature of an event's own hash.
     """

@@ -286,7 +286,7 @@ def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
     [
         ('{"key": "a", "value": "1"}\n{"key": "b"', "line 2 is not JSON"),
         ('{"key": "a", "value": "1"}\n{"key": "b"}', 'line 2 is not an object with "key" and "value"'),
-        ('{"key": "a", "value": "1"}\n{"key": "b/c", "value": "2"}', "line 2: a memory key must not hold"),
+        ('{"key": "a", "value": "1"}\n{"key": "b/c", "value": "2"}', "line 2: a memory key must not contain"),
         ('{"a": "1", "b": 2}', "entry 2: a value must be text"),
         ('[{"key": "a", "value": "1"}, 7]', "entry 2 is not an object"),
         ('{"a": "1"}\n{"key": "b", "value": "%s"}' % ("x" * 41_000), "line 1 is not an object"),

@@ -246,7 +246,7 @@ def test_an_option_that_can_not_be_used_is_named_as_it_was_typed(agent, options,
 
 def test_too_few_tokens_are_told_by_the_option(agent):
     assert agent("palace", "compress", "--max-tokens", "3", code=2).stderr.startswith(
-        "error: --max-tokens is 3 and has to be at least 32"
+        "error: --max-tokens must be at least 32, not 3"
     )
 
 

@@ -49,7 +49,7 @@ def test_a_file_that_exists_is_replaced_only_by_force(written, tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_one_sentence(written):
-    assert "could not be written" in written("export", "none/all.jsonl", code=2).stderr
+    assert "cannot be written" in written("export", "none/all.jsonl", code=2).stderr
 
 
 def test_a_dash_is_stdout_and_stdin(written):
@@ -85,7 +85,7 @@ def test_bad_lines_are_listed_by_number_and_the_others_are_taken(written, tmp_pa
         "  3      0",
         "",
         "3 lines not taken:",
-        "  line 2: id, pubkey and sig must be lower-case hex of 64, 64 and 128 digits",
+        "  line 2: id, pubkey and sig must be 64, 64 and 128 lower-case hex digits",
         "  line 3: the id does not match the event",
         "  line 7: not JSON",
     ]

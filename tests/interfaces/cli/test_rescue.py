@@ -49,6 +49,6 @@ def test_a_sound_ledger_is_not_touched(agent, ledger):
 
     failed = agent("doctor", "--rescue", code=2)
 
-    assert "is sound; it was not touched" in failed.stderr
+    assert "is not damaged; the file was not touched" in failed.stderr
     assert ledger.read_bytes() == before
     assert list(ledger.parent.glob("*damaged*")) == []

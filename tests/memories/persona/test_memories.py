@@ -354,9 +354,13 @@ async def test_a_clear_contradiction_supersedes_in_the_same_write(open_store):
     ("call", "error", "words"),
     [
         (lambda s: s.persona_remember("", "facts", "k", "v"), InvalidAddress, "domain must be a non-empty"),
-        (lambda s: s.persona_remember("a/b", "facts", "k", "v"), InvalidAddress, "domain must not hold '/'"),
-        (lambda s: s.persona_remember("d", "f" * 65, "k", "v"), InvalidAddress, "facet has at most 64"),
-        (lambda s: s.persona_remember("d", "f", "k" * 257, "v"), InvalidAddress, "key has at most 256"),
+        (
+            lambda s: s.persona_remember("a/b", "facts", "k", "v"),
+            InvalidAddress,
+            "domain must not contain '/'",
+        ),
+        (lambda s: s.persona_remember("d", "f" * 65, "k", "v"), InvalidAddress, "facet may have at most 64"),
+        (lambda s: s.persona_remember("d", "f", "k" * 257, "v"), InvalidAddress, "key may have at most 256"),
         (lambda s: s.persona_remember("d", "f", "\ud800", "v"), InvalidAddress, "lone surrogates"),
         (lambda s: s.persona_remember("flat", "f", "k", "v"), InvalidAddress, "reserved for v1"),
         (lambda s: s.persona_remember("d", "f", "k", 7), InvalidInput, "must be text, not int"),

@@ -627,7 +627,7 @@ NO_FRAME = ["NOTICE", "invalid: not a frame that a client sends"]
         ),
         (
             '["EVENT",{}]',
-            ["NOTICE", "invalid: id, pubkey and sig must be lower-case hex of 64, 64 and 128 digits"],
+            ["NOTICE", "invalid: id, pubkey and sig must be 64, 64 and 128 lower-case hex digits"],
         ),
         ('["EVENT",1]', ["NOTICE", "invalid: an event must be a JSON object"]),
     ],
