@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def several(names: object, what: str) -> list[Any]:
-    """Names, of which a single text is none: iterating over it gives letters."""
+    """A list of names from any iterable but a single text, whose items would be letters."""
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
         raise InvalidInput(f"{what} must be a list or another iterable; nothing was changed")
     return list(names)
 
 
 def pairs(given: object) -> Iterable[object]:
-    """Pairs of key and value, of a mapping or of any iterable."""
+    """Pairs of key and value, from a mapping or any iterable."""
     if isinstance(given, Mapping):
         return given.items()
     if not isinstance(given, Iterable):
@@ -37,13 +37,13 @@ def pairs(given: object) -> Iterable[object]:
 
 
 def callback(given: object, name: str) -> None:
-    """Whether something can be called, and is no class; or is None."""
+    """Check that an argument is a function or None; a class is not a function."""
     if given is not None and (not callable(given) or isinstance(given, type)):
         raise InvalidInput(f"{name} must be a function, or None; nothing was done")
 
 
 def file(given: object, method: str) -> Path | BinaryIO:
-    """A path, or an open file that has a method."""
+    """A path, or an open file with a method of that name."""
     if isinstance(given, str | os.PathLike):
         return path(given)
     if not callable(getattr(given, method, None)) or isinstance(given, type):
@@ -52,7 +52,7 @@ def file(given: object, method: str) -> Path | BinaryIO:
 
 
 def path(given: object) -> Path:
-    """The path of a file that there may be."""
+    """A path that a file can have."""
     named = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(named, str) or not named or "\0" in named or not _is_encodable(named):
         raise InvalidInput(f"{printable(repr(given))} cannot be the name of a file; nothing was done")
@@ -60,7 +60,7 @@ def path(given: object) -> Path:
 
 
 def draft_number(given: object) -> int:
-    """The number that a draft may have."""
+    """A number that a draft can have."""
     if type(given) is not int or not 0 < given < 2**63:
         raise InvalidInput(f"there is no draft {printable(repr(given))}; nothing was changed")
     return given
@@ -77,7 +77,7 @@ def moment(given: object) -> float:
 
 
 def urls(given: object) -> Iterable[Any]:
-    """Relays, of which a single text is one."""
+    """URLs of relays; a single text is one URL."""
     if isinstance(given, str):
         return (given,)
     if isinstance(given, bytes) or not isinstance(given, Iterable):
@@ -86,7 +86,7 @@ def urls(given: object) -> Iterable[Any]:
 
 
 def settings(agent: object, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a store from the settings is given instead of them; relays as a list, or None."""
+    """The options that override settings; relays as a list, or None."""
     if agent is not None and not isinstance(agent, str):
         raise InvalidSetting("agent", "argument", "must be a name")
     relays = None if options.get("relays") is None else list(urls(options["relays"]))
@@ -102,14 +102,14 @@ def ledger(given: object) -> str | Path | None:
 
 
 def function(given: Callable[[], float], name: str) -> Callable[[], float]:
-    """What can be called, and is no class."""
+    """A function; a class is not a function."""
     if not callable(given) or isinstance(given, type):
         raise InvalidInput(f"{name} must be a function")
     return given
 
 
-def patience(seconds: object) -> float:
-    """How long to wait at most, in seconds."""
+def close_timeout(seconds: object) -> float:
+    """How long closing may wait, in seconds."""
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not 0 <= cast("float", seconds) <= MAX_LINGER_SECONDS:
         raise InvalidSetting(

@@ -28,7 +28,7 @@ from sense_memory.memories.flat import FlatMemories
 from sense_memory.memories.history import history
 from sense_memory.memories.journal import Journal
 from sense_memory.memories.lookup import parts_of, paths_of
-from sense_memory.memories.removal import Named
+from sense_memory.memories.removal import RemovalTarget
 from sense_memory.memories.replication import Replication
 from sense_memory.memories.status import Status, status_of
 from sense_memory.memories.turns import Turns
@@ -134,7 +134,10 @@ class MemoryStore:
         from sense_memory.palace.plan import checked_plan
 
         self._plan, self._open_embedder = checked_plan(plan), _opener(embedder)
-        self._shares_embeddings, self._close_timeout = share_embeddings, arguments.patience(close_timeout)
+        self._shares_embeddings, self._close_timeout = (
+            share_embeddings,
+            arguments.close_timeout(close_timeout),
+        )
         self._tell: Callable[[str], None] = warn_of_limit
         self._is_opening = self._is_closing = False
         self._process = os.getpid()
@@ -389,7 +392,7 @@ class MemoryStore:
         Returns:
             The id of the deletion request.
         """
-        (ident,) = await self._forget([Named.flat(key)])
+        (ident,) = await self._forget([RemovalTarget.flat(key)])
         return ident
 
     async def forget_many(
@@ -408,7 +411,9 @@ class MemoryStore:
             InvalidAddress: one of them cannot be a key; nothing was forgotten.
             LedgerError: the ledger could not be written; earlier batches stay forgotten.
         """
-        return await self._forget([Named.flat(key) for key in arguments.several(keys, "keys")], progress)
+        return await self._forget(
+            [RemovalTarget.flat(key) for key in arguments.several(keys, "keys")], progress
+        )
 
     async def refresh(self, key: str) -> str | None:
         """Sign a memory again, with the same value and the same time inside, for relays that refuse it as too old.
@@ -524,15 +529,15 @@ class MemoryStore:
         Returns:
             The id of the deletion request.
         """
-        (ident,) = await self._forget([Named.persona(domain, facet, key)])
+        (ident,) = await self._forget([RemovalTarget.persona(domain, facet, key)])
         return ident
 
     async def persona_forget_many(
         self, paths: Iterable[str], *, progress: Callable[[int], None] | None = None
     ) -> list[str]:
         """Forget many persona memories, each named by its path `domain/facet/key`. As `forget_many`."""
-        names = [Named.persona(*parts_of(path)) for path in arguments.several(paths, "paths")]
-        return await self._forget(names, progress)
+        targets = [RemovalTarget.persona(*parts_of(path)) for path in arguments.several(paths, "paths")]
+        return await self._forget(targets, progress)
 
     async def persona_connect(self, key1: str, key2: str) -> None:
         """Link two memories both ways and reinforce them: each connection adds a tenth to their relevance.
@@ -1239,10 +1244,10 @@ class MemoryStore:
         self._replication.wake()
 
     async def _forget(
-        self, names: Sequence[Named], progress: Callable[[int], None] | None = None
+        self, targets: Sequence[RemovalTarget], progress: Callable[[int], None] | None = None
     ) -> list[str]:
         arguments.callback(progress, "progress")
-        ids = await removal.forget(await self._writing(), self._writer, names, progress)
+        ids = await removal.forget(await self._writing(), self._writer, targets, progress)
         self._wake()
         return ids
 

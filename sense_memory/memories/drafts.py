@@ -92,7 +92,7 @@ async def overruled(ledger: Ledger, reader: Reader, signer: Signer) -> tuple[str
 
 
 async def _name(ledger: Ledger, reader: Reader, slot: str, draft: str | None, signer: Signer) -> str:
-    """What lies, or lay, at a slot; of a conflict copy what it is a copy of."""
+    """The name of the memory at a slot, or of the one that lay there; for a conflict copy, of its original."""
     path = slot.removeprefix(address.PREFIX)  # where nothing is left of it
     if draft is not None:
         path = (await envelope.open_draft(signer, draft, slot)).path

@@ -1,7 +1,8 @@
-"""Many flat memories that are kept with one call: checked as a whole, then written batch by batch.
+"""The flat memories of a store: one value under one key.
 
-What cannot be written is named, by its number and its key, before anything is. A key that is given twice means
-the last, so each memory gets one version.
+Many values that are written with one call are checked as a whole, then written batch by batch. An error names the pair
+that cannot be written, by its number and its key, before anything is written. Where a key is given twice, its last
+value counts, so each memory gets one version.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class AsksRelays(Protocol):
     """Makes sure that a relay was asked before "nothing" is said."""
 
     async def __call__(self, what: str, found: Callable[[], object] = ..., /) -> bool:
-        """Whether one was; it need not be waited for what is `found` meanwhile."""
+        """Ask, and return whether a relay was asked; stop waiting once the answer is `found`."""
 
 
 class FlatMemories:
@@ -86,14 +87,14 @@ class FlatMemories:
             pairs: of key and value.
             written: called after each batch with the number of memories written so far.
         """
-        bulk, done = Bulk(self._clock()), 0
+        bulk, done = BulkWrite(self._clock()), 0
         for item in pairs:
             bulk.add(item)
         await bulk.prepare(self._carry_over)
         await self._check_plan(bulk.records)
         for batch in bulk.batches(self._ledger.marks):
-            with bulk.naming_what_is_ahead(self._ledger.marks):
-                bulk.written(batch, await self._writer.write([entry.record for entry in batch]))
+            with bulk.name_entry_in_error(self._ledger.marks):
+                bulk.add_ids(batch, await self._writer.write([entry.record for entry in batch]))
             done += len(batch)
             written(done)
             if len(batch) == APPLY_BATCH_COUNT:
@@ -179,7 +180,7 @@ class FlatMemories:
         return [_memory(opened, opened.record) for opened in alive if opened.type is RecordType.FLAT]
 
     async def _check_plan(self, records: Sequence[Record]) -> None:
-        """Whether the plan allows to add these memories; those that are there are no addition."""
+        """Check that the plan allows these memories to be added; an existing memory is not added."""
         if self._plan.max_memories is None:
             return
         from sense_memory.palace.plan import Usage
@@ -189,9 +190,9 @@ class FlatMemories:
         self._plan.check_adding(Usage(there), len(new))
 
     async def _carry_over(self, record: Record) -> Record:
-        """A memory as it is to be written over what stands there.
+        """The record to write over the head: with the edits that it knows (`seen`), and the head's unknown fields.
 
-        It says what it knew of that (`seen`), and unknown fields that a newer writer put there survive.
+        A newer writer may have put those fields there.
         """
         ledger = self._ledger
         there, kept, origin = ledger.head(address.d_tag(record.path)), {}, None
@@ -219,19 +220,19 @@ def _memory(stored: Stored | Opened, record: Record) -> Memory:
 
 @dataclass(slots=True)
 class BulkEntry:
-    """One memory of many.
+    """One memory of a bulk write.
 
     Attributes:
         number: of the last pair with its key, from 1.
-        record: what is written.
+        record: the record to write.
     """
 
     number: int
     record: Record
 
 
-class Bulk:
-    """Pairs of key and value, and the memories that they make.
+class BulkWrite:
+    """Pairs of key and value that are written with one call, and the memories that they become.
 
     Args:
         now: seconds since 1970.
@@ -244,40 +245,40 @@ class Bulk:
         self._ids: dict[str, str] = {}  # by path
 
     def add(self, item: object) -> None:
-        """One more pair.
+        """Add a pair.
 
         Raises:
-            InvalidInput: it is none, its key breaks the naming rules, or its value is no text.
+            InvalidInput: `item` is not a pair, its key breaks the naming rules, or its value is not text.
         """
         number = len(self._paths) + 1
-        with _naming(number, item):
+        with _name_entry(number, item):
             key, value = _pair(item)
             record = envelope.flat(key, value, self._now)
         self._paths.append(record.path)
-        self._entries[record.path] = BulkEntry(number, record)  # where it is there, its place stays
+        self._entries[record.path] = BulkEntry(number, record)  # an existing entry keeps its place
 
     async def prepare(self, carry_over: Callable[[Record], Awaitable[Record]]) -> None:
-        """Complete the records with what the versions before hold, and check that they fit.
+        """Complete each record with what its head holds, and check that the record fits an event.
 
         Raises:
-            TooLargeError: one does not.
-            NeedsNewerVersion: a newer sense-memory wrote what is there.
+            TooLargeError: a record does not fit.
+            NeedsNewerVersion: a newer sense-memory wrote the head.
         """
         for entry in self._entries.values():
-            with _naming(entry.number, (entry.record.path,)):
+            with _name_entry(entry.number, (entry.record.path,)):
                 entry.record = await carry_over(entry.record)
                 if (size := envelope.plaintext_bytes(entry.record)) > MAX_PLAINTEXT_BYTES:
                     raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
 
     @property
     def records(self) -> list[Record]:
-        """What is written."""
+        """The records to write."""
         return [entry.record for entry in self._entries.values()]
 
     def batches(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Iterator[list[BulkEntry]]:
-        """The memories in parts that are written whole.
+        """The memories in batches; each is written whole or not at all.
 
-        That is one part where the clock forbids some of it: writing that fails, and keeps all texts as drafts.
+        Where the clock forbids one of them there is a single batch: writing it fails, and keeps all texts as drafts.
 
         Args:
             marks: of slots, the newest second ever seen at each.
@@ -287,8 +288,8 @@ class Bulk:
         yield from (entries[start : start + step] for start in range(0, len(entries), step))
 
     @contextmanager
-    def naming_what_is_ahead(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Iterator[None]:
-        """Have a ClockSkewError say of which entry it is."""
+    def name_entry_in_error(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Iterator[None]:
+        """Have a ClockSkewError name the entry."""
         try:
             yield
         except ClockSkewError as error:
@@ -296,16 +297,16 @@ class Bulk:
                 error.args = (_of_entry(entry.number, entry.record.path, str(error)),)
             raise
 
-    def written(self, entries: Sequence[BulkEntry], ids: Sequence[str]) -> None:
-        """Some of them were, as these events."""
+    def add_ids(self, entries: Sequence[BulkEntry], ids: Sequence[str]) -> None:
+        """Note the ids of the events of some entries."""
         self._ids.update((entry.record.path, ident) for entry, ident in zip(entries, ids, strict=True))
 
     def ids(self) -> list[str]:
-        """For each pair the event that holds its key."""
+        """For each pair, the id of the event that holds its key."""
         return [self._ids[path] for path in self._paths]
 
     def _ahead(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> BulkEntry | None:
-        """The first memory of which the newest version is dated further ahead than a clock may be wrong."""
+        """The first memory whose newest version is dated further ahead than a clock may be wrong."""
         latest = int(self._now) + MAX_FUTURE_SECONDS
         slots = {address.d_tag(path): path for path in self._entries}
         ahead = {slots[slot] for slot, mark in marks(slots).items() if mark > latest}
@@ -313,15 +314,15 @@ class Bulk:
 
 
 def _pair(item: object) -> tuple[Any, Any]:
-    """A key and a value. A text of two characters is none."""
+    """A key and a value. A text of two characters is not a pair."""
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise InvalidInput("it must be a pair of key and value")
     return item[0], item[1]
 
 
 @contextmanager
-def _naming(number: int, item: object) -> Iterator[None]:
-    """Have an error say of which entry it is."""
+def _name_entry(number: int, item: object) -> Iterator[None]:
+    """Have an error name the entry."""
     try:
         yield
     except (InvalidInput, NeedsNewerVersion) as error:

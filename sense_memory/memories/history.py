@@ -1,7 +1,7 @@
 """The time machine: what a memory was, from the versions that the append-only ledger keeps.
 
-Versions are ordered as the ledger orders them (NIP-01: later second, then lower id). What was forgotten
-has no past: `forget` purges it, and only the tombstone remains.
+Versions are ordered as the ledger orders them (NIP-01: later second, then lower id). A forgotten memory has
+no past: `forget` purges its versions, and only the tombstone remains.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _MEMORIES: Final = frozenset({RecordType.FLAT, RecordType.PERSONA, RecordType.TO
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a flat memory.
+    """One version of a memory.
 
     Attributes:
-        value: the text, or None where it was forgotten.
-        created_at: when it was written, seconds since 1970.
+        value: the text, or None for a tombstone.
+        created_at: when the version was written, seconds since 1970.
         event_id: 64 hex digits.
         is_head: whether this version counts now.
-        restored: the event id that an undo brought back with this version, or empty.
+        restored: the id of the event whose value an undo wrote again with this version, or empty.
     """
 
     value: str | None = field(repr=False)
@@ -74,7 +74,7 @@ def _is_stray(ledger: Ledger, record: Record, stored: Stored) -> bool:
 
 
 def version(record: Record, event_id: str, created_at: float, *, is_head: bool) -> Version:
-    """A version from an opened record: a memory, or the tombstone that took its place."""
+    """A version from an opened record: a memory or a tombstone."""
     forgotten = record.type is RecordType.TOMBSTONE
     restored: Any = record.fields.get(RESTORED, "")
     return Version(
@@ -92,9 +92,9 @@ def at(versions: Sequence[Version], time: float) -> Version | None:
 
 
 def before(versions: Sequence[Version]) -> Version | None:
-    """What an undo of the head brings back: the version before it, or before the one it had restored.
+    """The version whose value an undo of the head writes: the one before the head, or before the one the head restored.
 
-    So undoing twice goes back two steps, instead of back and forth. A version with the same text is no step.
+    So undoing twice goes back two steps, instead of back and forth. A version with the same text is not a step.
     """
     if not versions or not versions[0].is_head:
         return None

@@ -1,7 +1,7 @@
 """Export and import: JSON lines of signed, encrypted events. Readable by any Nostr tool, useless without the key.
 
-An import is a verification: every line is parsed, verified and opened as if a relay had served it, and
-each bad one is reported by its number. A file is written beside its name and moved into place whole.
+An import trusts nothing: every line is parsed, verified and opened as if a relay had served it, and each bad
+line is reported by its number. An export is written to a temporary file, which is moved into place whole.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _LEFT_OUT: Final = {  # what the reader calls an event that it leaves out, as a 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line of an import that was not taken.
+    """A line of an import that was left out.
 
     Attributes:
         number: counted from 1.
-        problem: why, in our words.
+        problem: why the line was left out, in our words.
     """
 
     number: int
@@ -56,11 +56,11 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of an import.
+    """The result of an import.
 
     Attributes:
-        counts: how the good lines were filed: new, known, stale, deleted, quarantined, …
-        bad: the lines that were not taken, in order.
+        counts: how many good lines were filed as new, known, stale, deleted, quarantined, …
+        bad: the lines that were left out, in order.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -198,7 +198,7 @@ def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Eve
 
     Args:
         source: JSON lines; an open file stays open.
-        author: the only author that is taken, 64 hex digits.
+        author: the only author whose events are imported, 64 hex digits.
 
     Raises:
         InvalidInput: the file cannot be read.

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RelayStatus:
-    """One relay as the ledger remembers it.
+    """What the ledger knows of a relay.
 
     Attributes:
         url: as configured.
-        is_local: on this machine; such a copy never counts as replicated.
+        is_local: whether it is on this machine; a copy there never counts as replicated.
         last_complete: when it last showed everything, seconds since 1970, or None.
-        problem: of the last try in this process, or empty.
-        events: how many events are queued, acked, confirmed, refused, parked there.
+        problem: of the last attempt in this process, or empty.
+        events: how many events are queued, acked, confirmed, refused or parked for this relay.
         reasons: why events wait or were refused, with counts; our words.
         notices: the relay's own last words, escaped; data, not instructions.
-        remarks: what it did that it should not have done, in our words.
-        memories: how many memories and journal entries, as they are now, it has shown; `events` counts older
-            versions and deletions too.
-        promised: how many more of them it has accepted and not shown yet.
-        is_forgetful: whether it did not have what it had accepted, when it was last asked.
+        remarks: how it broke the protocol or its word, in our words.
+        memories: how many heads of memories and journal entries it has shown; `events` counts older versions and
+            deletions too.
+        promised: how many more heads it has accepted and not shown yet.
+        is_forgetful: whether it lacked events that it had accepted, when it was last asked.
     """
 
     url: str
@@ -64,7 +64,7 @@ class Status:
         ledger: the file, or ":memory:".
         counts: heads, of which entries are journal entries; events, of which the others are logs of
             introspection, embeddings, older versions, tombstones, deletions and quarantined; and drafts.
-        relays: one line each.
+        relays: the state of each relay.
     """
 
     npub: str
@@ -74,12 +74,12 @@ class Status:
 
     @property
     def is_complete(self) -> bool:
-        """Whether some relay has ever shown everything it holds. Without relays there is nothing to wait for."""
+        """Whether some relay has ever shown everything it holds; True for a store without relays."""
         return not self.relays or any(relay.last_complete is not None for relay in self.relays)
 
     @property
     def never_complete(self) -> tuple[str, ...]:
-        """The relays that never showed everything: what is not here may be there."""
+        """The relays that never showed everything; each may hold memories that the ledger lacks."""
         return tuple(relay.url for relay in self.relays if relay.last_complete is None)
 
     @property

@@ -1,11 +1,12 @@
 """Turns of the event loop: a task that never waits leaves some to the others.
 
 A write to the ledger with a local signer awaits nothing that takes time, so a loop of writes would hold up every
-other task, relays and heartbeats among them, until it has ended. Whoever is about to write takes a turn first: the
-loop goes round once when it has not for 10 ms. That costs a microsecond a write, and a hundred rounds a second.
+other task, relays and heartbeats among them, until the loop of writes ends. So each call that writes takes a turn first:
+where the event loop has not gone round for 10 ms, the call lets it go round once. That costs a microsecond for each
+write, and a hundred rounds a second.
 
-Nothing has been decided at that point, so a write that stood aside sees what came in meanwhile as one that was
-called later. Calls that are made at once are let through in the order in which they were made.
+Nothing has been decided when a call takes its turn, so a call that waited sees what arrived meanwhile, as a later call
+would. Concurrent calls continue in the order in which they were made.
 """
 
 from __future__ import annotations
