@@ -52,9 +52,8 @@ if TYPE_CHECKING:
     from sense_memory.memories.history import Version
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned, Reviews
-    from sense_memory.memories.persona.search import PalaceSearch
     from sense_memory.memories.portable import ImportReport
-    from sense_memory.memories.search import Finding
+    from sense_memory.memories.search import MemorySearch
     from sense_memory.memories.watch import Watch, Watchers
     from sense_memory.models import Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
     from sense_memory.nostr.signer import PynostrKey, Signer
@@ -145,8 +144,7 @@ class MemoryStore:
         self._watchers: Watchers | None = None
         self._palace: Persona | None = None
         self._views: Reviews | None = None
-        self._finds: PalaceSearch | None = None
-        self._everything: Finding | None = None
+        self._everything: MemorySearch | None = None
         self._meaning: Embedding | None = None
 
     @classmethod
@@ -272,7 +270,7 @@ class MemoryStore:
         finally:
             palace, self._palace, self._views = self._palace, None, None
             everything, self._everything = self._everything, None
-            self._finds = self._meaning = None
+            self._meaning = None
             try:
                 if everything is not None:
                     await everything.close()
@@ -628,7 +626,7 @@ class MemoryStore:
             InvalidInput: the query is not text, or a number is out of range.
             NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
         """
-        return await self._palace_search().search(query, limit, relevance_floor)
+        return await (await self._memory_search()).search_palace(query, limit, relevance_floor)
 
     async def persona_compress(self, domain: str | None = None, *, max_tokens: int = 500) -> str:
         """The active persona memories as compressed text for a prompt, the most relevant ones first.
@@ -897,7 +895,7 @@ class MemoryStore:
         from sense_memory.search.hits import scope
 
         wanted = scope(within, since, source)
-        return await (await self._finding()).search(query, limit, wanted, relevance_floor)
+        return await (await self._memory_search()).search(query, limit, wanted, relevance_floor)
 
     async def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index every memory that is not indexed yet, so that the next search covers all of them at once.
@@ -913,7 +911,7 @@ class MemoryStore:
 
         Raises: as `search`.
         """
-        return await (await self._finding()).read(progress)
+        return await (await self._memory_search()).read(progress)
 
     async def embed(
         self,
@@ -946,7 +944,7 @@ class MemoryStore:
         """
         arguments.callback(progress, "progress")
         wanted = self._shares_embeddings if share is None else share
-        report = await (await self._finding()).embed(share=wanted, dry_run=dry_run, progress=progress)
+        report = await (await self._memory_search()).embed(share=wanted, dry_run=dry_run, progress=progress)
         self._wake()
         return report
 
@@ -1190,31 +1188,20 @@ class MemoryStore:
             self._views = Reviews(persona, ledger, self._reader, self._writer, self._clock)
         return self._views
 
-    def _palace_search(self) -> PalaceSearch:
+    async def _memory_search(self) -> MemorySearch:
         persona, ledger = self._persona(), self._opened()
-        if self._finds is None:
-            from sense_memory.memories.persona.search import PalaceSearch
-
-            near = None if self._open_embedder is None else self._near
-            self._finds = PalaceSearch(persona, ledger, self._reader, clock=self._clock, near=near)
-        return self._finds
-
-    async def _finding(self) -> Finding:
-        palace, ledger = self._persona().palace, self._opened()
         embedding = await self._embedding()
         if self._everything is None:
-            from sense_memory.memories.search import Finding
+            from sense_memory.memories.search import MemorySearch
             from sense_memory.memories.shared_embeddings import Sharing
 
             about: dict[str, Any] = {"clock": self._clock, "ask": self._replication.ask}
+            about["catalog"] = persona.names.catalog
             if embedding is not None:
                 sharing = Sharing(embedding.vault, ledger, self._reader, self._writer, self._clock)
                 about["meaning"] = embedding, sharing
-            self._everything = Finding(palace, ledger, self._reader, **about)
+            self._everything = MemorySearch(persona.palace, ledger, self._reader, **about)
         return self._everything
-
-    async def _near(self, query: str) -> Mapping[str, float]:
-        return await (await self._finding()).near(query)
 
     async def _embedding(self) -> Embedding | None:
         """The embedder, opened once, when it is first needed; None where the store has no embedder."""

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sense_memory import open_embedder
-from sense_memory.search import Levers, MemoryIndex, SearchItem
+from sense_memory.search import MemoryIndex, SearchItem, SearchOptions
 
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Indexed:
         embedder: for meaning besides words.
     """
 
-    def __init__(self, levers: Levers | None = None, embedder: Embedder | None = None) -> None:
+    def __init__(self, levers: SearchOptions | None = None, embedder: Embedder | None = None) -> None:
         self._index = MemoryIndex(levers, embedder=embedder)
 
     def index(self, items: Sequence[Row]) -> None:
@@ -87,7 +87,7 @@ class Plain:
         return [ident for ident, score in scores.most_common(k) if score]
 
 
-def factory(variant: str = "lexical", levers: Levers | None = None) -> Retriever:
+def factory(variant: str = "lexical", levers: SearchOptions | None = None) -> Retriever:
     """A fresh retriever.
 
     Args:
@@ -149,18 +149,18 @@ def _table(dataset: str, bench: Any, conversations: Any, variants: Sequence[str]
 
 def _without(variant: str) -> Iterable[tuple[str, Callable[[], Retriever]]]:
     """A retriever for each lever that a variant has, with that one off."""
-    for lever in fields(Levers) if variant != "spec" else ():
+    for lever in fields(SearchOptions) if variant != "spec" else ():
         if lever.name == "dense" and variant == "lexical":
             continue
-        yield lever.name, partial(factory, variant, replace(Levers(), **{lever.name: False}))
+        yield lever.name, partial(factory, variant, replace(SearchOptions(), **{lever.name: False}))
 
 
 def as_item(row: Row) -> SearchItem:
     """A turn of the benchmark as an index takes it."""
-    ident, text, timestamp, session = row
+    ident, text, timestamp, _ = row
     spoken = _SPEAKER.fullmatch(text)
     speaker, said = spoken.groups() if spoken else ("", text)
-    return SearchItem(ident, said, _seconds(timestamp), session, speaker)
+    return SearchItem(ident, said, _seconds(timestamp), speaker)
 
 
 def _seconds(timestamp: str) -> float | None:

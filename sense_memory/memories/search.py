@@ -13,35 +13,42 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.limits import ACTIVE_ABOVE, DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, FADING_FROM, INDEX_SECONDS
+import numpy as np
+
+from sense_memory.errors import InvalidInput
+from sense_memory.ledger.feed import START
+from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
 from sense_memory.memories.embedding_jobs import EmbedReport, Filling, Gaps
+from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.persona.palace import ROOTS
-from sense_memory.memories.persona.search import LANGUAGE, check
-from sense_memory.memories.search_items import Said, item_of, item_of_persona, stamp_of, text_of, written_at
+from sense_memory.memories.search_items import RecordItems, item_of_record, text_of, written_at
 from sense_memory.nostr import address
-from sense_memory.palace.lifecycle import current_relevance
-from sense_memory.records.cached_index import Kept, made_of, mark_of, with_head, without_head
+from sense_memory.palace.catalog import relevances_at
+from sense_memory.palace.lifecycle import state_at
+from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, is_open, item_of
+from sense_memory.records.cached_index import CachedIndex, made_of, mark_of, with_head, without_head
 from sense_memory.records.vector_cache import Origin
 from sense_memory.search.hits import Evidence, Explanation, Hit, Kind
 from sense_memory.search.index import FORMAT, MemoryIndex
-from sense_memory.search.query import MAX_QUERY_CHARS, Fields, parse
-from sense_memory.search.ranking import Levers
-from sense_memory.search.tokens import words
+from sense_memory.search.query import Fields
+from sense_memory.search.ranking import SearchOptions
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from sense_memory.ledger import Ledger
     from sense_memory.memories.embedding_jobs import Embedding
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.memories.shared_embeddings import Sharing
     from sense_memory.models import PersonaMemory
+    from sense_memory.palace.catalog import Catalog
     from sense_memory.records.reader import Reader
     from sense_memory.search.documents import SearchItem
     from sense_memory.search.hits import Scope
     from sense_memory.search.ranking import SearchHit
-    from sense_memory.search.vocabulary import Vocabulary
 
 
 # ── Weighing ────────────────────────────────────────────────────────────────────────────
@@ -51,38 +58,27 @@ _WORDS: Final = frozenset({"word", "prefix", "phrase"})
 
 
 class Weigher:
-    """Weighs the memories of one search, by their names in the index.
+    """Weighs the memories of one search by age, by their names in the index.
 
     Args:
-        persona: the persona memory of a name; None for other kinds, and for one that is gone.
-        written_at: when a journal entry was written, seconds since 1970.
-        vocabulary: of the index.
+        index: that is searched.
         query: what is asked for.
         now: seconds since 1970.
         floor: of the factor.
     """
 
-    def __init__(
-        self,
-        persona: Callable[[str], PersonaMemory | None],
-        written_at: Callable[[str], float],
-        vocabulary: Vocabulary,
-        *,
-        query: str,
-        now: float,
-        floor: float,
-    ) -> None:
-        self._persona, self._written_at, self._vocabulary = persona, written_at, vocabulary
-        self._query, self._now, self._floor = query[:MAX_QUERY_CHARS], now, floor
-        self._asked = ""
+    def __init__(self, index: MemoryIndex, *, query: str, now: float, floor: float) -> None:
+        self._index, self._query, self._now, self._floor = index, query, now, floor
+        self._is_fadable = index.documents.of_kind(Kind.PALACE)
+        self._is_meant: NDArray[np.bool_] | None = None
 
     def factors(self, names: Sequence[str]) -> list[float]:
         """What scores are multiplied by; 0 for what is forgotten, or fades and is not directly meant."""
-        return [self._weighed(name)[1] for name in names]
+        return self._weighed(names)[1]
 
     def explain(self, hit: SearchHit, texts: Mapping[str, str]) -> Explanation:
         """The reasons of a hit, with the fields (of its texts, by name) that its words stand in."""
-        fields = Fields(texts, self._vocabulary)
+        fields = Fields(texts, self._index.vocabulary)
         evidence = [
             Evidence(
                 kind=reason.kind,
@@ -92,53 +88,42 @@ class Weigher:
             )
             for reason in hit.why
         ]
-        return Explanation.of(evidence, *self._weighed(hit.id))
+        ((left,), (factor,)) = self._weighed([hit.id])
+        return Explanation.of(evidence, left, factor)
 
-    def _weighed(self, name: str) -> tuple[float, float]:
-        """What age has left of a memory, and its factor."""
-        if name.startswith(f"{Kind.FLAT}/"):
-            return 1.0, 1.0
-        if name.startswith(f"{Kind.JOURNAL}/"):
-            age = max(0.0, self._now - self._written_at(name)) / DAY_SECONDS
-            left: float = 0.5 ** (age / DEFAULT_HALFLIFE_DAYS)
-            return left, self._factor(left)
-        memory = self._persona(name)
-        left = 0.0 if memory is None else current_relevance(memory, self._now)
-        is_open = left > ACTIVE_ABOVE or (
-            left >= FADING_FROM and memory is not None and self._is_meant(memory)
-        )
-        return left, self._factor(left) if is_open else 0.0
+    def _weighed(self, names: Sequence[str]) -> tuple[list[float], list[float]]:
+        """What age has left of each memory, and its factor."""
+        documents = self._index.documents
+        rows = np.array([documents.rows[name] for name in names], np.int64)
+        left = relevances_at(self._now, documents.ages(rows))
+        is_shown = ~self._is_fadable[rows] | is_open(left, lambda: self._meant()[rows])
+        factors = (self._floor + (1 - self._floor) * np.minimum(1.0, left)) * is_shown
+        return left.tolist(), factors.tolist()
 
-    def _factor(self, relevance: float) -> float:
-        return self._floor + (1 - self._floor) * min(1.0, relevance)
-
-    def _is_meant(self, memory: PersonaMemory) -> bool:
-        """Whether the whole key or a theme stands in the query, or the memory has a phrase that it quotes."""
-        stems = self._vocabulary.stems
-        self._asked = self._asked or _line(stems(self._query))
-        names = [_line(stems(text)) for text in (memory.key, *memory.themes)]
-        if any(name.strip() and name in self._asked for name in names):
-            return True
-        phrases = parse(self._query).phrases
-        return bool(phrases) and any(_line(phrase) in _line(words(memory.value)) for phrase in phrases)
-
-
-def _line(parts: Iterable[str]) -> str:
-    return f" {' '.join(parts)} "
+    def _meant(self) -> NDArray[np.bool_]:
+        if self._is_meant is None:
+            self._is_meant = self._index.meant(self._query)
+        return self._is_meant
 
 
 _PART_COUNT: Final = 200  # memories that are read at a time: some 20 ms
+LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
 _THREAD_COUNT: Final = 5_000  # memories from which on sorting their words is left to a thread
 
 
-class Finding(Kept):
-    """The index of everything that a ledger holds.
+class MemorySearch(CachedIndex):
+    """The index of everything that a ledger holds, and both searches in it.
+
+    One task at a time brings the index up to date, for all who ask, and goes on when they have left: persona
+    memories first, then the others, some at a time, so that other tasks get their turn. A search of the palace
+    waits for all persona memories; a search over everything waits `INDEX_SECONDS` and then takes what is there.
 
     Args:
         palace: its persona memories.
         ledger: where everything lies.
         reader: opens it.
         clock: seconds since 1970.
+        catalog: the palace's memories; asks a relay where there are none.
         ask: makes sure that a relay was asked before "nothing" is said; whether one was.
         meaning: finds by meaning besides words: an embedder, and who shares what it made.
     """
@@ -150,23 +135,21 @@ class Finding(Kept):
         reader: Reader,
         *,
         clock: Callable[[], float],
+        catalog: Callable[[], Awaitable[Catalog]],
         ask: Callable[[str], Awaitable[bool]],
         meaning: tuple[Embedding, Sharing] | None = None,
     ) -> None:
-        self._levers = Levers()
-        super().__init__(
-            "everything", made_of("all", FORMAT, LANGUAGE, "behind events", self._levers), ledger, reader
-        )
-        self._palace, self._clock, self._ask = palace, clock, ask
+        self._options = SearchOptions()
+        super().__init__("everything", made_of("one index", FORMAT, LANGUAGE, self._options), ledger, reader)
+        self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
         self._index: MemoryIndex | None = None
-        self._said = Said(ledger, reader)
-        self._stamps: dict[str, str] = {}  # of persona memories, by path
+        self._said = RecordItems(ledger, reader)
         self._changed: dict[str, None] = {}  # paths, since the last search
         self._ahead = 0  # persona memories that nobody has looked at yet
         self._unsorted = 0  # memories in the index that nobody finds yet
         self._waiting: list[asyncio.Future[None]] = []  # for what is in the index to be found
-        # By path, the events of the persona memories in an index out of the snapshot.
-        self._events: Mapping[str, str] = {}
+        self._cursor = self._palace_cursor = START  # of what is in: everything, and persona memories
+        self._palace_waiting: list[asyncio.Future[None]] = []
         self._is_following = self._is_closed = False
         self._reading: asyncio.Task[None] | None = None
         self._progress: Callable[[int, int], None] | None = None
@@ -185,18 +168,38 @@ class Finding(Kept):
             index = await self._current(INDEX_SECONDS)
         direction = None if self._filling is None else await self._filling.direction(index, query)
         now = self._clock()
-        about: dict[str, Any] = {"query": query, "now": now, "floor": relevance_floor}
-        weigher = Weigher(self._memory, self._said.written_at, index.vocabulary, **about)
-        only = None if scope.is_all else self._filter(scope)
+        weigher = Weigher(index, query=query, now=now, floor=relevance_floor)
         # How well a day fits tells entries of the journal apart; beside memories without a day it is unfair.
         by_day = scope.within == {Kind.JOURNAL}
-        levers = replace(self._levers, session=by_day, dense=direction is not None)
         found = index.search(
-            *(query, limit), now=now, levers=levers, only=only, factors=weigher.factors, direction=direction
+            query,
+            limit,
+            now=now,
+            options=replace(self._options, session=by_day, dense=direction is not None),
+            kinds=None if scope.is_all else scope.within,
+            only=None if scope.since is None and scope.source is None else self._filter(scope),
+            factors=weigher.factors,
+            direction=direction,
         )
         hits = [await self._hit(hit, weigher) for hit in found]
         there = [hit for hit in hits if hit is not None]
         return sorted(there, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
+
+    async def search_palace(self, query: str, limit: int, relevance_floor: float) -> list[PersonaHit]:
+        """The persona memories that a query means, as the specification scores them, the best first."""
+        check(query, limit, relevance_floor)
+        catalog = await self._catalog()
+        near = {} if self._filling is None else await self.near(query)
+        index = await self._with_palace()
+        hits = []
+        for found in PalaceIndex(index).search(
+            query, now=self._clock(), limit=limit, relevance_floor=relevance_floor, near=near
+        ):
+            memory = catalog.get(found.path)
+            if memory is not None:
+                memory = memory.changed(state=state_at(found.why.relevance))
+                hits.append(PersonaHit.of(memory, found.score, found.why))
+        return hits
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
 
@@ -233,7 +236,8 @@ class Finding(Kept):
 
     def origins(self) -> dict[str, Origin]:
         """Where every memory lies and in which state, by its name in the index."""
-        names = [*self._said.names(), *(f"{Kind.PALACE}/{path}" for path in self._stamps)]
+        persona = [] if self._index is None else self._index.ids_of(Kind.PALACE)
+        names = [*self._said.names(), *persona]
         return {name: origin for name in names if (origin := self.origin(name)) is not None}
 
     def origin(self, name: str) -> Origin | None:
@@ -241,14 +245,14 @@ class Finding(Kept):
         kind, _, path = name.partition("/")
         if kind != Kind.PALACE:
             return self._said.origin(name)
-        stamp, path = self._stamps.get(path), address.PERSONA + path
-        return None if stamp is None else Origin(path, address.d_tag(path), stamp)
+        stamp, path = None if self._index is None else self._index.stamp(name), address.PERSONA + path
+        return None if stamp is None else Origin(path, address.d_tag(path), f"{stamp:0{2 * STAMP_BYTES}x}")
 
     async def items(self, names: Sequence[str]) -> list[SearchItem]:
         """Memories as the index takes them, by their names in it."""
-        items = [item_of_persona(memory) for name in names if (memory := self._memory(name)) is not None]
+        items = [item_of(memory) for name in names if (memory := self._memory(name)) is not None]
         said = await self._said.read(names)
-        found = (item_of(opened.record, opened.id.hex(), opened.created_at) for opened in said)
+        found = (item_of_record(opened.record, opened.id.hex(), opened.created_at) for opened in said)
         return items + [item for item in found if item is not None]
 
     # ── Following the ledger ────────────────────────────────────────────────────────────
@@ -292,7 +296,9 @@ class Finding(Kept):
         It is brought up to date by one task for all who ask, which goes on when they have left.
         """
         is_ours = False
-        while not is_ours:  # a task that began earlier may have missed what was written since
+        while (
+            not self._is_current() and not is_ours
+        ):  # a task that began earlier may have missed what was written since
             is_ours = self._reading is None or self._reading.done()
             reading = self._reading = self._reading_task()
             done, _ = await asyncio.wait({reading}, timeout=wait)
@@ -303,7 +309,26 @@ class Finding(Kept):
                     await asyncio.wait({reading, sorted_in}, return_when=asyncio.FIRST_COMPLETED)
                 break
             reading.result()
-        return self._index or MemoryIndex(self._levers, LANGUAGE, self._embedder)
+        return self._index or MemoryIndex(self._options, LANGUAGE, self._embedder)
+
+    def _is_current(self) -> bool:
+        """Whether nothing has changed since the index was last brought up to date."""
+        return self._has_palace() and not self._ledger.feed.has_changed(self._cursor)
+
+    def _has_palace(self) -> bool:
+        has_changed = self._changed or self._ledger.feed.has_changed(self._palace_cursor)
+        return self._index is not None and not has_changed
+
+    async def _with_palace(self) -> MemoryIndex:
+        """The index, with all persona memories."""
+        while self._index is None or not self._has_palace():
+            reading = self._reading_task()
+            ready = asyncio.get_running_loop().create_future()
+            self._palace_waiting.append(ready)
+            await asyncio.wait({reading, ready}, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                reading.result()
+        return self._index
 
     def _reading_task(self) -> asyncio.Task[None]:
         """The task that brings the index up to date, or a new one."""
@@ -317,33 +342,71 @@ class Finding(Kept):
     async def _read_on(self) -> None:
         """Bring the index up to date, some memories at a time."""
         async with self._turn:
+            cursor = self._ledger.feed.cursor()
             if self._index is None:
                 self._ahead = len(self._ledger.heads.seqs_beneath(*ROOTS))
-                self._index, self._events = self._restored(await self.saved())
-            await self._look_at_said(self._index)
+                self._index = self._restored(await self.saved())
+            await self._look_at_palace(self._index)
+            async for gone, fresh in self._said.changes():
+                for name in gone:
+                    self._index.drop(name)
+                await self._put(self._index, fresh)
+                if self._palace_waiting:
+                    await self._look_at_palace(self._index)
+            await self._sort_in(self._index)
+            self._cursor = cursor
+            if self._filling is not None:
+                await self._filling.look_at_kept(self._index)
+
+    async def _look_at_palace(self, index: MemoryIndex) -> None:
+        """Take in what changed in the palace, and tell those who wait for that."""
+        cursor, waiting = self._ledger.feed.cursor(), self._palace_waiting
+        self._palace_waiting = []
+        try:
             catalog = await self._palace.refresh()
             if not self._is_following:
                 self._is_following = True
                 self._palace.follow(self)
-                paths = dict.fromkeys((*self._stamps, *catalog.paths()))
-                self._changed = dict.fromkeys(path for path in paths if not self._is_from(path))
-                self._ahead, self._events = 0, {}
-            await self._look_at_palace(self._index)
-            await self._sort_in(self._index)
-            if self._filling is not None:
-                await self._filling.look_at_kept(self._index)
+                self._changed = dict.fromkeys(self._unlike(index, catalog.paths()))
+                self._ahead = 0
+            while self._changed:
+                await self._take_in(index, list(islice(self._changed, _PART_COUNT)))
+            await self._sort_in(index)
+            self._palace_cursor = cursor
+        finally:
+            for one in waiting:
+                if not one.done():
+                    one.set_result(None)
 
-    async def _look_at_said(self, index: MemoryIndex) -> None:
-        async for gone, fresh in self._said.changes():
-            for name in gone:
-                index.drop(name)
-            await self._put(index, fresh)
+    def _unlike(self, index: MemoryIndex, paths: Sequence[str]) -> list[str]:
+        """The paths of persona memories that are new, gone, or not just what the event says that the index knows."""
+        head, plain = f"{Kind.PALACE}/", self._palace.plain
+        known = index.events(Kind.PALACE)
+        changed = [
+            path
+            for path in paths
+            if (ident := plain.get(path)) is None or known.get(head + path) != mark_of(ident)
+        ]
+        there = {head + path for path in paths}
+        return changed + [name.removeprefix(head) for name in known if name not in there]
+
+    async def _take_in(self, index: MemoryIndex, paths: Sequence[str]) -> None:
+        """Index some persona memories as they are now."""
+        items = []
+        for path in paths:
+            del self._changed[path]
+            memory, ident = self._palace.catalog.get(path), self._palace.plain.get(path)
+            if memory is None:
+                index.drop(f"{Kind.PALACE}/{path}")
+            else:
+                items.append(item_of(memory, 0 if ident is None else mark_of(ident)))
+        await self._put(index, index.refreshed(items))
 
     async def _put(self, index: MemoryIndex, items: Sequence[SearchItem]) -> None:
         self.unsaved += len(items)
         is_part = len(items) >= _PART_COUNT // 2
         if is_part:
-            index.take_many(items)
+            index.put_many_unsorted(items)
             self._unsorted += len(items)
         else:
             index.put_many(items, embeds=False)
@@ -365,30 +428,10 @@ class Finding(Kept):
             if not one.done():
                 one.set_result(None)
 
-    async def _look_at_palace(self, index: MemoryIndex) -> None:
-        while self._changed:
-            items = []
-            for path in list(islice(self._changed, _PART_COUNT)):
-                del self._changed[path]
-                memory = self._palace.catalog.get(path)
-                if memory is None:
-                    self._stamps.pop(path, None)
-                    index.drop(f"{Kind.PALACE}/{path}")
-                elif self._stamps.get(path) != (stamp := stamp_of(memory)):
-                    self._stamps[path] = stamp
-                    items.append(item_of_persona(memory))
-            await self._put(index, items)
-
     # ── Finding ─────────────────────────────────────────────────────────────────────────
 
     def _filter(self, scope: Scope) -> Callable[[str], bool]:
-        kinds = tuple(f"{kind}/" for kind in scope.within)
-        if scope.since is None and scope.source is None:
-            return lambda name: name.startswith(kinds)
-
         def is_meant(name: str) -> bool:
-            if not name.startswith(kinds):
-                return False
             memory = self._memory(name)
             if memory is not None:
                 is_new = scope.since is None or memory.created_at >= scope.since
@@ -428,22 +471,29 @@ class Finding(Kept):
         """The index as bytes, with what it was made from."""
         if self._index is None:
             return ()
-        there = self._stamps.keys() - self._changed.keys()
-        events = {path: mark_of(ident) for path, ident in self._palace.plain.items() if path in there}
-        return with_head([*self._said.dumped(), self._stamps, events], self._index.dump())
+        return with_head(self._said.dumped(), self._index.dump())
 
-    def _restored(self, saved: memoryview | None) -> tuple[MemoryIndex, Mapping[str, str]]:
-        """The index of the last time, or a new one; and by path the event from which it knows a persona memory."""
+    def _restored(self, saved: memoryview | None) -> MemoryIndex:
+        """The index of the last time, or a new one."""
         if saved:
             try:
-                (rows, seq, self._stamps, events), index = without_head(saved)
-                self._said = Said(self._ledger, self._reader, rows, seq)
-                return MemoryIndex.load(index, self._levers, self._embedder), events
+                (rows, seq), index = without_head(saved)
+                self._said = RecordItems(self._ledger, self._reader, rows, seq)
+                return MemoryIndex.load(index, self._options, self._embedder)
             except (ValueError, KeyError, TypeError, IndexError):  # a cache: it is made anew
-                self._said, self._stamps = Said(self._ledger, self._reader), {}
-        return MemoryIndex(self._levers, LANGUAGE, self._embedder), {}
+                self._said = RecordItems(self._ledger, self._reader)
+        return MemoryIndex(self._options, LANGUAGE, self._embedder)
 
-    def _is_from(self, path: str) -> bool:
-        """Whether a persona memory is just what the event says from which the index knows it."""
-        ident = self._palace.plain.get(path)
-        return ident is not None and self._events.get(path) == mark_of(ident)
+
+def check(query: object, limit: object, relevance_floor: object) -> None:
+    """Refuse what no search can be made with.
+
+    Raises:
+        InvalidInput: the query is no text, or a number is out of range.
+    """
+    if not isinstance(query, str):
+        raise InvalidInput("a query must be text")
+    if type(limit) is not int or not 1 <= limit <= MAX_FOUND_COUNT:
+        raise InvalidInput(f"limit must lie between 1 and {MAX_FOUND_COUNT:,}, not {quoted(limit)}")
+    if type(relevance_floor) not in {int, float} or not 0 <= relevance_floor <= 1:  # type: ignore[operator]
+        raise InvalidInput(f"relevance_floor must lie between 0 and 1, not {quoted(relevance_floor)}")

@@ -1,4 +1,4 @@
-"""What was said: flat memories and journal entries, followed in the ledger for an index over everything.
+"""Flat memories and journal entries, followed in the ledger for the index over everything.
 
 Only what changed since the last look is opened. A row says which event a name in the index was made from, so
 that an index out of the snapshot goes on where it was.
@@ -6,14 +6,14 @@ that an index out of the snapshot goes on where it was.
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sense_memory.ledger.feed import Cursor
+from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS
 from sense_memory.nostr import address
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.vector_cache import Origin
-from sense_memory.search.documents import SearchItem
+from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import Kind
 
 
@@ -22,22 +22,16 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.heads import Head
-    from sense_memory.models import PersonaMemory
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
     from sense_memory.records.snapshot import Opened
 
 
 # ── Items ───────────────────────────────────────────────────────────────────────────────
-# Memories as the one search over everything takes them: which words count, and how often.
-#
-# A key counts as if its words stood three times in the text and themes twice, which are the specification's
-# weights beside the value's one; every other view of a memory's text has its own.
+# Flat memories and journal entries as the index takes them: a flat memory does not age, an entry does.
 
-ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" of a question may mean
 STAMP_BYTES: Final = 8
-_KEY_TIMES: Final = 3  # sense-memory v2, "Semantic Search"
-_THEMES_TIMES: Final = 2
+_JOURNAL_RATE: Final = 1 / (DEFAULT_HALFLIFE_DAYS * DAY_SECONDS)  # halvings per second
 
 
 def text_of(record: Record) -> str:
@@ -51,31 +45,16 @@ def written_at(record: Record, event_time: int) -> float:
     return float(ts) if type(ts) is float or type(ts) is int else float(event_time)
 
 
-def item_of(record: Record, event_id: str, created_at: float) -> SearchItem | None:
+def item_of_record(record: Record, event_id: str, created_at: float) -> SearchItem | None:
     """A flat memory or journal entry as the index takes it; None for anything else."""
+    text = text_of(record) if record.type in {RecordType.JOURNAL, RecordType.FLAT} else ""
     if record.type is RecordType.JOURNAL:
-        return SearchItem(f"{Kind.JOURNAL}/{event_id}", text_of(record), created_at)
-    if record.type is not RecordType.FLAT:
-        return None
-    key = record.fields["key"]
-    return SearchItem(f"{Kind.FLAT}/{key}", _weighed(key, (), text_of(record)))
-
-
-def item_of_persona(memory: PersonaMemory) -> SearchItem:
-    """A persona memory as the index takes it."""
-    text = _weighed(memory.key, memory.themes, memory.value)
-    speaker = memory.source if memory.source in ROLES else ""
-    return SearchItem(f"{Kind.PALACE}/{memory.path}", text, speaker=speaker)
-
-
-def _weighed(key: str, themes: Sequence[str], value: str) -> str:
-    return " \n".join((*(key,) * _KEY_TIMES, *tuple(themes) * _THEMES_TIMES, value))
-
-
-def stamp_of(memory: PersonaMemory) -> str:
-    """What tells whether a persona memory has to be indexed anew."""
-    joined = "\0".join((memory.key, *memory.themes, "", memory.value, memory.source))
-    return blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=STAMP_BYTES).hexdigest()
+        ageing = Ageing(created_at, _JOURNAL_RATE)
+        return SearchItem(f"{Kind.JOURNAL}/{event_id}", text, created_at, kind=Kind.JOURNAL, ageing=ageing)
+    if record.type is RecordType.FLAT:
+        key = record.fields["key"]
+        return SearchItem(f"{Kind.FLAT}/{key}", text, key=key, kind=Kind.FLAT)
+    return None
 
 
 _FLAT: Final = f"{Kind.FLAT}/"
@@ -91,7 +70,7 @@ class _Row(NamedTuple):
     created_at: float
 
 
-class Said:
+class RecordItems:
     """Follows the flat memories and the journal of a ledger.
 
     Args:
@@ -176,7 +155,7 @@ class Said:
                 opened = records[head.id]
                 record = opened.record
                 created_at = written_at(record, opened.created_at)
-                item = item_of(record, head.id.hex(), created_at)
+                item = item_of_record(record, head.id.hex(), created_at)
             if item is not None:
                 row = _Row(item.id, stamp, head.seq, created_at)
                 self._slots[item.id] = head.slot

@@ -32,13 +32,13 @@ def made_of(*parts: object) -> str:
     return " ".join(map(str, (__version__, Stemmer.version(), *parts)))
 
 
-def mark_of(event_id: bytes) -> str:
+def mark_of(event_id: bytes) -> int:
     """Enough of an event's id to tell it from others at the same address: all of them are the owner's."""
-    return event_id[:_MARK_BYTES].hex()
+    return int.from_bytes(event_id[:_MARK_BYTES], "big")
 
 
-class Kept(ABC):
-    """What an index in the snapshot has in common with others.
+class CachedIndex(ABC):
+    """An index that is kept in the snapshot.
 
     Args:
         name: of it there.

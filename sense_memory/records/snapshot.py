@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # directory says where each of them lies; the file ends with the place of the directory. Numbers make a message what
 # it is: one that was moved does not open.
 
-MAGIC: Final = b"sense-memory snapshot 3\n"  # another layout has another number
+MAGIC: Final = b"sense-memory snapshot 4\n"  # another layout has another number
 BLOCK_ROWS: Final = 500  # unless they are long
 _DIRECTORY: Final = 0  # its number; messages are numbered from 1
 _WORD_BYTES: Final = 8  # of the place of the directory, at the end; of the length of a block's head

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sense_memory.search.documents import SearchItem
     from sense_memory.search.index import MemoryIndex
-    from sense_memory.search.ranking import Levers, SearchHit
+    from sense_memory.search.ranking import SearchHit, SearchOptions
 
 _HOMES = {
-    "Levers": "ranking",
     "MemoryIndex": "index",
     "SearchHit": "ranking",
     "SearchItem": "documents",
+    "SearchOptions": "ranking",
 }
 
-__all__ = ["Levers", "MemoryIndex", "SearchHit", "SearchItem"]
+__all__ = ["MemoryIndex", "SearchHit", "SearchItem", "SearchOptions"]
 
 
 def __getattr__(name: str) -> Any:

@@ -54,21 +54,26 @@ _LINE: Final = " \n"  # between the key, the themes and the text of a memory
 
 def pieces(text: str) -> list[str]:
     """A text in pieces of about 70 words, cut between sentences or lines where that is possible."""
+    return ["\n".join(piece) for piece in piece_sentences(text)]
+
+
+def piece_sentences(text: str) -> list[list[str]]:
+    """As `pieces`, each in its sentences: parts of the text in their order."""
     if _size(text) <= PIECE_WORDS * 1.3:
-        return [text]
-    found: list[str] = []
+        return [[text]]
+    found: list[list[str]] = []
     piece: list[str] = []
     size = 0
     for sentence in _sentences(text):
         count = _size(sentence)
         if piece and size + count > PIECE_WORDS * 1.15:
-            found.append("\n".join(piece))
+            found.append(piece)
             piece, size = [], 0
         piece.append(sentence)
         size += count
     if found and size < PIECE_WORDS // 4:
-        piece.insert(0, found.pop())
-    return [*found, "\n".join(piece)]
+        piece = found.pop() + piece
+    return [*found, piece]
 
 
 def embedding_texts(parts: Iterable[str]) -> list[str]:

@@ -1,15 +1,16 @@
-"""What the index knows of each memory besides its words: time, session, speaker, neighbours, pieces.
+"""What the index knows of each memory besides its words: time, day, speaker, neighbours, pieces, age.
 
-Rows only ever grow, as in `search.postings`; a memory that changes moves to a new row and keeps its place
-among its neighbours. What comes at the end of a session or near it, or changes without moving in time, is linked
-at once; what comes far out of order waits for the next search, which sorts all.
+A *session* is a day: memories with a time have those of the same day as neighbours. Rows only ever grow, as in
+`search.postings`; a memory that changes moves to a new row and keeps its place among its neighbours. One that is
+added at the end of its day or near it, or that changes without moving in time, is linked at once, in a bounded
+number of steps; one far out of order is linked by the next search, which sorts all rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isnan
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,23 @@ _MAX_DAY: Final = 2**30
 _STEPS: Final = 64  # memories of a session that a new one is moved ahead of, before sorting all costs less
 
 
+class Ageing(NamedTuple):
+    """How a memory ages: what is left of it at a time is factor x 2^(-rate x seconds since `since`).
+
+    Attributes:
+        since: seconds since 1970.
+        rate: halvings per second; 0 for what does not age.
+        factor: what is left at `since`.
+    """
+
+    since: float = 0.0
+    rate: float = 0.0
+    factor: float = 1.0
+
+
+_UNAGED: Final = Ageing()
+
+
 @dataclass(frozen=True, slots=True)
 class SearchItem:
     """One memory to search.
@@ -36,15 +54,25 @@ class SearchItem:
         id: names it; putting the same id again replaces it.
         text: any text.
         timestamp: when it was said, seconds since 1970; None if nobody knows.
-        session: the conversation that it belongs to; without one, its day is one.
         speaker: who said it: a name, or a role such as "user" and "assistant".
+        key: a name that counts as if its words stood three times in the text.
+        themes: texts that count as if their words stood twice in it.
+        kind: of memory, for searches among one kind.
+        ageing: for whoever weighs hits by age; the index itself does not.
+        stamp: tells whether the item has to be indexed anew, see `MemoryIndex.refreshed`; below 2^64.
+        event: which event it was read from, kept with the index; below 2^64.
     """
 
     id: str
     text: str = field(repr=False)
     timestamp: float | None = None
-    session: str = ""
     speaker: str = ""
+    key: str = field(default="", repr=False)
+    themes: tuple[str, ...] = field(default=(), repr=False)
+    kind: str = ""
+    ageing: Ageing = _UNAGED
+    stamp: int = 0
+    event: int = 0
 
 
 class Names:
@@ -63,6 +91,10 @@ class Names:
             self.all.append(name)
         return self._numbers[name]
 
+    def known(self, name: str) -> int | None:
+        """The number of a name; None where it was never given."""
+        return self._numbers.get(name)
+
 
 _COLUMNS: Final[dict[str, Any]] = {
     "first_piece": np.int64,
@@ -74,22 +106,29 @@ _COLUMNS: Final[dict[str, Any]] = {
     "before": np.int32,
     "after": np.int32,
     "alive": np.bool_,
+    "kinds": np.int8,
+    "since": np.float64,
+    "rates": np.float64,
+    "factors": np.float64,
+    "stamps": np.uint64,
+    "events": np.uint64,
 }
+_AGES: Final = ("since", "rates", "factors")
 
 
-class Shelf:
+class DocumentTable:
     """One row per memory, in columns.
 
     Attributes:
         ids: of each row.
         rows: the row of each memory that is there.
-        sessions, speakers: their names, numbered as in the columns.
+        sessions, speakers, kinds: their names, numbered as in the columns.
     """
 
     def __init__(self) -> None:
         self.ids: list[str] = []
         self.rows: dict[str, int] = {}
-        self.sessions, self.speakers = Names(), Names()
+        self.sessions, self.speakers, self.kinds = Names(), Names(), Names()
         self._columns = {name: Column(dtype) for name, dtype in _COLUMNS.items()}
         self._sizes = Column(np.int64)  # memories in each session
         self._last: dict[int, int] = {}
@@ -108,20 +147,36 @@ class Shelf:
         """How many memories there are in each session; not for keeping."""
         return self._sizes.view
 
-    def put(self, item: SearchItem, first_piece: int) -> int:
+    def of_kind(self, kind: str) -> NDArray[np.bool_]:
+        """Which rows hold a memory of a kind."""
+        found: NDArray[np.bool_] = (self.column("kinds") == self.kinds.known(kind)) & self.column("alive")
+        return found
+
+    def ages(self, rows: Any) -> NDArray[np.float64]:
+        """The ageing of some rows, shape (3, n), in the order of `Ageing`."""
+        return np.stack([self.column(name)[rows] for name in _AGES])
+
+    def update(self, item: SearchItem) -> None:
+        """Give the row of a memory another age, and the event it is read from now."""
+        row = self.rows[item.id]
+        for name, value in zip(_AGES, item.ageing, strict=True):
+            self._columns[name][row] = value
+        self._columns["events"][row] = item.event
+
+    def add(self, item: SearchItem, first_piece: int) -> int:
         """Add a row; the one that the memory had before, if any, is dropped, and its place kept.
 
         Returns:
             Its number.
         """
         row, day = len(self.ids), _day_of(item.timestamp)
-        name = item.session or (f"\0{day}" if day != NO_DAY else "")  # without a session, the day is one
         time = np.nan if item.timestamp is None else item.timestamp
-        values = (first_piece, time, day, self.sessions.number(name))
+        values = (first_piece, time, day, self.sessions.number(_session(day)))
         more = (self.speakers.number(item.speaker), self._next_place, NONE, NONE, True)
+        state = (self.kinds.number(item.kind), *item.ageing, item.stamp, item.event)
         self._next_place += 1
         self.ids.append(item.id)
-        for column, value in zip(self._columns.values(), (*values, *more), strict=True):
+        for column, value in zip(self._columns.values(), (*values, *more, *state), strict=True):
             column.append(value)
         self._take_place(item.id, row)
         self.rows[item.id] = row
@@ -130,9 +185,7 @@ class Shelf:
     def extend(self, items: Sequence[SearchItem], first_pieces: Sequence[int]) -> None:
         """Add a row for each of many memories that are not there yet; they are linked with the next search."""
         first, days = len(self.ids), [_day_of(item.timestamp) for item in items]
-        named = zip(items, days, strict=True)
-        names = (item.session or (f"\0{day}" if day != NO_DAY else "") for item, day in named)
-        sessions = np.array([self.sessions.number(name) for name in names], np.int32)
+        sessions = np.array([self.sessions.number(_session(day)) for day in days], np.int32)
         nobody = np.full(len(items), NONE, np.int32)
         columns: tuple[NDArray[Any] | Sequence[Any], ...] = (
             first_pieces,
@@ -144,6 +197,10 @@ class Shelf:
             nobody,
             nobody,
             np.ones(len(items), np.bool_),
+            [self.kinds.number(item.kind) for item in items],
+            *np.array([item.ageing for item in items], np.float64).T,
+            np.array([item.stamp for item in items], np.uint64),
+            np.array([item.event for item in items], np.uint64),
         )
         for column, values in zip(self._columns.values(), columns, strict=True):
             column.extend(values)
@@ -245,12 +302,6 @@ class Shelf:
         days = days[days != NO_DAY]
         return Span(int(days.min()), int(days.max())) if len(days) else None
 
-    def session(self, row: int) -> str:
-        """The name of a row's session; empty where it is only a day, or nothing."""
-        number = int(self._columns["sessions"][row])
-        name = self.sessions.all[number] if number >= 0 else ""
-        return "" if name.startswith("\0") else name
-
     def speaker(self, row: int) -> str:
         """Who said a row."""
         number = int(self._columns["speakers"][row])
@@ -261,7 +312,7 @@ class Shelf:
         day = int(self._columns["days"][row])
         return "" if day == NO_DAY else "{:04}-{:02}-{:02}".format(*date(day))
 
-    def keep(self, rows: NDArray[np.int64], first_pieces: NDArray[np.int64]) -> None:
+    def select(self, rows: NDArray[np.int64], first_pieces: NDArray[np.int64]) -> None:
         """Keep only some rows, numbered anew in this order."""
         self._columns = {name: Column(c.view.dtype, c.view[rows]) for name, c in self._columns.items()}
         self._columns["first_piece"] = Column(np.int64, first_pieces)
@@ -278,22 +329,32 @@ class Shelf:
     def dump(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Names as plain values, and the columns. Every row has to be alive."""
         self.neighbours()
-        names = {"ids": self.ids, "sessions": self.sessions.all, "speakers": self.speakers.all}
+        names = {
+            "ids": self.ids,
+            "sessions": self.sessions.all,
+            "speakers": self.speakers.all,
+            "kinds": self.kinds.all,
+        }
         return names, {name: column.view for name, column in self._columns.items()}
 
     @classmethod
-    def load(cls, names: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> Shelf:
+    def load(cls, names: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> DocumentTable:
         """What `dump` gave."""
         self = cls()
         self.ids = names["ids"]
         self.rows = {ident: row for row, ident in enumerate(self.ids)}
         self.sessions, self.speakers = Names(names["sessions"]), Names(names["speakers"])
+        self.kinds = Names(names["kinds"])
         self._columns = {name: Column(dtype, columns[name]) for name, dtype in _COLUMNS.items()}
         self._count()
         ends = np.flatnonzero((self.column("after") < 0) & (self.column("sessions") >= 0))
         self._last = dict(zip(self.column("sessions")[ends].tolist(), ends.tolist(), strict=True))
         self._next_place = int(self.column("places").max(initial=-1)) + 1
         return self
+
+
+def _session(day: int) -> str:
+    return "" if day == NO_DAY else str(day)
 
 
 def _day_of(time: float | None) -> int:

@@ -1,8 +1,11 @@
-"""`MemoryIndex`: everything that was said or kept, searchable by its words and by what surrounds it.
+"""`MemoryIndex`: items, searchable by their words and by what surrounds them.
 
-It takes items (text, time, session, speaker) and answers questions with hits that explain themselves. It
-holds no texts, only their words, so it cannot print a memory; it lives in RAM, and `dump` gives it as bytes
-for a place that encrypts them. Adding, replacing and removing one item costs a fraction of a millisecond.
+It takes items (text, time, speaker, key, themes) and answers questions with hits that explain themselves. An item
+is one *document*, a row of `search.documents`, and one or more *pieces*, rows of `search.lexical` and
+`search.vectors`. A changed item gets new rows; the old ones stay empty until more are empty than not, so adding,
+replacing and removing one item costs a fraction of a millisecond whatever the size, and a search always sees whole
+items. The index holds no texts, only their words, so it cannot print a memory; it lives in RAM, and `dump` gives
+its bytes for a place that encrypts them. 10,000 memories of 60 words take some 10 MB.
 """
 
 from __future__ import annotations
@@ -16,27 +19,35 @@ import numpy as np
 from sense_memory.search import context, dates
 from sense_memory.search.column import Column
 from sense_memory.search.dates import DAY_SECONDS, Span
-from sense_memory.search.documents import SearchItem, Shelf
-from sense_memory.search.lexical import LexicalIndex, packed, unpack
-from sense_memory.search.postings import Postings
+from sense_memory.search.documents import DocumentTable, SearchItem
+from sense_memory.search.lexical import MAX_NAME_WORDS, LexicalIndex, RowText, packed, unpack
+from sense_memory.search.postings import FIELD_WEIGHTS, KEY, NAME, THEMES, Postings
 from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve, without_names
-from sense_memory.search.ranking import MIN_SIMILAR, Ground, Levers, Question, SearchHit, highest_rows, rank
+from sense_memory.search.ranking import (
+    MIN_SIMILAR,
+    IndexContents,
+    Question,
+    SearchHit,
+    SearchOptions,
+    highest_rows,
+    rank,
+)
 from sense_memory.search.tokens import fold
 from sense_memory.search.vectors import PieceVectors
 from sense_memory.search.vocabulary import Vocabulary
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sense_memory.errors import EmbedderError
     from sense_memory.search.embedders.embedder import Embedder
-    from sense_memory.search.postings import Folded
+    from sense_memory.search.postings import Folded, Listing
     from sense_memory.search.ranking import Factors
 
-FORMAT: Final = 3  # of a dump; another layout, or other words out of a text, has another number
+FORMAT: Final = 4  # of a dump; another layout, or other words out of a text, has another number
 NEAREST_COUNT: Final = 200  # items that meaning alone brings into a ranking by other rules
 READ_AT_ONCE: Final = 4_096  # items of many
 _MANY: Final = 100  # new items from which on sorting all neighbours costs less than linking each of them
@@ -47,7 +58,7 @@ class MemoryIndex:
     """An index over items.
 
     Args:
-        levers: what searches take into account; `pieces` is decided once and for all.
+        options: what searches take into account; `pieces` is decided once and for all.
         language: of words in Latin letters, for stemming, as Snowball names it.
         embedder: for meaning besides words; without one, words alone decide.
 
@@ -56,20 +67,23 @@ class MemoryIndex:
     """
 
     def __init__(
-        self, levers: Levers | None = None, language: str = "english", embedder: Embedder | None = None
+        self,
+        options: SearchOptions | None = None,
+        language: str = "english",
+        embedder: Embedder | None = None,
     ) -> None:
-        self.levers = levers or Levers()
-        self._lexical = LexicalIndex(1, language)
-        self._shelf = Shelf()
+        self.options = options or SearchOptions()
+        self._lexical = LexicalIndex(language)
+        self._table = DocumentTable()
         self._owners, self._lengths = Column(np.int32), Column(np.float32)
         self._session_lengths = Column(np.float64)
         self._meaning = None if embedder is None else PieceVectors(embedder)
 
     def __len__(self) -> int:
-        return len(self._shelf.rows)
+        return len(self._table.rows)
 
     def __contains__(self, ident: str) -> bool:
-        return ident in self._shelf.rows
+        return ident in self._table.rows
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -88,11 +102,11 @@ class MemoryIndex:
 
     def without_meaning(self, last: int = 0) -> list[str]:
         """Those items, or so many of them at the end, as they came: put them again, or `fill` them in."""
-        return [self._shelf.ids[row] for row in self._gaps()[-last:].tolist()]
+        return [self._table.ids[row] for row in self._gaps()[-last:].tolist()]
 
     def _gaps(self) -> NDArray[np.int32]:
         rows = self._owners.view[[] if self._meaning is None else self._meaning.gaps()]
-        return np.unique(rows[self._shelf.column("alive")[rows]])
+        return np.unique(rows[self._table.column("alive")[rows]])
 
     def put(self, item: SearchItem) -> None:
         """Add an item, or replace the one with its id."""
@@ -103,59 +117,62 @@ class MemoryIndex:
         waiting = iter(items)
         part = list(islice(waiting, READ_AT_ONCE))  # never all texts at once
         if not self._lexical.sorts(len(part)) and len(part) < READ_AT_ONCE:
-            self._take(part, self._lexical.extend, embeds)
+            self._add(part, self._lexical.extend, embeds)
             return
         try:
             while part:
-                self._take(part, self._lexical.take, embeds)
+                self._add(part, self._lexical.extend_unsorted, embeds)
                 embeds = embeds and self.trouble is None  # who is down is not asked for every part
                 part = list(islice(waiting, READ_AT_ONCE))
         finally:
             self._lexical.fold()
 
-    def take_many(self, items: Iterable[SearchItem]) -> None:
-        """Add or replace items without vectors; nobody finds what is new of them before `fold`."""
-        self._take(list(items), self._lexical.take, embeds=False)
+    def put_many_unsorted(self, items: Iterable[SearchItem]) -> None:
+        """As `put_many`, without vectors; nobody finds what is new of the items before `fold`."""
+        self._add(list(items), self._lexical.extend_unsorted, embeds=False)
 
     def folded(self) -> Folded:
-        """What lets everything be found that was taken: nothing changes, so another thread can make it."""
-        return self._lexical.fields[0].folded()
+        """What lets everything be found that was put unsorted: nothing changes, so another thread can make it."""
+        return self._lexical.postings.folded()
 
     def fold(self, folded: Folded) -> None:
-        """Let everything be found that was taken; nothing may have been added since `folded` was made."""
-        self._lexical.fields[0].use(folded)
+        """Let everything be found that was put unsorted; nothing may have been added since `folded` was made."""
+        self._lexical.postings.use(folded)
 
-    def _take(self, items: list[SearchItem], index: Callable[[list[tuple[str]]], None], embeds: bool) -> None:
+    def _add(self, items: list[SearchItem], index: Callable[[list[RowText]], None], embeds: bool) -> None:
         latest = {item.id: item for item in items}
         first, owned = len(self._lexical), list[int]()
-        texts: list[tuple[str]] = []
+        texts: list[RowText] = []
+        spoken: list[str] = []
         starts: list[int] = []
-        is_new = self._shelf.rows.keys().isdisjoint(latest)
-        for row, item in enumerate(latest.values(), len(self._shelf)):
-            if not is_new and item.id in self._shelf.rows:
-                self._empty(self._shelf.rows[item.id])
-            parts = context.pieces(item.text) if self.levers.pieces else [item.text]
+        is_new = self._table.rows.keys().isdisjoint(latest)
+        for row, item in enumerate(latest.values(), len(self._table)):
+            if not is_new and item.id in self._table.rows:
+                self._empty(self._table.rows[item.id])
+            parts = _rows_of(item, is_cut=self.options.pieces)
             starts.append(first + len(texts))
-            texts += [(part,) for part in parts]
+            texts += parts
             owned += [row] * len(parts)
+            if self._meaning is not None and embeds:
+                spoken += self.texts_of(item)
         if is_new and len(latest) > _MANY:
-            self._shelf.extend(tuple(latest.values()), starts)
+            self._table.extend(tuple(latest.values()), starts)
         else:
             for item, start in zip(latest.values(), starts, strict=True):
-                self._shelf.put(item, start)
+                self._table.add(item, start)
         index(texts)
         if self._meaning is not None and embeds:
-            self._meaning.extend(context.embedding_texts(text for (text,) in texts))
+            self._meaning.extend(spoken)
         elif self._meaning is not None:
             self._meaning.add_gaps(len(texts))
         self._owners.extend(owned)
         self._measure(first)
-        if len(self._shelf) > 2 * len(self) + SPARE_ROWS:
+        if len(self._table) > 2 * len(self) + SPARE_ROWS:
             self._tidy()
 
     def texts_of(self, item: SearchItem) -> list[str]:
         """What an embedder is given for an item: a text for each of its pieces."""
-        return context.embedding_texts(context.pieces(item.text) if self.levers.pieces else [item.text])
+        return texts_of(item, is_cut=self.options.pieces)
 
     def fill(self, vectors: Mapping[str, NDArray[Any]]) -> int:
         """Give items their vectors, made elsewhere: by id, a row for each text of `texts_of`.
@@ -166,7 +183,7 @@ class MemoryIndex:
         taken: list[NDArray[Any]] = []
         places: list[int] = []
         for ident, rows in vectors.items():
-            row = self._shelf.rows.get(ident)
+            row = self._table.rows.get(ident)
             own = range(0) if row is None else range(*self._pieces_of(row))
             if rows.shape == (len(own), taken[0].shape[1] if taken else rows.shape[1]):
                 taken.append(rows)
@@ -175,14 +192,25 @@ class MemoryIndex:
             return 0
         return len(taken)
 
+    def refreshed(self, items: Iterable[SearchItem]) -> list[SearchItem]:
+        """Give items that are here with the same stamp their age and event; returns the others, which are to be put."""
+        stamps, changed = self._table.column("stamps"), list[SearchItem]()
+        for item in items:
+            row = self._table.rows.get(item.id)
+            if row is not None and int(stamps[row]) == item.stamp:
+                self._table.update(item)
+            else:
+                changed.append(item)
+        return changed
+
     def drop(self, ident: str) -> bool:
         """Take an item out.
 
         Returns: whether it was there.
         """
-        if ident not in self._shelf.rows:
+        if ident not in self._table.rows:
             return False
-        self._empty(self._shelf.drop(ident))
+        self._empty(self._table.drop(ident))
         return True
 
     def search(
@@ -191,8 +219,9 @@ class MemoryIndex:
         k: int = 10,
         *,
         now: float | None = None,
-        levers: Levers | None = None,
+        options: SearchOptions | None = None,
         explain: bool = True,
+        kinds: Collection[str] | None = None,
         only: Callable[[str], bool] | None = None,
         factors: Factors | None = None,
         direction: NDArray[np.float32] | None = None,
@@ -204,32 +233,48 @@ class MemoryIndex:
                 every word that begins so.
             k: how many at most.
             now: from when "last May" counts, seconds since 1970; by default the time of the latest item.
-            levers: instead of those of the index.
+            options: instead of those of the index.
             explain: whether the hits say why.
-            only: which ids may be found; asked once for each item there is.
+            kinds: of the items that may be found; None for all.
+            only: which ids may be found; asked once for each item of these kinds.
             factors: what the scores of some ids are multiplied by, each 0 to 1; 0 leaves an item out.
             direction: the vector of `asks(query)`, if it was made elsewhere; by default the embedder is asked.
 
         Returns:
             Best first, of ties the newest, then by id; only items that the question has something to do with.
         """
-        levers, query = levers or self.levers, query[:MAX_QUERY_CHARS]
+        options, query = options or self.options, query[:MAX_QUERY_CHARS]
         if k <= 0 or not len(self):
             return []
-        question = self._question(query, now, levers, direction)
-        if only is not None:
-            allowed = np.fromiter(map(only, self._shelf.ids), np.bool_, len(self._shelf.ids))
-            question = replace(question, allowed=allowed)
+        question = self._question(query, now, options, direction)
+        if kinds is not None or only is not None:
+            question = replace(question, allowed=self._allowed(kinds, only))
         if not (question.scored or question.spans or question.only_speaker or question.dense is not None):
             return []
-        return rank(question, self._ground(), levers).hits(self._shelf.ids, k, explain, factors)
+        return rank(question, self._contents(), options).hits(self._table.ids, k, explain, factors)
+
+    def _allowed(
+        self, kinds: Collection[str] | None, only: Callable[[str], bool] | None
+    ) -> NDArray[np.bool_]:
+        if kinds is None:
+            allowed = self._table.column("alive").copy()
+        else:
+            allowed = np.zeros(len(self._table), np.bool_)
+            for kind in kinds:
+                allowed |= self._table.of_kind(kind)
+        if only is not None:
+            for row in np.flatnonzero(allowed).tolist():
+                allowed[row] = only(self._table.ids[row])
+        return allowed
 
     def asks(self, query: str) -> str:
         """What an embedder is given for a question; empty if there is nothing to ask."""
-        return without_names(query[:MAX_QUERY_CHARS], self._speakers(query[:MAX_QUERY_CHARS], self.levers)[1])
+        return without_names(
+            query[:MAX_QUERY_CHARS], self._speakers(query[:MAX_QUERY_CHARS], self.options)[1]
+        )
 
-    def _speakers(self, query: str, levers: Levers) -> tuple[set[int], set[str]]:
-        return context.speakers_meant(query, self._shelf.speakers.all) if levers.speaker else (set(), set())
+    def _speakers(self, query: str, options: SearchOptions) -> tuple[set[int], set[str]]:
+        return context.speakers_meant(query, self._table.speakers.all) if options.speaker else (set(), set())
 
     def nearest(self, direction: NDArray[np.float32], count: int = NEAREST_COUNT) -> dict[str, float]:
         """The items that are clearly nearer to a vector than is usual here.
@@ -239,23 +284,72 @@ class MemoryIndex:
         """
         if (similar := self._similar(direction)) is None:
             return {}
-        there = similar[self._shelf.column("alive")]
+        there = similar[self._table.column("alive")]
         usual = max(MIN_SIMILAR, float(there.mean() + there.std()))
         shares = (similar - usual) / max(1 - usual, 1e-6)
         return {
-            self._shelf.ids[row]: min(1.0, float(shares[row])) for row in highest_rows(shares, count).tolist()
+            self._table.ids[row]: min(1.0, float(shares[row])) for row in highest_rows(shares, count).tolist()
         }
 
+    # ── For whoever keeps the index up to date ──────────────────────────────────────────
+
+    def ids_of(self, kind: str) -> list[str]:
+        """The items of a kind."""
+        return [self._table.ids[row] for row in np.flatnonzero(self._table.of_kind(kind)).tolist()]
+
+    def events(self, kind: str) -> dict[str, int]:
+        """The event of each item of a kind, as it was put."""
+        rows = np.flatnonzero(self._table.of_kind(kind))
+        marks = self._table.column("events")[rows].tolist()
+        return {self._table.ids[row]: mark for row, mark in zip(rows.tolist(), marks, strict=True)}
+
+    def stamp(self, ident: str) -> int | None:
+        """The stamp of an item, as it was put; None where it is not here."""
+        row = self._table.rows.get(ident)
+        return None if row is None else int(self._table.column("stamps")[row])
+
+    # ── For rankings by other rules ─────────────────────────────────────────────────────
+
+    @property
+    def documents(self) -> DocumentTable:
+        """What is known of each item besides its words; not for changing."""
+        return self._table
+
+    def with_term(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """The documents (rows of `documents`, perhaps several times) that have a term, and in which fields each time."""
+        return self._owned(self._lexical.postings.listing(term))
+
+    def with_phrase(self, terms: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """As `with_term`: the documents with some terms one after another."""
+        return self._owned(self._lexical.postings.phrase(terms))
+
+    def meant(self, query: str) -> NDArray[np.bool_]:
+        """Which documents a query directly means: their whole key or a theme stands in it, or it quotes a phrase of theirs."""
+        found = np.zeros(len(self._table), np.bool_)
+        vocabulary = self._lexical.vocabulary
+        for name in vocabulary.names_in(query[:MAX_QUERY_CHARS], MAX_NAME_WORDS):
+            rows, fields = self.with_term(name)
+            found[rows[fields & (1 << NAME) > 0]] = True
+        for phrase in parse(query).phrases:
+            terms = [term for word in phrase if (term := vocabulary.find(word)) is not None]
+            if len(terms) == len(phrase):
+                found[self.with_phrase(terms)[0]] = True
+        return found
+
+    def _owned(self, listing: Listing) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        owners: NDArray[np.int32] = self._owners.view[listing.rows]
+        return owners, listing.fields
+
     def _question(
-        self, query: str, now: float | None, levers: Levers, direction: NDArray[np.float32] | None
+        self, query: str, now: float | None, options: SearchOptions, direction: NDArray[np.float32] | None
     ) -> Question:
-        meant, names = self._speakers(query, levers)
+        meant, names = self._speakers(query, options)
         ask = parse(query, names)
-        wanted = resolve(ask, self._lexical.vocabulary, levers.spread)
+        wanted = resolve(ask, self._lexical.vocabulary, options.spread)
         only_speaker = bool(names) and not ask.beginnings and ask.words.keys() <= names
-        spans = self._spans(query, now) if levers.dates else []
+        spans = self._spans(query, now) if options.dates else []
         dense = None
-        if levers.dense and self._meaning is not None:
+        if options.dense and self._meaning is not None:
             if direction is None:
                 direction = self._meaning.direction(without_names(query, names))
             dense = None if direction is None else self._similar(direction)
@@ -265,30 +359,30 @@ class MemoryIndex:
         """How near every memory is to what is asked for; None where that cannot be said."""
         if self._meaning is None:
             return None
-        similar = self._meaning.similar(direction, self._shelf.column("first_piece"))
-        return None if similar is None else np.where(self._shelf.column("alive"), similar, np.float32(0))
+        similar = self._meaning.similar(direction, self._table.column("first_piece"))
+        return None if similar is None else np.where(self._table.column("alive"), similar, np.float32(0))
 
     def _spans(self, query: str, now: float | None) -> list[Span]:
         folded = fold(query)
-        covered = self._shelf.covered() if dates.mentions_date(folded) else None
+        covered = self._table.covered() if dates.mentions_date(folded) else None
         if covered is None:
             return []
         today = covered.last if now is None else int(now // DAY_SECONDS)
         return dates.spans(folded, today, covered)
 
-    def _ground(self) -> Ground:
+    def _contents(self) -> IndexContents:
         lengths, sessions = self._lengths.view, self._session_lengths.view
-        return Ground(self._lexical, self._shelf, self._owners.view, lengths, sessions)
+        return IndexContents(self._lexical, self._table, self._owners.view, lengths, sessions)
 
     def _measure(self, first_piece: int) -> None:
         """Count the words of what was added from a piece on, by memory and by session."""
-        words = self._lexical.fields[0].lengths.view[first_piece:]
+        words = self._lexical.postings.lengths.view[first_piece:]
         owners = self._owners.view[first_piece:]
         start = len(self._lengths)
-        counts = np.bincount(owners - start, words, len(self._shelf) - start)
+        counts = np.bincount(owners - start, words, len(self._table) - start)
         self._lengths.extend(counts)
-        self._session_lengths.grow(len(self._shelf.sessions.all))
-        sessions = self._shelf.column("sessions")[start:]
+        self._session_lengths.grow(len(self._table.sessions.all))
+        sessions = self._table.column("sessions")[start:]
         known = sessions >= 0
         self._session_lengths.add(sessions[known], counts[known])
 
@@ -296,31 +390,31 @@ class MemoryIndex:
         """Take a memory's words out."""
         for piece in range(*self._pieces_of(row)):
             self._lexical.drop(piece)
-        session = int(self._shelf.column("sessions")[row])
+        session = int(self._table.column("sessions")[row])
         if session >= 0:
             self._session_lengths[session] -= self._lengths[row]
         self._lengths[row] = 0
 
     def _pieces_of(self, row: int) -> tuple[int, int]:
         """The first piece of a memory, and the first that is not its any more."""
-        starts = self._shelf.column("first_piece")
+        starts = self._table.column("first_piece")
         return int(starts[row]), int(starts[row + 1]) if row + 1 < len(starts) else len(self._owners)
 
     def _tidy(self) -> None:
         """Number memories and pieces anew, without those that are gone."""
-        alive = self._shelf.column("alive")
+        alive = self._table.column("alive")
         rows = np.flatnonzero(alive)
         if len(rows) == len(alive):
             return
         pieces = np.flatnonzero(alive[self._owners.view])
         renumbered = np.cumsum(alive) - 1
         owners = renumbered[self._owners.view[pieces]]
-        self._lexical.keep(pieces)
+        self._lexical.select(pieces)
         if self._meaning is not None:
             self._meaning.select(pieces)
         self._owners = Column(np.int32, owners)
         self._lengths = Column(np.float32, self._lengths.view[rows])
-        self._shelf.keep(rows, np.searchsorted(owners, np.arange(len(rows))))
+        self._table.select(rows, np.searchsorted(owners, np.arange(len(rows))))
 
     def dump(self) -> list[bytes | memoryview]:
         """Everything but the vectors, as pieces of bytes that are not copied: use them before anything is changed.
@@ -328,25 +422,28 @@ class MemoryIndex:
         They hold the words of memories: for encrypted places only. Vectors have a cache of their own.
         """
         self._tidy()
-        names, columns = self._shelf.dump()
+        names, columns = self._table.dump()
         own: dict[str, NDArray[Any]] = {
             "owners": self._owners.view,
             "lengths": self._lengths.view,
             "session_lengths": self._session_lengths.view,
         }
-        header = {"format": FORMAT, "shelf": names, "pieces": self.levers.pieces}
+        header = {"format": FORMAT, "documents": names, "pieces": self.options.pieces}
         header["vocabulary"] = self._lexical.vocabulary.dump()
-        return packed(header, [own, columns, self._lexical.fields[0].dump()])
+        return packed(header, [own, columns, self._lexical.postings.dump()])
 
     @classmethod
     def load(
-        cls, dumped: bytes | memoryview, levers: Levers | None = None, embedder: Embedder | None = None
+        cls,
+        dumped: bytes | memoryview,
+        options: SearchOptions | None = None,
+        embedder: Embedder | None = None,
     ) -> MemoryIndex:
         """What `dump` gave.
 
         Args:
             dumped: bytes that this version of the package made; kept alive as long as the index.
-            levers: as for a new index; `pieces` stays as it was dumped.
+            options: as for a new index; `pieces` stays as it was dumped.
             embedder: for meaning besides words; every memory waits for its vectors, see `fill`.
 
         Raises:
@@ -356,12 +453,65 @@ class MemoryIndex:
         if header.get("format") != FORMAT:
             raise ValueError("these bytes are no index of this format; build it anew")
         own, columns, postings = groups
-        self = cls(replace(levers or Levers(), pieces=header["pieces"]), embedder=embedder)
+        self = cls(replace(options or SearchOptions(), pieces=header["pieces"]), embedder=embedder)
         if self._meaning is not None:
             self._meaning.add_gaps(len(own["owners"]))
         self._lexical.vocabulary = Vocabulary.load(header["vocabulary"])
-        self._lexical.fields = (Postings.load(postings),)
-        self._shelf = Shelf.load(header["shelf"], columns)
+        self._lexical.postings = Postings.load(postings)
+        self._table = DocumentTable.load(header["documents"], columns)
         self._owners, self._lengths = Column(np.int32, own["owners"]), Column(np.float32, own["lengths"])
         self._session_lengths = Column(np.float64, own["session_lengths"])
         return self
+
+
+# ── The texts of an item ────────────────────────────────────────────────────────────────
+
+_LINE: Final = " \n"  # between keys, themes and the text
+
+
+def texts_of(item: SearchItem, *, is_cut: bool = True) -> list[str]:
+    """What an embedder is given for an item: a text for each of its pieces, or one for all of it."""
+    text = _weighed(item)
+    return context.embedding_texts(context.pieces(text) if is_cut else [text])
+
+
+def _weighed(item: SearchItem) -> str:
+    """An item as one text: its key and themes as often as they count, then the text."""
+    if not item.key and not item.themes:
+        return item.text
+    keys, themes = (item.key,) * FIELD_WEIGHTS[KEY], item.themes * FIELD_WEIGHTS[THEMES]
+    return _LINE.join((*keys, *themes, item.text))
+
+
+def _rows_of(item: SearchItem, *, is_cut: bool) -> list[RowText]:
+    """What the words of an item are, in as many rows as `MemoryIndex.texts_of` has texts."""
+    names = tuple(dict.fromkeys((item.key, *item.themes))) if item.key or item.themes else ()
+    parts = context.piece_sentences(_weighed(item)) if is_cut else [[]]
+    if len(parts) == 1:
+        return [RowText(item.text, _LINE.join(item.themes), item.key, names)]
+    if not names:
+        return [RowText("\n".join(part)) for part in parts]
+    return [
+        RowText("\n".join(value), "\n".join(themes), "\n".join(key), () if number else names)
+        for number, (value, themes, key) in enumerate(_by_field(item, parts))
+    ]
+
+
+def _by_field(item: SearchItem, parts: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], ...]]:
+    """The sentences of each piece of `_weighed`, apart by field: of a key and of themes those of the first time."""
+    text, at = _weighed(item), 0
+    key, themes = len(item.key) + len(_LINE), sum(len(theme) + len(_LINE) for theme in item.themes)
+    heads = FIELD_WEIGHTS[KEY] * key
+    values = heads + FIELD_WEIGHTS[THEMES] * themes
+    for part in parts:
+        fields: tuple[list[str], ...] = ([], [], [])
+        for sentence in part:
+            start = text.index(sentence, at)
+            at = start + len(sentence)
+            if start >= values:
+                fields[0].append(sentence)
+            elif heads <= start < heads + themes:
+                fields[1].append(sentence)
+            elif start < key:
+                fields[2].append(sentence)
+        yield fields

@@ -1,8 +1,8 @@
-"""The lexical index: rows of texts by field, and BM25 over them.
+"""The lexical index: rows of texts with their fields, and BM25 over them.
 
-Rows are numbered by whoever owns them (`search.index` for memories and their pieces, `palace.search` for
-persona memories). Nothing here knows what a row means. Everything can be dumped as bytes for a place that
-encrypts them, and loaded in milliseconds; nothing is ever written to a disk from here.
+Rows are numbered by `search.index`, which knows the memory of each; nothing here knows what a row means.
+Everything can be dumped as bytes for a place that encrypts them, and loaded in milliseconds; nothing is ever
+written to a disk from here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import orjson
 
-from sense_memory.search.postings import Listing, Postings
+from sense_memory.search.postings import KEY, NAME, THEMES, FieldTerms, Listing, Postings
 from sense_memory.search.vocabulary import Vocabulary
 
 
@@ -28,7 +28,23 @@ SATURATION: Final = 1.0  # BM25's k1: how much a second occurrence still adds
 LENGTH_SHARE: Final = 0.4  # BM25's b: how far long rows are taken down
 BULK_ROWS: Final = 500  # more than so many and
 BULK_SHARE: Final = 0.1  # this share of all are sorted in at once, instead of listed one by one
+MAX_NAME_WORDS: Final = 8  # a key or theme of more words is found word by word only
 _HEADER_BYTES: Final = 8
+
+
+class RowText(NamedTuple):
+    """The texts of one row.
+
+    Attributes:
+        value: the text itself.
+        themes, key: what counts twice and three times.
+        names: whole keys and themes, for `Vocabulary.names_in`.
+    """
+
+    value: str
+    themes: str = ""
+    key: str = ""
+    names: tuple[str, ...] = ()
 
 
 class Scored(NamedTuple):
@@ -36,108 +52,114 @@ class Scored(NamedTuple):
 
     Attributes:
         wanted: what was looked for.
-        field: number of the field.
         rows: where it stands, ascending.
         scores: what it adds there, above 0.
         counts: how often it stands there.
     """
 
     wanted: Wanted
-    field: int
     rows: NDArray[np.int32]
     scores: NDArray[np.float32]
     counts: NDArray[np.float32]
 
 
 class LexicalIndex:
-    """Postings by field over one vocabulary.
+    """Postings over a vocabulary.
 
     Args:
-        fields: how many texts a row has.
         language: of words in Latin letters, for stemming.
     """
 
-    def __init__(self, fields: int = 1, language: str = "english") -> None:
+    def __init__(self, language: str = "english") -> None:
         self.vocabulary = Vocabulary(language)
-        self.fields = tuple(Postings() for _ in range(fields))
+        self.postings = Postings()
 
     def __len__(self) -> int:
         """How many rows there are, dropped ones included."""
-        return len(self.fields[0])
+        return len(self.postings)
 
-    def append(self, texts: Sequence[str]) -> int:
-        """Add the next row: one text per field.
+    def append(self, row: RowText) -> int:
+        """Add the next row.
 
         Returns:
             Its number.
         """
-        for postings, text in zip(self.fields, texts, strict=True):
-            postings.append(*self.vocabulary.add(text))
+        self.postings.append(*self._terms(row))
         return len(self) - 1
 
-    def extend(self, rows: Sequence[Sequence[str]]) -> None:
+    def extend(self, rows: Sequence[RowText]) -> None:
         """Add many rows."""
         if self.sorts(len(rows)):
-            self.take(rows)
+            self.extend_unsorted(rows)
             self.fold()
         else:
-            for texts in rows:
-                self.append(texts)
+            for row in rows:
+                self.append(row)
 
     def sorts(self, count: int) -> bool:
-        """Whether so many rows cost less together, sorted in with `take` and `fold`, than one by one."""
+        """Whether so many rows cost less together, sorted in with `fold`, than one by one."""
         return count >= BULK_ROWS + BULK_SHARE * len(self)
 
-    def take(self, rows: Sequence[Sequence[str]]) -> None:
+    def extend_unsorted(self, rows: Sequence[RowText]) -> None:
         """Add rows that nobody finds before `fold`."""
-        add = self.vocabulary.add
-        for number, postings in enumerate(self.fields):
-            postings.extend([add(texts[number]) for texts in rows])
+        self.postings.extend([self._terms(row) for row in rows])
 
     def fold(self) -> None:
-        """Sort in what was taken."""
-        for postings in self.fields:
-            postings.fold()
+        """Sort in what was added unsorted."""
+        self.postings.fold()
 
     def drop(self, row: int) -> None:
         """Take a row out; its number is not given again."""
-        for postings in self.fields:
-            postings.drop(row)
+        self.postings.drop(row)
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
+    def select(self, rows: NDArray[np.int64]) -> None:
         """Keep only some rows, numbered anew in this order."""
-        for postings in self.fields:
-            postings.keep(rows)
+        self.postings.select(rows)
 
-    def listing(self, wanted: Wanted, field: int = 0) -> Listing:
-        """Where a wanted thing stands in a field; counts are weighed by how well the terms fit."""
-        postings = self.fields[field]
+    def _terms(self, row: RowText) -> tuple[list[int], list[int], list[FieldTerms]]:
+        """What the postings take for a row; new words are learned."""
+        add, fields = self.vocabulary.add, list[FieldTerms]()
+        if row.themes:
+            fields.append(FieldTerms(THEMES, *add(row.themes)))
+        if row.key:
+            fields.append(FieldTerms(KEY, *add(row.key)))
+        if row.names:
+            terms = (self.vocabulary.add_name(name, MAX_NAME_WORDS) for name in row.names)
+            fields.append(FieldTerms(NAME, [term for term in terms if term is not None]))
+        return *add(row.value), fields
+
+    def listing(self, wanted: Wanted) -> Listing:
+        """Where a wanted thing stands; counts are weighed by how well the terms fit."""
+        postings = self.postings
         if wanted.kind == "phrase":
             return postings.phrase(wanted.terms)
         if len(wanted.terms) == 1:
-            rows, counts = postings.listing(wanted.terms[0])
-            return Listing(rows, counts * np.float32(wanted.weights[0]))
+            found = postings.listing(wanted.terms[0])
+            return found._replace(counts=found.counts * np.float32(wanted.weights[0]))
         parts = [postings.listing(term) for term in wanted.terms]
         every = np.concatenate([part.rows for part in parts])
         weighed = [part.counts * np.float32(w) for part, w in zip(parts, wanted.weights, strict=True)]
         rows, places = np.unique(every, return_inverse=True)
-        return Listing(rows, np.bincount(places, np.concatenate(weighed), len(rows)).astype(np.float32))
+        fields = np.zeros(len(rows), np.uint8)
+        np.bitwise_or.at(fields, places, np.concatenate([part.fields for part in parts]))
+        counts = np.bincount(places, np.concatenate(weighed), len(rows)).astype(np.float32)
+        return Listing(rows, counts, fields)
 
-    def scored(self, wanted: Sequence[Wanted], field: int = 0) -> list[Scored]:
-        """BM25 of each wanted thing in one field."""
-        postings = self.fields[field]
+    def scored(self, wanted: Sequence[Wanted]) -> list[Scored]:
+        """BM25 of each wanted thing."""
+        postings = self.postings
         if not postings.live:
             return []
         mean = postings.total / postings.live
         found = []
         for item in wanted:
-            rows, counts = self.listing(item, field)
+            rows, counts, _ = self.listing(item)
             if len(rows):
                 rarity = np.log1p((postings.live - len(rows) + 0.5) / (len(rows) + 0.5))
                 norms = postings.lengths.view[rows] * np.float32(SATURATION * LENGTH_SHARE / mean)
                 norms += np.float32(SATURATION * (1 - LENGTH_SHARE))
                 scores = counts * np.float32(rarity * (SATURATION + 1)) / (counts + norms)
-                found.append(Scored(item, field, rows, scores, counts))
+                found.append(Scored(item, rows, scores, counts))
         return found
 
     def totals(self, scored: Iterable[Scored]) -> NDArray[np.float32]:
@@ -149,8 +171,7 @@ class LexicalIndex:
 
     def dump(self) -> bytes:
         """Everything as bytes. They hold the words of the memories: for encrypted places only."""
-        arrays = [postings.dump() for postings in self.fields]
-        return pack(self.vocabulary.dump(), arrays)
+        return pack(self.vocabulary.dump(), [self.postings.dump()])
 
     @classmethod
     def load(cls, dumped: bytes) -> LexicalIndex:
@@ -160,9 +181,10 @@ class LexicalIndex:
             ValueError: these bytes are no dump of an index.
         """
         header, arrays = unpack(dumped)
-        self = cls(0, header["language"])
+        self = cls(header["language"])
         self.vocabulary = Vocabulary.load(header)
-        self.fields = tuple(map(Postings.load, arrays))
+        (postings,) = arrays
+        self.postings = Postings.load(postings)
         return self
 
 

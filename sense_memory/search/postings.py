@@ -1,9 +1,15 @@
-"""One field of all memories: which terms stand in which row, how often, and in what order.
+"""Which terms stand in which row, how often, in which field, and in what order.
 
-Rows only ever grow: a memory that changes gets a new row and leaves an empty one behind. What came at once or
-was loaded lies in flat sorted arrays, what came one by one in a list per term; `fold` joins the two, and only
-what takes long anyway asks for it, so that no single row ever waits for all others. Scores are sums over the
-lists of the terms asked for, so the cost of a search does not depend on the memories that have none of them.
+The text of a row has a *value* and may have *themes*, a *key*, and *names*: whole keys and themes as terms of their
+own, by which nothing is scored. A term's count is the sum over the fields, a theme's twice and a key's three times
+(`FIELD_WEIGHTS`); `Listing.fields` says in which of them it stands, so one list serves a ranking that adds counts
+and another that weighs fields.
+
+Rows only ever grow: a memory that changes gets a new row and leaves an empty one behind. Rows that were added
+together or loaded lie in flat sorted arrays, rows that were added one by one in a list per term; `fold` joins the
+two, and only what takes long anyway calls it, so no single row ever waits for all others. A search costs the lists
+of the terms asked for, and nothing for the memories that have none of them. A posting takes 6 bytes, and 4 more for
+its place in the order of words, which stays packed until a phrase is searched.
 """
 
 from __future__ import annotations
@@ -23,7 +29,20 @@ if TYPE_CHECKING:
 
 MAX_COUNT: Final = 255  # a term that stands more often in one row counts as so many
 _PART_TERMS: Final = 2**18  # sorted at a time: they fit into a processor's cache
-_GAP: Final = -1  # between a row's words and its asides: no phrase reaches across
+_GAP: Final = -1  # before a field's asides; a field but the value begins with this less its number
+
+VALUE, THEMES, KEY, NAME = range(4)  # the fields of a row; in `Listing.fields`, 1 << field
+FIELD_WEIGHTS: Final = (1, 2, 3, 0)  # sense-memory v2, "Semantic Search": by field, what a count adds
+_WEIGHTS: Final = np.array(FIELD_WEIGHTS, np.uint8)
+_BITS: Final = np.array([1 << field for field in range(4)], np.uint8)
+
+
+class FieldTerms(NamedTuple):
+    """The terms of one field of a row, in order, and those by which it can be found besides."""
+
+    field: int
+    terms: Sequence[int]
+    asides: Sequence[int] = ()
 
 
 class Listing(NamedTuple):
@@ -31,11 +50,13 @@ class Listing(NamedTuple):
 
     Attributes:
         rows: each once, ascending.
-        counts: how often in each.
+        counts: how often in each, weighed by field.
+        fields: in which fields, a bit each.
     """
 
     rows: NDArray[np.int32]
     counts: NDArray[np.float32]
+    fields: NDArray[np.uint8]
 
 
 class Folded(NamedTuple):
@@ -43,16 +64,17 @@ class Folded(NamedTuple):
 
     Attributes:
         offsets: where the rows of each term begin; one more at the end.
-        rows, counts: as in `Listing`.
+        rows, counts, fields: as in `Listing`.
     """
 
     offsets: NDArray[np.int64]
     rows: NDArray[np.int32]
     counts: NDArray[np.uint8]
+    fields: NDArray[np.uint8]
 
 
 class Postings:
-    """The postings of one field."""
+    """The postings of all rows."""
 
     def __init__(self) -> None:
         self._tokens = PackedColumn()  # which only phrases and folding need
@@ -60,6 +82,7 @@ class Postings:
         self._offsets: NDArray[np.int64] = np.zeros(1, np.int64)
         self._rows: NDArray[np.int32] = np.empty(0, np.int32)
         self._counts: NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._fields: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._late, self._is_folded = _Late(), True
         self.lengths = Column(np.float32)
         self.total, self.live = 0, 0
@@ -67,30 +90,34 @@ class Postings:
     def __len__(self) -> int:
         return len(self._ends)
 
-    def append(self, terms: Sequence[int], asides: Sequence[int] = ()) -> None:
-        """Add the next row: its terms in order, and those it can be found by besides."""
+    def append(
+        self, terms: Sequence[int], asides: Sequence[int] = (), fields: Sequence[FieldTerms] = ()
+    ) -> None:
+        """Add the next row: the terms of its value in order, those it can be found by besides, and other fields."""
         row, self._is_folded = len(self._ends), False
-        self._tokens.extend([*terms, _GAP, *asides] if asides else terms)
+        flat: list[int] = []
+        length = _flatten(flat, terms, asides, fields)
+        self._tokens.extend(flat)
         self._ends.append(len(self._tokens))
-        self.lengths.append(len(terms))
-        self.total += len(terms)
-        self.live += bool(terms)
+        self.lengths.append(length)
+        self.total += length
+        self.live += bool(length)
         counts: dict[int, int] = {}
-        for term in (*terms, *asides) if asides else terms:
-            counts[term] = counts.get(term, 0) + 1
-        self._late.append(row, counts)
+        bits: dict[int, int] = {}
+        for field, own, others in (FieldTerms(VALUE, terms, asides), *fields):
+            weight, bit = FIELD_WEIGHTS[field], 1 << field
+            for term in (*own, *others):
+                counts[term] = counts.get(term, 0) + weight
+                bits[term] = bits.get(term, 0) | bit
+        self._late.append(row, counts, bits)
 
-    def extend(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> None:
+    def extend(self, rows: Sequence[tuple[Sequence[int], Sequence[int], Sequence[FieldTerms]]]) -> None:
         """Add many rows, which nobody finds before `fold` sorts them in: that costs less each than one by one."""
         flat: list[int] = []
         ends, lengths, at = [], [], len(self._tokens)
-        for terms, asides in rows:
-            flat += terms
-            if asides:
-                flat.append(_GAP)
-                flat += asides
+        for terms, asides, fields in rows:
+            lengths.append(_flatten(flat, terms, asides, fields))
             ends.append(at + len(flat))
-            lengths.append(len(terms))
         self._is_folded = False
         self._tokens.extend(flat)
         self._ends.extend(ends)
@@ -106,7 +133,7 @@ class Postings:
         self.lengths[row] = 0
 
     def sequence(self, row: int) -> NDArray[np.int32]:
-        """The terms of a row in order; -1 before its asides."""
+        """The terms of a row in order; negative numbers stand between them where no phrase reaches across."""
         start = int(self._ends[row - 1]) if row else 0
         return self._tokens.view[start : int(self._ends[row])]
 
@@ -114,25 +141,30 @@ class Postings:
         """Where a term stands."""
         if term + 1 < len(self._offsets):
             part = slice(int(self._offsets[term]), int(self._offsets[term + 1]))
-            rows, counts = self._rows[part], self._counts[part].astype(np.float32)
+            found = Listing(self._rows[part], self._counts[part].astype(np.float32), self._fields[part])
         else:
-            rows, counts = self._rows[:0], np.empty(0, np.float32)
+            found = Listing(self._rows[:0], np.empty(0, np.float32), self._fields[:0])
         late = self._late.listing(term)
         if late is not None:
-            rows, counts = np.concatenate([rows, late.rows]), np.concatenate([counts, late.counts])
+            found = Listing(
+                np.concatenate([found.rows, late.rows]),
+                np.concatenate([found.counts, late.counts]),
+                np.concatenate([found.fields, late.fields]),
+            )
         if self.live < len(self):
-            kept = self.lengths.view[rows] > 0
-            rows, counts = rows[kept], counts[kept]
-        return Listing(rows, counts)
+            alive = self.lengths.view[found.rows] > 0
+            found = Listing(found.rows[alive], found.counts[alive], found.fields[alive])
+        return found
 
     def phrase(self, terms: Sequence[int]) -> Listing:
-        """Where some terms stand one after another."""
+        """Where some terms stand one after another, in one field."""
+        nowhere = Listing(np.empty(0, np.int32), np.empty(0, np.float32), np.empty(0, np.uint8))
         listings = sorted((self.listing(term).rows for term in set(terms)), key=len)
         rows = listings[0]
         for other in listings[1:]:
             rows = np.intersect1d(rows, other, assume_unique=True)
         if not len(rows):
-            return Listing(rows, np.empty(0, np.float32))
+            return nowhere
         ends = self._ends.view
         starts = np.where(rows > 0, ends[rows - 1], 0)
         sizes = ends[rows] - starts
@@ -141,12 +173,18 @@ class Postings:
         tokens, owners = self._tokens.view[places], np.repeat(rows, sizes)
         last = len(tokens) - len(terms) + 1
         if last <= 0:
-            return Listing(rows[:0], np.empty(0, np.float32))
+            return nowhere
+        fields = _fields_of(tokens, before)
         found = owners[:last] == owners[len(terms) - 1 :]
         for number, term in enumerate(terms):
             found &= tokens[number : number + last] == term
-        rows, counts = np.unique(owners[:last][found], return_counts=True)
-        return Listing(rows, counts.astype(np.float32))
+        found &= fields[:last] != NAME
+        fields = fields[:last][found]
+        rows, at = np.unique(owners[:last][found], return_inverse=True)
+        bits = np.zeros(len(rows), np.uint8)
+        np.bitwise_or.at(bits, at, _BITS[fields])
+        counts = np.bincount(at, _WEIGHTS[fields], len(rows))
+        return Listing(rows, counts.astype(np.float32), bits)
 
     def fold(self) -> None:
         """Sort all rows into the flat arrays; dropped rows fall out."""
@@ -159,20 +197,21 @@ class Postings:
         the time and of the memory that sorting all at once takes.
         """
         parts = [self._counted(first, last) for first, last in self._parts()]
-        height = max((int(terms[-1]) + 1 for terms, _, _ in parts if len(terms)), default=0)
+        height = max((int(terms[-1]) + 1 for terms, *_ in parts if len(terms)), default=0)
         sizes = np.zeros(height, np.int64)
-        for terms, _, _ in parts:
+        for terms, *_ in parts:
             sizes += np.bincount(terms, minlength=height)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        rows, counts = np.empty(int(offsets[-1]), np.int32), np.empty(int(offsets[-1]), np.uint8)
+        rows = np.empty(int(offsets[-1]), np.int32)
+        counts, fields = np.empty(len(rows), np.uint8), np.empty(len(rows), np.uint8)
         free = offsets[:-1].copy()
-        for terms, own_rows, own_counts in parts:
+        for terms, own_rows, own_counts, own_fields in parts:
             begins = np.flatnonzero(np.diff(terms, prepend=-1))
             lengths = np.diff(begins, append=len(terms))
             places = np.arange(len(terms)) + np.repeat(free[terms[begins]] - begins, lengths)
-            rows[places], counts[places] = own_rows, own_counts
+            rows[places], counts[places], fields[places] = own_rows, own_counts, own_fields
             free[terms[begins]] += lengths
-        return Folded(offsets, rows, counts)
+        return Folded(offsets, rows, counts, fields)
 
     def _parts(self) -> Iterator[tuple[int, int]]:
         """The first row and the one behind the last of parts that have some terms each."""
@@ -185,31 +224,42 @@ class Postings:
 
     def _counted(
         self, first: int, last: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
-        """The terms of some rows in their order, each with its row and how often it stands there."""
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
+        """The terms of some rows in their order, each with its row, its count and its fields there."""
         ends = self._ends.view
         start, stop = int(ends[first - 1]) if first else 0, int(ends[last - 1])
         sizes = np.diff(ends[first:last], prepend=start)
-        keys = self._tokens.view[start:stop].astype(np.int64)
-        kept = np.repeat(self.lengths.view[first:last] > 0, sizes)
-        kept &= keys >= 0
+        tokens = self._tokens.view[start:stop]
+        keys = tokens.astype(np.int64)
+        alive = np.repeat(self.lengths.view[first:last] > 0, sizes)
+        alive &= keys >= 0
         keys *= last
         keys += np.repeat(np.arange(first, last, dtype=np.int32), sizes)
-        keys = keys[kept]
+        keys <<= 2  # room for the field
+        keys += _fields_of(tokens, np.cumsum(sizes) - sizes)
+        keys = keys[alive]
         keys.sort()
+        within = keys & 3
+        keys >>= 2
         is_first = np.ones(len(keys), np.bool_)
         np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
         firsts = np.flatnonzero(is_first)
-        counts = np.minimum(np.diff(firsts, append=len(keys)), MAX_COUNT).astype(np.uint8)
+        if not within.any():
+            counts = np.diff(firsts, append=len(keys))
+            fields = np.full(len(firsts), _BITS[VALUE])
+        else:
+            counts = np.add.reduceat(_WEIGHTS[within], firsts, dtype=np.int64)
+            fields = np.bitwise_or.reduceat(_BITS[within], firsts)
         terms, rows = np.divmod(keys[firsts], last)
-        return terms.astype(np.int32), rows.astype(np.int32), counts
+        counts = np.minimum(counts, MAX_COUNT).astype(np.uint8)
+        return terms.astype(np.int32), rows.astype(np.int32), counts, fields
 
     def use(self, folded: Folded) -> None:
         """Take over what `folded` made; nothing may have been added in between."""
-        self._offsets, self._rows, self._counts = folded
+        self._offsets, self._rows, self._counts, self._fields = folded
         self._late, self._is_folded = _Late(), True
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
+    def select(self, rows: NDArray[np.int64]) -> None:
         """Keep only some rows, numbered anew in this order."""
         ends = self._ends.view
         starts = np.where(rows > 0, ends[rows - 1], 0)
@@ -233,6 +283,7 @@ class Postings:
             "offsets": self._offsets,
             "rows": self._rows,
             "counts": self._counts,
+            "fields": self._fields,
         }
 
     @classmethod
@@ -242,10 +293,41 @@ class Postings:
         self._ends = Column(np.int64, arrays["ends"])
         self._tokens = PackedColumn(arrays["tokens"], int(self._ends[-1]) if len(self._ends) else 0)
         self.lengths = Column(np.float32, arrays["lengths"])
-        self._offsets, self._rows, self._counts = arrays["offsets"], arrays["rows"], arrays["counts"]
+        self._offsets, self._rows = arrays["offsets"], arrays["rows"]
+        self._counts, self._fields = arrays["counts"], arrays["fields"]
         self.total = int(self.lengths.view.sum(dtype=np.float64))
         self.live = int(np.count_nonzero(self.lengths.view))
         return self
+
+
+def _flatten(
+    flat: list[int], terms: Sequence[int], asides: Sequence[int], fields: Sequence[FieldTerms]
+) -> int:
+    """Put the terms of a row behind those of others, as they are stored; returns the row's length."""
+    flat += terms
+    if asides:
+        flat.append(_GAP)
+        flat += asides
+    length = len(terms)
+    for field, own, others in fields:
+        flat.append(_GAP - field)
+        flat += own
+        if others:
+            flat.append(_GAP)
+            flat += others
+        length += FIELD_WEIGHTS[field] * len(own)
+    return length
+
+
+def _fields_of(tokens: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The field of each token of some rows, which begin at these places."""
+    marks = np.flatnonzero(tokens < _GAP)
+    if not len(marks):
+        return np.zeros(len(tokens), np.uint8)
+    places = np.concatenate([starts, marks])
+    fields = np.concatenate([np.zeros(len(starts), np.uint8), (_GAP - tokens[marks]).astype(np.uint8)])
+    order = np.argsort(places, kind="stable")  # a mark at the beginning of a row counts after the beginning
+    return np.repeat(fields[order], np.diff(places[order], append=len(tokens)))
 
 
 class _Late:
@@ -257,11 +339,12 @@ class _Late:
 
     def __init__(self) -> None:
         self._begins, self._sizes = array("q"), array("i")  # of the list of each term
-        self._rows, self._counts = array("i"), array("B")  # not numpy's, which copy all of it to grow
+        self._rows = array("i")  # not numpy's, which copy all of it to grow
+        self._counts, self._fields = array("B"), array("B")
         self._left: dict[int, list[int]] = {}  # where rooms begin that lists moved out of, by their size
 
-    def append(self, row: int, counts: Mapping[int, int]) -> None:
-        """Add a row to the lists of its terms."""
+    def append(self, row: int, counts: Mapping[int, int], fields: Mapping[int, int]) -> None:
+        """Add a row to the lists of its terms, each with its count and its fields."""
         missing = max(counts, default=-1) + 1 - len(self._sizes)
         if missing > 0:
             _grow(self._begins, missing)
@@ -272,6 +355,7 @@ class _Late:
                 self._move(term, size)
             place = self._begins[term] + size
             self._rows[place], self._counts[place] = row, min(count, MAX_COUNT)
+            self._fields[place] = fields[term]
             self._sizes[term] = size + 1
 
     def listing(self, term: int) -> Listing | None:
@@ -281,7 +365,8 @@ class _Late:
             return None
         part = slice(self._begins[term], self._begins[term] + size)
         counts = np.frombuffer(self._counts[part], np.uint8)
-        return Listing(np.frombuffer(self._rows[part], np.int32), counts.astype(np.float32))
+        fields = np.frombuffer(self._fields[part], np.uint8)
+        return Listing(np.frombuffer(self._rows[part], np.int32), counts.astype(np.float32), fields)
 
     def _move(self, term: int, size: int) -> None:
         """Give the list of a term room for as much again."""
@@ -292,9 +377,11 @@ class _Late:
             begin = len(self._rows)
             _grow(self._rows, room)
             _grow(self._counts, room)
+            _grow(self._fields, room)
         if size:
             self._rows[begin : begin + size] = self._rows[old : old + size]
             self._counts[begin : begin + size] = self._counts[old : old + size]
+            self._fields[begin : begin + size] = self._fields[old : old + size]
             self._left.setdefault(size, []).append(old)
         self._begins[term] = begin
 

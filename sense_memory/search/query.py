@@ -15,7 +15,7 @@ from sense_memory.search.tokens import STOP_ELSEWHERE, STOP_WORDS, asides, fold,
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from sense_memory.search.vocabulary import Vocabulary
 
@@ -132,17 +132,24 @@ def _without_kana(found: list[str]) -> list[str]:
     return content or found
 
 
-def resolve(ask: Ask, vocabulary: Vocabulary, is_spread: bool = True) -> list[Wanted]:
+def resolve(
+    ask: Ask,
+    vocabulary: Vocabulary,
+    is_spread: bool = True,
+    is_used: Callable[[int], bool] = lambda _: True,
+) -> list[Wanted]:
     """The terms of a vocabulary that a query asks for.
 
     Args:
         ask: the parts of the query.
         vocabulary: of the memories.
         is_spread: also take compounds, and for an unknown word those that resemble it.
+        is_used: whether a term stands in what is searched, where that is a part of the memories; words with terms
+            that do not are unknown.
     """
     found: dict[tuple[int, ...], Wanted] = {}
     for word, weight in ask.words.items():
-        terms = _terms(word, weight, vocabulary, is_spread)
+        terms = _terms(word, weight, vocabulary, is_spread, is_used)
         if terms and tuple(terms) not in found:
             found[tuple(terms)] = Wanted(word, "word", tuple(terms), tuple(terms.values()))
     for beginning in ask.beginnings:
@@ -159,16 +166,20 @@ def resolve(ask: Ask, vocabulary: Vocabulary, is_spread: bool = True) -> list[Wa
     return list(found.values())
 
 
-def _terms(word: str, weight: float, vocabulary: Vocabulary, is_spread: bool) -> dict[int, float]:
+def _terms(
+    word: str, weight: float, vocabulary: Vocabulary, is_spread: bool, is_used: Callable[[int], bool]
+) -> dict[int, float]:
     own = vocabulary.find(word)
+    if own is not None and not is_used(own):
+        own = None
     if not is_spread or is_unspaced(word) or not word.isalpha():
         return {} if own is None else {own: weight}
     terms = {} if own is None else {own: weight}
-    near = sorted(vocabulary.compounds(word))
+    near = sorted(filter(is_used, vocabulary.compounds(word)))
     for term in near:
         terms[term] = weight * COMPOUND_WEIGHT
     if not terms:
-        terms = dict.fromkeys(sorted(vocabulary.relatives(word)), weight * LIKE_WEIGHT)
+        terms = dict.fromkeys(sorted(filter(is_used, vocabulary.relatives(word))), weight * LIKE_WEIGHT)
     return terms
 
 

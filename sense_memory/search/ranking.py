@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.search.dates import Span
-    from sense_memory.search.documents import Shelf
+    from sense_memory.search.documents import DocumentTable
     from sense_memory.search.lexical import LexicalIndex, Scored
 
 
@@ -45,7 +45,7 @@ MIN_SIMILAR: Final = 0.2  # the cosine from which a memory without any of the wo
 
 
 @dataclass(frozen=True, slots=True)
-class Levers:
+class SearchOptions:
     """What a search takes into account besides the words of each memory; all of it unless switched off.
 
     Attributes:
@@ -164,25 +164,25 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class IndexContents:
     """The index that is searched.
 
     Attributes:
         lexical: the words of the pieces.
-        shelf: everything else about the memories.
+        table: everything else about the memories.
         owners: the memory of each piece.
         lengths: words in each memory.
         session_lengths: words in each session.
     """
 
     lexical: LexicalIndex
-    shelf: Shelf
+    table: DocumentTable
     owners: NDArray[np.int32]
     lengths: NDArray[np.float32]
     session_lengths: NDArray[np.float64]
 
 
-class Part(NamedTuple):
+class Summand(NamedTuple):
     """One summand of the scores of all candidates: its kind, what it says of a row, and its values."""
 
     kind: str
@@ -196,7 +196,7 @@ class Ranking:
 
     rows: NDArray[np.int64]
     times: NDArray[np.float64]
-    parts: Sequence[Part]
+    parts: Sequence[Summand]
 
     def hits(
         self, ids: Sequence[str], limit: int, is_explained: bool, factors: Factors | None = None
@@ -248,59 +248,59 @@ def _by_share(reason: Reason) -> tuple[float, str, str]:
     return -reason.share, reason.kind, reason.detail
 
 
-def rank(question: Question, ground: Ground, levers: Levers) -> Ranking:
+def rank(question: Question, contents: IndexContents, options: SearchOptions) -> Ranking:
     """Order the memories that a question may mean."""
-    words = _Words(question.scored, ground)
+    words = _Words(question.scored, contents)
     whole, dense = words.own, question.dense
-    if levers.neighbours:
-        sides = ground.shelf.neighbours()
-        whole = whole + context.lent(whole, ground.lengths, *sides)
-        dense = None if dense is None else dense + context.lent(dense, ground.lengths, *sides)
-    spoken, told = _spoken(question, ground.shelf), _told(question, ground.shelf)
+    if options.neighbours:
+        sides = contents.table.neighbours()
+        whole = whole + context.lent(whole, contents.lengths, *sides)
+        dense = None if dense is None else dense + context.lent(dense, contents.lengths, *sides)
+    spoken, told = _spoken(question, contents.table), _told(question, contents.table)
     rows = _candidates(question, whole, spoken, told)
-    among = min(CANDIDATES, len(ground.shelf.rows))
-    if levers.neighbours:
+    among = min(CANDIDATES, len(contents.table.rows))
+    if options.neighbours:
         offers = context.surroundings(rows, *sides)
-        own, lent = words.among(rows, offers, context.leaning(ground.lengths[rows]))
+        own, lent = words.among(rows, offers, context.leaning(contents.lengths[rows]))
         near = (whole[rows] - words.own[rows]) * np.float32(SUM_SHARE) + lent * np.float32(1 - SUM_SHARE)
     else:
         own, near = words.among(rows)
     unit = scale(np.sum([near, *own], axis=0), among)
     parts = [
-        Part(item.wanted.kind, _always(item.wanted.label), values / unit)
+        Summand(item.wanted.kind, _always(item.wanted.label), values / unit)
         for item, values in zip(question.scored, own, strict=True)
     ]
-    parts.append(Part("neighbours", _always(""), near / unit))
-    if levers.session and question.scored:
-        parts.append(_session_part(question, ground, rows))
+    parts.append(Summand("neighbours", _always(""), near / unit))
+    if options.session and question.scored:
+        parts.append(_session_summand(question, contents, rows))
     if spoken is not None:
-        parts.append(Part("speaker", ground.shelf.speaker, spoken[rows] * np.float32(SPEAKER_WEIGHT)))
+        parts.append(Summand("speaker", contents.table.speaker, spoken[rows] * np.float32(SPEAKER_WEIGHT)))
     if told is not None:
         parts.append(
-            Part(
+            Summand(
                 "date",
-                partial(_when, ground.shelf, question.spans),
+                partial(_when, contents.table, question.spans),
                 told[rows] * np.float32(DATE_WEIGHT),
             )
         )
     if dense is not None:
         unit = scale(dense, len(dense)) / DENSE_WEIGHT
-        parts.append(Part("meaning", _always(""), np.maximum(dense[rows], 0) / unit))
-    return Ranking(rows, np.nan_to_num(ground.shelf.column("times")[rows], nan=-np.inf), parts)
+        parts.append(Summand("meaning", _always(""), np.maximum(dense[rows], 0) / unit))
+    return Ranking(rows, np.nan_to_num(contents.table.column("times")[rows], nan=-np.inf), parts)
 
 
 class _Words:
     """What each word adds to each memory: in that piece of it where all words together add most."""
 
-    def __init__(self, scored: Sequence[Scored], ground: Ground) -> None:
+    def __init__(self, scored: Sequence[Scored], contents: IndexContents) -> None:
         self._scored = scored
-        self._nothing = len(ground.owners)  # the place of -1, nobody
-        self.own = ground.lexical.totals(scored)
+        self._nothing = len(contents.owners)  # the place of -1, nobody
+        self.own = contents.lexical.totals(scored)
         self._best: NDArray[np.int64] | None = None  # piece of each memory; None where each has but one
-        first_pieces = ground.shelf.column("first_piece")
+        first_pieces = contents.table.column("first_piece")
         if self._nothing > len(first_pieces):
             found = np.flatnonzero(self.own > 0)
-            theirs, scores = ground.owners[found], self.own[found]
+            theirs, scores = contents.owners[found], self.own[found]
             self.own = np.zeros(len(first_pieces), np.float32)
             np.maximum.at(self.own, theirs, scores)
             best = np.flatnonzero(scores == self.own[theirs])[::-1]  # of several the first
@@ -362,38 +362,38 @@ def _candidates(
     return np.sort(highest_rows(key, CANDIDATES))
 
 
-def _spoken(question: Question, shelf: Shelf) -> NDArray[np.float32] | None:
+def _spoken(question: Question, table: DocumentTable) -> NDArray[np.float32] | None:
     if not question.speakers:
         return None
-    spoken = context.spoken_by(shelf.column("speakers"), question.speakers, len(shelf.speakers.all))
-    spoken *= shelf.column("alive")
+    spoken = context.spoken_by(table.column("speakers"), question.speakers, len(table.speakers.all))
+    spoken *= table.column("alive")
     return spoken
 
 
-def _told(question: Question, shelf: Shelf) -> NDArray[np.float32] | None:
+def _told(question: Question, table: DocumentTable) -> NDArray[np.float32] | None:
     if not question.spans:
         return None
-    told = context.dated(shelf.column("days"), question.spans)
-    told *= shelf.column("alive")
+    told = context.dated(table.column("days"), question.spans)
+    told *= table.column("alive")
     return told
 
 
-def _session_part(question: Question, ground: Ground, rows: NDArray[np.int64]) -> Part:
+def _session_summand(question: Question, contents: IndexContents, rows: NDArray[np.int64]) -> Summand:
     """How well the sessions of the candidates fit; less where sessions are long."""
-    sessions = ground.shelf.column("sessions")
-    totals = context.session_scores(question.scored, ground.owners, sessions, ground.session_lengths)
+    sessions = contents.table.column("sessions")
+    totals = context.session_scores(question.scored, contents.owners, sessions, contents.session_lengths)
     of_rows = np.append(totals, 0)[sessions[rows]]
-    sizes = np.append(ground.shelf.session_sizes, 1)[sessions[rows]]
+    sizes = np.append(contents.table.session_sizes, 1)[sessions[rows]]
     values = of_rows - of_rows.min(initial=np.inf)
     values *= np.minimum(1, SESSION_MEMORIES / np.maximum(1, sizes))
-    return Part("session", ground.shelf.session, values * SESSION_WEIGHT / scale(of_rows, len(rows)))
+    return Summand("session", _always(""), values * SESSION_WEIGHT / scale(of_rows, len(rows)))
 
 
-def _when(shelf: Shelf, spans: Sequence[Span], row: int) -> str:
+def _when(table: DocumentTable, spans: Sequence[Span], row: int) -> str:
     """The day of a row, and how long after the days asked for it is."""
-    day = int(shelf.column("days")[row])
+    day = int(table.column("days")[row])
     late = min((max(0, day - span.last) for span in spans if day >= span.first), default=0)
-    return shelf.date(row) + (f", {late} day{'s' * (late > 1)} later" if late else "")
+    return table.date(row) + (f", {late} day{'s' * (late > 1)} later" if late else "")
 
 
 def _always(text: str) -> Callable[[int], str]:

@@ -75,6 +75,23 @@ class Vocabulary:
         """The stems of a text's words, in order, known or not; nothing is learned."""
         return [self._stem(word) for word in words(text)]
 
+    def add_name(self, text: str, longest: int) -> int | None:
+        """The term of a text as a whole, learned if need be; None where it has no words or more than `longest`."""
+        stems = self.stems(text)
+        if not 0 < len(stems) <= longest:
+            return None
+        return self._terms.setdefault(" ".join(stems), len(self._terms))
+
+    def names_in(self, text: str, longest: int) -> set[int]:
+        """The terms of whole texts, as `add_name` learned them, that stand in another text."""
+        stems = self.stems(text)
+        spans = (
+            " ".join(stems[at : at + size])
+            for size in range(1, min(len(stems), longest) + 1)
+            for at in range(len(stems) - size + 1)
+        )
+        return {term for span in spans if (term := self._terms.get(span)) is not None}
+
     def find(self, word: str) -> int | None:
         """The term of a folded word; None if no memory has it in any form."""
         term = self._words.get(word)

@@ -503,11 +503,11 @@ async def everything(store):
 
 
 @pytest.mark.usefixtures("thrifty")
-async def test_a_cold_start_reads_both_indexes_instead_of_making_them(open_store, made):
+async def test_a_cold_start_reads_the_one_index_of_both_searches_instead_of_making_it(open_store, made):
     async with open_store() as store:
         await fill(store)
         before = await everything(store)
-    assert sum(made) == 4 + 2
+    assert sum(made) == 4
     made.clear()
     async with open_store() as store:
         assert await everything(store) == before
@@ -515,7 +515,7 @@ async def test_a_cold_start_reads_both_indexes_instead_of_making_them(open_store
         await store.persona_remember("people", "facts", "bob", "paints too")
         await store.journal("And one more painting.")
         assert len((await everything(store))[0]) == len(before[0]) + 2
-        assert sum(made) == 3
+        assert sum(made) == 2
 
 
 @pytest.mark.usefixtures("thrifty")
@@ -533,7 +533,7 @@ async def test_what_changed_since_is_brought_up_to_date(open_store, clock, made)
         assert await store.search("darjeeling") == []
         assert [hit.path for hit in await store.persona_search("sculptor")] == ["people/facts/lisa"]
         assert await store.persona_search("painting") == []
-        assert sum(made) == 3
+        assert sum(made) == 2
 
 
 @pytest.mark.usefixtures("thrifty")
@@ -564,7 +564,6 @@ async def test_an_index_that_can_not_be_used_is_made_anew_without_a_word(
         monkeypatch.setattr("sense_memory.records.cached_index.__version__", "9")
     elif kind == "another index":
         monkeypatch.setattr("sense_memory.search.index.FORMAT", 99)
-        monkeypatch.setattr("sense_memory.palace.search.FORMAT", 99)
     elif kind == "no index":
 
         async def nonsense(*_):
@@ -576,7 +575,7 @@ async def test_an_index_that_can_not_be_used_is_made_anew_without_a_word(
     made.clear()
     async with open_store() as store:
         assert await everything(store) == before
-        assert sum(made) == 6
+        assert sum(made) == 4
 
 
 @pytest.mark.usefixtures("thrifty")
@@ -707,9 +706,8 @@ async def test_no_plaintext_at_rest(open_store, tmp_path, caplog):
             [
                 hits,
                 vars(store),
-                vars(await store._finding()),
+                vars(await store._memory_search()),
                 vars(store._reader),
-                vars(store._palace_search()),
             ]
         )
         assert len(hits) == 3

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.lifecycle import current_relevance
 from sense_memory.palace.search import PalaceIndex, PersonaHit
+from sense_memory.search.documents import SearchItem
+from sense_memory.search.index import MemoryIndex
 
 
 NOW = 1_775_000_000.0
@@ -123,13 +125,6 @@ def test_a_floor_lets_age_move_memories_less():
     older = index_of(memory("old-otters", "x", **days_ago(50)), memory("new", "x", ("otters",)))
     assert found(older, "otters") == ["new", "old-otters"]
     assert found(older, "otters", relevance_floor=0.9) == ["old-otters", "new"]
-
-
-def test_relevances_can_be_given():
-    index = index_of(memory("a", "otters"), memory("b", "otters"))
-    given_ = {"people/facts/a": 0.4, "people/facts/b": 0.9}
-    hits = index.search("otters", now=NOW, relevances=lambda paths: [given_[path] for path in paths])
-    assert [(hit.path[-1], round(hit.score, 6)) for hit in hits] == [("b", 0.9), ("a", 0.4)]
 
 
 # ── States ──────────────────────────────────────────────────────────────────────────────
@@ -255,10 +250,8 @@ def test_an_index_that_changed_answers_as_one_built_anew_and_one_loaded(first, s
 
     assert len(changed) == len(left)
     assert answers(changed) == answers(index_of(*left))
-    assert answers(PalaceIndex.load(changed.dump())) == answers(changed)
-    followed = PalaceIndex.load(index_of(*first).dump())
-    followed.follow(left)
-    assert answers(followed) == answers(changed)
+    loaded = MemoryIndex.load(b"".join(changed.index.dump()))
+    assert answers(PalaceIndex(loaded)) == answers(changed)
 
 
 def test_a_memory_that_only_aged_is_not_indexed_again():
@@ -266,23 +259,72 @@ def test_a_memory_that_only_aged_is_not_indexed_again():
     before = index.search("artist", now=NOW)[0].score
     index.put(memory("lisa", "artist"))
     assert index.search("artist", now=NOW)[0].score == pytest.approx(2 * before)
-    assert len(index._paths) == 1
+    assert len(index.index.documents) == 1
 
 
 def test_rows_left_behind_by_changes_are_cleared_away(monkeypatch):
-    monkeypatch.setattr("sense_memory.palace.search.SPARE_ROWS", 10)
+    monkeypatch.setattr("sense_memory.search.index.SPARE_ROWS", 10)
     index = index_of(memory("kept", "otters", ("river life",)))
     for number in range(100):
         index.put(memory("changing", f"version{number}"))
     assert found(index, "version99") == ["changing"]
     assert found(index, "river life") == ["kept"]
-    assert len(index._paths) < 20
+    assert len(index.index.documents) < 20
 
 
-@pytest.mark.parametrize("junk", [b"", b"junk", b"\x02\0\0\0\0\0\0\0{}"])
-def test_bytes_that_are_no_dump_are_refused(junk):
-    with pytest.raises(ValueError):
-        PalaceIndex.load(junk)
+OTHERS = [
+    SearchItem("journal/1", "alpha beta zebra photographs of the old plan", 1.0),
+    SearchItem("flat/2", "alpha", key="gamma", themes=("beta", "delta")),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(palaces)
+def test_what_else_lies_in_the_index_changes_nothing(memories):
+    alone, among = index_of(*memories), PalaceIndex()
+    among.index.put_many(OTHERS)
+    among.put_many(memories)
+
+    assert answers(among) == answers(alone)
+
+
+def test_a_word_that_only_other_memories_have_still_means_those_that_resemble_it():
+    index = index_of(memory("k", "photographic plates"))
+    before = index.search("photographs", now=NOW)
+    index.index.put_many(OTHERS)
+
+    assert [hit.path for hit in before] == ["people/facts/k"]
+    assert index.search("photographs", now=NOW) == before
+    assert index.search("zebra", now=NOW) == []
+
+
+def test_a_long_memory_has_its_key_and_themes_whichever_piece_they_stand_in():
+    long = memory(
+        "otter-care", "They swim. " * 200 + "They sleep.", ("river life",) * 1 + ("a b c d e f g h",) * 1
+    )
+    index = index_of(long, memory("x", "nothing"))
+    assert len(index.index.documents.column("first_piece")) == 2
+
+    (hit,) = index.search("otters river sleeping swim", now=NOW)
+    assert [(match.field, match.term) for match in hit.why.matches] == [
+        ("key", "otters"),
+        ("themes", "river"),
+        ("value", "sleeping"),
+        ("value", "swim"),
+    ]
+    assert hit.score == pytest.approx(3 + 2 + 1 + 1)
+
+
+def test_a_phrase_lies_within_one_field():
+    index = index_of(memory("b-a", "c d", ("e f", "g")), memory("x", "b a c d e f"))
+    for phrase, meant in (
+        ('"b a"', [1, 1]),
+        ('"a b"', [0, 0]),
+        ('"e f"', [1, 1]),
+        ('"d e"', [0, 1]),
+        ('"f g"', [1, 0]),
+    ):
+        assert index.index.meant(phrase).tolist() == [bool(one) for one in meant], phrase
 
 
 def test_no_index_prints_what_it_holds():

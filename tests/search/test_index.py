@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import MemoryIndex
-from sense_memory.search.ranking import Levers
+from sense_memory.search.ranking import SearchOptions
 
 
-ALONE = Levers(neighbours=False, speaker=False, dates=False, session=False)
+ALONE = SearchOptions(neighbours=False, speaker=False, dates=False, session=False)
 
 
 # ── Words ───────────────────────────────────────────────────────────────────────────────
@@ -97,7 +97,7 @@ def test_long_memories_are_found_by_the_passage_that_answers(index_of, found):
     filler = "Nothing of note was said here about anything at all, again and again. " * 40
     index = index_of(filler + "Otters like rivers. " + filler, "Otters. " + "Rivers flow. " * 3)
     long, short = (hit.score for hit in sorted(index.search("otters rivers"), key=lambda hit: hit.id))
-    whole = MemoryIndex(Levers(pieces=False))
+    whole = MemoryIndex(SearchOptions(pieces=False))
     whole.put_many(
         [SearchItem("0", filler + "Otters like rivers. " + filler), SearchItem("1", "Otters. Rivers")]
     )
@@ -109,11 +109,10 @@ def test_long_memories_are_found_by_the_passage_that_answers(index_of, found):
 
 
 def said(*lines, session="s", start=0):
-    """Lines "Name: text" of one session, named by session and place."""
+    """Lines "Name: text" of one day, named by a letter for the day and by place."""
+    day = 86_400.0 * (ord(session) - ord("s")) % (86_400.0 * 26)
     return [
-        SearchItem(
-            f"{session}{place}", text.partition(": ")[2], start + place, session, text.partition(": ")[0]
-        )
+        SearchItem(f"{session}{place}", text.partition(": ")[2], day + start + place, text.partition(": ")[0])
         for place, text in enumerate(lines)
     ]
 
@@ -123,16 +122,16 @@ def test_an_answer_is_found_by_the_question_before_it(found):
     index.put_many(said("Ann: What is the name of your otter?", "Bob: Pebbles!", "Ann: Nice."))
     index.put_many(said("Ann: Hello", "Bob: Hi", session="t"))
     assert found(index, "otter") == ["s0", "s1"]
-    assert found(index, "otter", levers=replace(index.levers, neighbours=False)) == ["s0"]
+    assert found(index, "otter", options=replace(index.options, neighbours=False)) == ["s0"]
 
 
-def test_neighbours_are_of_the_same_session_only(found):
+def test_neighbours_are_of_the_same_day_only(found):
     index = MemoryIndex()
     index.put_many(said("Ann: otter", session="s") + said("Bob: yes", session="t"))
     assert found(index, "otter") == ["s0"]
 
 
-def test_without_sessions_the_day_is_one(found, at):
+def test_a_day_begins_at_midnight(found, at):
     index = MemoryIndex()
     index.put(SearchItem("a", "otter", at(2024, 5, 1)))
     index.put(SearchItem("b", "yes", at(2024, 5, 1) + 60))
@@ -172,8 +171,8 @@ def test_a_date_in_the_question_prefers_that_day(found, at):
     assert found(index, "hiking last April", now=at(2023, 8, 1))[0] == "april"
     assert found(index, "what happened in June 2023?")[0] == "june"
     assert found(index, "on the 20th") == ["june", "april"]  # of equals the newer
-    off = replace(index.levers, dates=False)
-    assert found(index, "hiking in May", levers=off) == ["june", "may", "april"]
+    off = replace(index.options, dates=False)
+    assert found(index, "hiking in May", options=off) == ["june", "may", "april"]
 
 
 def test_a_day_after_the_one_asked_for_is_said_to_be_later(at):
@@ -193,14 +192,17 @@ def test_a_session_that_fits_lifts_all_its_memories(found):
     assert found(index, "otters river")[0].startswith("s")
     ranks = found(index, "otters river")
     assert ranks.index("s3") < ranks.index("a3")
-    off = found(index, "otters river", levers=ALONE)
+    off = found(index, "otters river", options=ALONE)
     assert off.index("a3") < off.index("s3")
 
 
 def test_every_lever_can_be_switched_off_and_all_together(found):
     items = said("Ann: otters", "Bob: swim", "Ann: in May")
-    for off in [*({field.name: False} for field in fields(Levers)), {f.name: False for f in fields(Levers)}]:
-        index = MemoryIndex(replace(Levers(), **off))
+    for off in [
+        *({field.name: False} for field in fields(SearchOptions)),
+        {f.name: False for f in fields(SearchOptions)},
+    ]:
+        index = MemoryIndex(replace(SearchOptions(), **off))
         index.put_many(items)
         assert found(index, "Ann otters in May 1970")[0] == "s0", off
 
@@ -208,7 +210,7 @@ def test_every_lever_can_be_switched_off_and_all_together(found):
 def test_what_a_hit_says_adds_up_to_its_score(at):
     index = MemoryIndex()
     for place, text in enumerate(["otters swim", "Bob likes otters", "yes", "a river in May"]):
-        index.put(SearchItem(str(place), text, at(2024, 5, 1) + place, "s", "Bob" if place % 2 else "Ann"))
+        index.put(SearchItem(str(place), text, at(2024, 5, 1) + place, "Bob" if place % 2 else "Ann"))
     for hit in index.search("Did Bob see otters by the river in May?"):
         assert sum(reason.share for reason in hit.why) == pytest.approx(hit.score, abs=1e-3)
         assert [reason.share for reason in hit.why] == sorted((r.share for r in hit.why), reverse=True)
@@ -271,8 +273,8 @@ def test_of_an_id_in_two_parts_the_last_stays(few_at_once, found):
     index = MemoryIndex()
     index.put_many(SearchItem(str(number % 15), f"version{number}") for number in range(40))
     assert len(index) == 15
-    assert found(index, "version39 version24", levers=ALONE) == ["9"]
-    assert found(index, "version9", levers=replace(ALONE, spread=False)) == []
+    assert found(index, "version39 version24", options=ALONE) == ["9"]
+    assert found(index, "version9", options=replace(ALONE, spread=False)) == []
 
 
 def test_items_that_break_off_leave_what_came_before_to_be_found(few_at_once, found):
@@ -382,12 +384,12 @@ def test_names_that_are_no_valid_unicode_can_be_dumped(found):
 def test_rows_left_behind_by_changes_are_cleared_away(found, monkeypatch):
     monkeypatch.setattr("sense_memory.search.index.SPARE_ROWS", 10)
     index = MemoryIndex()
-    index.put(SearchItem("kept", "otters", 1.0, "s"))
+    index.put(SearchItem("kept", "otters", 1.0))
     for number in range(100):
-        index.put(SearchItem("changing", f"version{number} of the dog", 2.0, "s"))
+        index.put(SearchItem("changing", f"version{number} of the dog", 2.0))
     assert found(index, "version99")[0] == "changing"
-    assert found(index, "version98", levers=replace(index.levers, spread=False)) == []
-    assert len(index._shelf) < 20
+    assert found(index, "version98", options=replace(index.options, spread=False)) == []
+    assert len(index.documents) < 20
     assert len(index) == 2
 
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.search.column import PackedColumn
-from sense_memory.search.lexical import LENGTH_SHARE, SATURATION, LexicalIndex
-from sense_memory.search.postings import Postings
+from sense_memory.search.lexical import LENGTH_SHARE, SATURATION, LexicalIndex, RowText
+from sense_memory.search.postings import KEY, NAME, THEMES, VALUE, FieldTerms, Postings
 from sense_memory.search.query import Wanted, parse, resolve
 from sense_memory.search.tokens import stemmer, words
 
@@ -31,7 +31,7 @@ def _either_way(request, monkeypatch):
 
 def index_of(rows):
     index = LexicalIndex()
-    index.extend([(text,) for text in rows])
+    index.extend([RowText(text) for text in rows])
     return index
 
 
@@ -71,7 +71,7 @@ def test_scores_are_bm25(rows, query):
 @given(texts, texts, st.sets(st.integers(0, 11)), st.sampled_from(WORDS))
 def test_rows_that_came_and_went_leave_no_trace_in_the_scores(first, second, dropped, query):
     changed = index_of(first)
-    changed.extend([(text,) for text in second])
+    changed.extend([RowText(text) for text in second])
     gone = {row for row in dropped if row < len(first)}
     for row in gone:
         changed.drop(row)
@@ -107,7 +107,7 @@ def test_a_loaded_index_scores_the_same_and_goes_on_growing(first, second, query
     assert scores(loaded, query) == scores(index, query)
 
     for text in second:
-        assert loaded.append((text,)) == index.append((text,))
+        assert loaded.append(RowText(text)) == index.append(RowText(text))
     if first:
         loaded.drop(0)
         index.drop(0)
@@ -118,7 +118,7 @@ def test_a_row_that_comes_alone_never_waits_for_all_others(monkeypatch):
     index = index_of(["cat"] * 20)
     monkeypatch.setattr(Postings, "fold", lambda self: pytest.fail("all rows were sorted anew"))
     for number in range(3_000):
-        index.append((f"cat number{number}",))
+        index.append(RowText(f"cat number{number}"))
     assert index.listing(Wanted("cat", "word", (0,), (1.0,))).rows.tolist() == list(range(3_020))
 
 
@@ -129,7 +129,7 @@ def test_few_rows_are_listed_one_by_one_and_many_sorted_at_once(monkeypatch):
     monkeypatch.setattr(Postings, "fold", lambda self: folds.append(len(self)))
     index = LexicalIndex()
     for count in (4, 20, 16, 40):  # of 4, 24 and 40 that are there, half and five more are 7, 17 and 25
-        index.extend([("cat",)] * count)
+        index.extend([RowText("cat")] * count)
     assert folds == [24, 80]
 
 
@@ -139,17 +139,19 @@ def test_every_listing_is_right_however_rows_came_and_went(seed):
     postings, held = Postings(), {}
     for number in range(700):
         rows = [
-            ([int(40 * dice.random() ** 3) for _ in range(dice.randrange(12))], dice.sample(range(45), 2))
+            ([int(40 * dice.random() ** 3) for _ in range(dice.randrange(12))], dice.sample(range(45), 2), [])
             for _ in range(dice.choice((1, 1, 1, 5)))
         ]
         if dice.random() < 0.01:
             rows[0][0].extend([3] * 400)
-        held |= {len(postings) + place: terms + asides for place, (terms, asides) in enumerate(rows) if terms}
+        held |= {
+            len(postings) + place: terms + asides for place, (terms, asides, _) in enumerate(rows) if terms
+        }
         if dice.random() < 0.01:
             postings.extend(rows)
             postings.fold()
         else:
-            for terms, asides in rows:
+            for terms, asides, _ in rows:
                 postings.append(terms, asides if terms else ())
         if dice.random() < 0.2 and held:
             gone = dice.choice([*held])
@@ -170,7 +172,7 @@ def test_rows_that_are_too_many_to_be_sorted_at_once_are_listed_as_if_they_were(
     sizes = (100_000, 100_000, 100_000, 0, 600_000, 9, 262_144)
     rows = [[(place * 7 + row) % (900 + row) for place in range(size)] for row, size in enumerate(sizes)]
     postings = Postings()
-    postings.extend([(terms, [950] if row == 5 else []) for row, terms in enumerate(rows)])
+    postings.extend([(terms, [950] if row == 5 else [], []) for row, terms in enumerate(rows)])
     postings.drop(1)
     postings.fold()
 
@@ -182,6 +184,39 @@ def test_rows_that_are_too_many_to_be_sorted_at_once_are_listed_as_if_they_were(
         expected = {row: min(255, counted[term]) for row, counted in enumerate(counts) if counted[term]}
         assert dict(zip(listing.rows.tolist(), listing.counts.tolist(), strict=True)) == expected
         assert listing.rows.tolist() == sorted(expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_counts_are_weighed_by_field_and_listings_say_in_which_a_term_stands(seed):
+    dice = random.Random(seed)
+    postings, held = Postings(), {}
+
+    def some():
+        return [dice.randrange(9) for _ in range(dice.randrange(5))]
+
+    for number in range(300):
+        row = (some(), some() if dice.random() < 0.3 else [], [])
+        if dice.random() < 0.5:
+            row[2].extend(FieldTerms(field, some(), some()[:1]) for field in (THEMES, KEY, NAME))
+        if dice.random() < 0.5:
+            postings.append(*row)
+        else:
+            postings.extend([row])
+            postings.fold()
+        if not postings.lengths[number]:
+            continue
+        held[number] = {}
+        for field, terms, asides in (FieldTerms(VALUE, *row[:2]), *row[2]):
+            for term in (*terms, *asides):
+                count, bits = held[number].get(term, (0, 0))
+                held[number][term] = count + (1, 2, 3, 0)[field], bits | 1 << field
+        if number % 90 == 80:
+            postings = Postings.load(postings.dump())
+
+    for term in range(9):
+        rows, counts, fields = (values.tolist() for values in postings.listing(term))
+        expected = {row: terms[term] for row, terms in held.items() if term in terms}
+        assert dict(zip(rows, zip(counts, fields, strict=True), strict=True)) == expected
 
 
 @pytest.mark.parametrize("is_read", [False, True])
@@ -197,7 +232,7 @@ def test_phrases_are_found_in_what_was_loaded_and_in_what_came_since(is_read):
         index = LexicalIndex.load(index.dump())
         if is_read:
             phrased(index)
-        index.append((text,))
+        index.append(RowText(text))
 
     assert phrased(index) == phrased(LexicalIndex.load(index.dump())) == [0, 3, 5]
     index = LexicalIndex.load(LexicalIndex.load(LexicalIndex.load(index.dump()).dump()).dump())
@@ -229,7 +264,7 @@ def test_a_loaded_index_knows_the_forms_of_its_words_and_learns_new_ones():
     assert index.vocabulary.count == 4
     assert index.vocabulary.find("runs") == index.vocabulary.find("running") == 0
     assert index.vocabulary.find("horse") is None
-    index.append(("dogs chase horses",))
+    index.append(RowText("dogs chase horses"))
     assert index.vocabulary.count == 6
     assert scores(index, "runs") == [pytest.approx(scores(index, "running")[0]), 0, 0]
     assert [score > 0 for score in scores(index, "dog")] == [False, True, True]

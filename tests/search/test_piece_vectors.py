@@ -9,7 +9,7 @@ from sense_memory.errors import EmbedderError
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import MemoryIndex
 from sense_memory.search.query import without_names
-from sense_memory.search.ranking import Levers
+from sense_memory.search.ranking import SearchOptions
 
 
 class Pets:
@@ -43,8 +43,8 @@ def test_a_memory_is_found_by_what_it_means(pets, found):
 
 
 def test_meaning_can_be_switched_off(pets, found):
-    assert found(pets, "dog", levers=Levers(dense=False)) == ["3"]
-    assert found(pets, "kitten", levers=Levers(dense=False)) == []
+    assert found(pets, "dog", options=SearchOptions(dense=False)) == ["3"]
+    assert found(pets, "kitten", options=SearchOptions(dense=False)) == []
 
 
 def test_meaning_follows_changes(pets, found):

@@ -13,14 +13,14 @@ import numpy as np
 
 from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import EMBED_BATCH_COUNT, MAX_SUSPICIONS_COUNT
-from sense_memory.memories.search_items import item_of_persona, stamp_of
 from sense_memory.nostr import address
 from sense_memory.palace.contradictions.detection import ClaimIndex
 from sense_memory.palace.contradictions.phrases import Phrases
 from sense_memory.palace.neighbours import near_pairs
+from sense_memory.palace.search import STAMP_BYTES, item_of, stamp_of
 from sense_memory.records.vector_cache import Read
-from sense_memory.search.context import embedding_texts, pieces
 from sense_memory.search.embedders.embedder import normalised
+from sense_memory.search.index import texts_of
 from sense_memory.search.ranking import MIN_SIMILAR
 from sense_memory.search.vectors import VectorIndex
 
@@ -200,7 +200,7 @@ class _FacetVectors:
 
     def put(self, memory: PersonaMemory) -> bool:
         """Add or replace a memory; returns whether it needs vectors."""
-        if self._stamps.get(memory.path) == stamp_of(memory):
+        if self._stamps.get(memory.path) == _stamp(memory):
             return False
         self.drop(memory.path)
         self._unread[memory.path] = memory
@@ -221,7 +221,7 @@ class _FacetVectors:
         """Store vectors by path, except those of memories that have changed in the meantime."""
         for path, read in reads.items():
             memory = self._unread.get(path)
-            if memory is None or stamp_of(memory) != read.stamp:
+            if memory is None or _stamp(memory) != read.stamp:
                 continue
             row = _row(read)
             if self._index is None:
@@ -242,7 +242,7 @@ class _FacetVectors:
 
 async def _kept(embedding: Embedding, memories: Sequence[PersonaMemory]) -> dict[str, Read]:
     """The cached vectors of some memories, by path; those of an older text are left out."""
-    kept = await embedding.kept({_slot(memory.path): stamp_of(memory) for memory in memories})
+    kept = await embedding.kept({_slot(memory.path): _stamp(memory) for memory in memories})
     return {memory.path: kept[slot] for memory in memories if (slot := _slot(memory.path)) in kept}
 
 
@@ -251,18 +251,23 @@ async def _embedded(embedding: Embedding, memories: Sequence[PersonaMemory]) -> 
     rows = await embedding.read({memory.path: _texts(memory) for memory in memories})
     if rows is None:
         return None
-    return {memory.path: Read(stamp_of(memory), rows[memory.path]) for memory in memories}
+    return {memory.path: Read(_stamp(memory), rows[memory.path]) for memory in memories}
 
 
 def _texts(memory: PersonaMemory) -> list[str]:
     """The texts to embed for a memory, the same that search embeds."""
-    return embedding_texts(pieces(item_of_persona(memory).text))
+    return texts_of(item_of(memory))
 
 
 def _row(read: Read) -> NDArray[np.float32]:
     """One vector for a memory: the normalised sum of those of its pieces."""
     found: NDArray[np.float32] = normalised(read.rows.sum(0, keepdims=True))[0]
     return found
+
+
+def _stamp(memory: PersonaMemory) -> str:
+    """The text state that vectors belong to, as search writes it."""
+    return f"{stamp_of(memory):0{2 * STAMP_BYTES}x}"
 
 
 def _slot(path: str) -> str:
