@@ -509,7 +509,7 @@ async def test_a_snapshot_is_bound_to_its_layout_its_schema_and_its_owner(origin
     schema, owner = rest.split()
 
     assert (layout_line, int(schema), owner.decode()) == (
-        b"sense-memory snapshot 3",
+        b"sense-memory snapshot 4",
         envelope.SCHEMA_VERSION,
         stage.signer.public_key,
     )
@@ -525,7 +525,7 @@ async def test_a_snapshot_is_bound_to_its_layout_its_schema_and_its_owner(origin
     [
         lambda whole: b"",
         lambda whole: os.urandom(len(whole)),
-        lambda whole: whole.replace(b"snapshot 3", b"snapshot 2"),
+        lambda whole: whole.replace(b"snapshot 4", b"snapshot 3"),
         lambda whole: whole[:24] + b"\xff\xff\xff\xff" + whole[28:],
         lambda whole: b"SQLite format 3\x00" + whole,
     ],
