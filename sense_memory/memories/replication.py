@@ -251,7 +251,7 @@ class Replication:
     async def admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
         """File what a relay served; accesses of this device are noted first, so that no pruning elsewhere wins over them."""
         if self._has_persona():
-            await self._persona().palace.note_accesses()
+            await self._persona().palace.try_save_accesses()
         counts = await self._reader.file_served(events, relay)
         await self.settle(heard=False)
         return counts

@@ -1,8 +1,8 @@
-"""The palace of a ledger: every persona memory opened, kept up to date, and the way back into the ledger.
+"""The palace of a ledger: all persona memories, opened and kept up to date, and the writes to the ledger.
 
-Reading looks for what changed since the last look, whoever changed it, and opens nothing else. Writing
-takes what stands at an address, with every version that it knows, and is refused where something came in
-between. Accesses are noted here at once, in the ledger every few seconds, and travel with the next edit.
+`refresh` opens only what changed since the last refresh, in this process or another. A write starts from the
+`SlotState` that was read, and is refused with `HeadMoved` where the slot changed in between. An access counts here
+at once; the ledger gets it within seconds, and relays with the next edit.
 """
 
 from __future__ import annotations
@@ -41,11 +41,14 @@ if TYPE_CHECKING:
     from sense_memory.records.writer import Writer
 
 _NAMES_COUNT: Final = 3
-ROOTS: Final = (f"{address.PREFIX}{address.PERSONA}", f"{address.PREFIX}~")  # where persona memories may lie
+ROOTS: Final = (
+    f"{address.PREFIX}{address.PERSONA}",
+    f"{address.PREFIX}~",
+)  # the prefixes of the slots of persona memories
 
 
 class Follower(Protocol):
-    """A view that is told of every change."""
+    """A view that gets every change of the catalog."""
 
     def put(self, memory: PersonaMemory) -> None:
         """A memory is new, or changed."""
@@ -58,14 +61,14 @@ class Palace:
     """The persona memories of one ledger.
 
     Args:
-        ledger: where they lie.
-        reader: opens them.
-        writer: seals and signs them.
+        ledger: where the memories are stored.
+        reader: opens events.
+        writer: seals and signs events.
         clock: seconds since 1970.
 
     Attributes:
-        catalog: all of them, as of the last `refresh`.
-        plain: those that are just what one event says, neither merged nor accessed since: its id by path.
+        catalog: all memories, as of the last `refresh`.
+        plain: by path, the event id of each memory that equals one event, neither merged nor accessed since.
     """
 
     def __init__(self, ledger: Ledger, reader: Reader, writer: Writer, clock: Callable[[], float]) -> None:
@@ -74,9 +77,9 @@ class Palace:
         self.plain: dict[str, bytes] = {}
         self._followers: list[Follower] = []
         self._paths: dict[str, str] = {}  # by slot
-        self._accesses: dict[str, tuple[float, int]] = {}  # by slot, as the ledger has them
-        self._pending: dict[str, tuple[float, int]] = {}  # by slot, as nobody has them
-        self._doubts: dict[str, tuple[int, ...]] = {}  # the forked slots at the last look
+        self._accesses: dict[str, tuple[float, int]] = {}  # by slot: accesses in the ledger that no relay has
+        self._pending: dict[str, tuple[float, int]] = {}  # by slot: accesses that not even the ledger has
+        self._forks: dict[str, tuple[int, ...]] = {}  # by slot: the forks at the last refresh
         self._cursor = START
         self._turn = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
@@ -84,10 +87,10 @@ class Palace:
     # ── Reading ─────────────────────────────────────────────────────────────────────────
 
     async def refresh(self) -> Catalog:
-        """The catalog, with whatever this process or another has changed since the last look.
+        """The catalog, with every change of this process and of others.
 
         Raises:
-            LedgerCorrupt: what was stored cannot be opened any more.
+            LedgerCorrupt: a stored event can no longer be opened.
         """
         if self._ledger.feed.has_changed(self._cursor):
             async with self._turn:
@@ -95,7 +98,7 @@ class Palace:
         return self.catalog
 
     def follow(self, follower: Follower) -> None:
-        """Tell a view of every change from now on."""
+        """Pass every change from now on to a view."""
         self._followers.append(follower)
 
     async def _catch_up(self) -> None:
@@ -104,20 +107,20 @@ class Palace:
             return
         changes = feed.since(self._cursor)
         removed_by = changes.slots
-        doubts, judged = edits.forks(), self._doubts
-        forked = doubts.keys()
+        forks, known_forks = edits.forks(), self._forks
+        forked = forks.keys()
         changed: set[str] | None = None
         if changes.is_everything:
             self._accesses = edits.accesses()
         else:
             changed = {slot for slot in removed_by if address.merges(slot)}
-            changed |= self._look_at_accesses(changes.cursor, changed)
-            # What was forgotten may be the text of any fork. Else one is what it was before its list changed.
+            changed |= self._reread_accesses(changes.cursor, changed)
+            # A forgotten text may be that of any fork. Otherwise a fork changes only when the list of its versions does.
             is_forgotten = any(removed_by.values())
-            changed |= {slot for slot in forked if is_forgotten or doubts[slot] != judged.get(slot)}
+            changed |= {slot for slot in forked if is_forgotten or forks[slot] != known_forks.get(slot)}
             for slot in changed:
                 if removed_by.get(slot):
-                    self._pending.pop(slot, None)  # what was accessed is forgotten, whatever is there now
+                    self._pending.pop(slot, None)  # the accesses were to a memory that is forgotten now
         where = self._ledger.heads
         heads = where.seqs_beneath(*ROOTS) if changed is None else where.seqs_at(changed)
         gone = set(self._paths) if changed is None else changed & self._paths.keys()
@@ -126,17 +129,17 @@ class Palace:
         with collector_resting(len(heads)):
             await self._open(heads, forked if changed is None else forked & changed, gone)
         for slot in gone:
-            self._drop(slot)
-        self._cursor, self._doubts = changes.cursor, doubts
+            self._hide(slot)
+        self._cursor, self._forks = changes.cursor, forks
 
     async def _open(self, heads: Sequence[tuple[str, int]], forked: Collection[str], gone: set[str]) -> None:
-        """Put what some heads (slot, seq) and some forked slots hold into the catalog; these slots are not gone."""
+        """Show the memories at some heads (slot, seq) and some forked slots, and remove their slots from `gone`."""
         for slot in forked:
             with suppress(NeedsNewerVersion):
                 memory = (await self.slot_state(slot)).memory
                 if memory is not None:
                     gone.discard(slot)
-                    self._put(slot, memory)
+                    self._show(slot, memory)
         plain = [head for head in heads if head[0] not in forked]
         for number, opened in enumerate(await self._reader.opened(plain), 1):
             if number % APPLY_BATCH_COUNT == 0:
@@ -146,13 +149,15 @@ class Palace:
             slot = address.d_tag(opened.path)
             gone.discard(slot)
             if slot in self._accesses or slot in self._pending:
-                self._put(slot, self._accessed(slot, _read(opened)))
+                self._show(slot, self._accessed(slot, _read(opened)))
             else:
-                self._put_plain(slot, opened)
+                self._show_plain(slot, opened)
 
-    def _look_at_accesses(self, now: Cursor, changed: Iterable[str]) -> set[str]:
-        """Read again what the ledger has of accesses; the slots at which something else is true now."""
-        if now.version[0] == self._cursor.version[0]:  # nobody but us: only edits took some along
+    def _reread_accesses(self, now: Cursor, changed: Iterable[str]) -> set[str]:
+        """Read the accesses in the ledger again; returns the slots whose accesses have changed."""
+        if (
+            now.version[0] == self._cursor.version[0]
+        ):  # only this process wrote, so only edits took accesses along
             for slot in changed:
                 self._accesses.pop(slot, None)
                 basis = self._ledger.edits.basis(slot)
@@ -170,23 +175,23 @@ class Palace:
         at, count = sum_of(self._accesses.get(slot), self._pending.get(slot))
         return revived(memory, at, count) if count else memory
 
-    def _put(self, slot: str, memory: PersonaMemory) -> None:
+    def _show(self, slot: str, memory: PersonaMemory) -> None:
         self._paths[slot] = memory.path
         self.plain.pop(memory.path, None)
         self.catalog.put(memory)
         for follower in self._followers:
             follower.put(memory)
 
-    def _put_plain(self, slot: str, opened: Opened) -> None:
-        """Put a memory that is what its event says; it is read when somebody asks for it."""
-        read = MethodType(_read, opened)  # a third of what a partial takes, and there are as many as memories
+    def _show_plain(self, slot: str, opened: Opened) -> None:
+        """Show a memory that equals its event; the fields are validated when the memory is first used."""
+        read = MethodType(_read, opened)  # takes a third of the RAM of a partial, and each memory has one
         path = self.catalog.put_unread(*_names(opened), read)
         self._paths[slot] = path
         self.plain[path] = opened.id
         for follower in self._followers:
             follower.put(*self.catalog.all_of((path,)))
 
-    def _drop(self, slot: str) -> None:
+    def _hide(self, slot: str) -> None:
         path = self._paths.pop(slot)
         self.plain.pop(path, None)
         self._pending.pop(slot, None)
@@ -197,10 +202,10 @@ class Palace:
     # ── Accesses ────────────────────────────────────────────────────────────────────────
 
     def touch(self, path: str) -> PersonaMemory:
-        """A memory that is there was recalled by its exact key: here at once, in the ledger soon.
+        """Count an access of a memory that was recalled by its exact key; returns the revived memory.
 
         Raises:
-            KeyError: it is not there.
+            KeyError: there is no such memory.
         """
         memory = self.catalog.get(path)
         if memory is None:
@@ -209,63 +214,63 @@ class Palace:
         slot = address.d_tag(address.PERSONA + path)
         self._pending[slot] = sum_of(self._pending.get(slot), (now, 1))
         memory = revived(memory, now)
-        self._put(slot, memory)
+        self._show(slot, memory)
         self._save_later()
         return memory
 
-    def accessed(self) -> list[str]:
-        """The slots of memories with accesses that no relay knows."""
+    def unpublished_accesses(self) -> list[str]:
+        """The slots of memories with accesses that no relay has."""
         return sorted(self._ledger.edits.accesses().keys() | self._pending.keys())
 
     async def save_accesses(self) -> None:
-        """Note in the ledger what was accessed.
+        """Write the accesses to the ledger.
 
         Raises:
-            LedgerError: it cannot be written; it is still noted here.
+            LedgerError: the ledger cannot be written; the accesses still count in this process.
         """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._pending:
-            await self._ledger.write(self._note)
-            self._noted()
+            await self._ledger.write(self._write_accesses)
+            self._accesses_written()
 
     def _save_now(self) -> None:
-        """As `save_accesses`, at once; where that fails, another time."""
+        """As `save_accesses`, without waiting; after an error the write is tried again later."""
         self._timer = None
         try:
-            self._ledger.write_now(self._note)
+            self._ledger.write_now(self._write_accesses)
         except LedgerError:
             self._save_later()
         else:
-            self._noted()
+            self._accesses_written()
 
     def _save_later(self) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(ACCESS_SECONDS, self._save_now)
 
-    def _note(self) -> None:
+    def _write_accesses(self) -> None:
         self._ledger.edits.record_accesses([(slot, *access) for slot, access in self._pending.items()])
 
-    def _noted(self) -> None:
-        """The ledger has them by now; nothing waits between this and that."""
+    def _accesses_written(self) -> None:
+        """Move the pending accesses to those of the ledger, right after they were written."""
         for slot, access in self._pending.items():
             self._accesses[slot] = sum_of(self._accesses.get(slot), access)
         self._pending.clear()
 
-    async def note_accesses(self) -> None:
-        """As `save_accesses`, as far as that can be done."""
+    async def try_save_accesses(self) -> None:
+        """As `save_accesses`, but an error of the ledger is ignored."""
         with suppress(LedgerError):
             await self.save_accesses()
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────
 
     async def slot_state(self, slot: str) -> SlotState:
-        """What stands at an address now.
+        """What a slot holds now.
 
         Raises:
-            NeedsNewerVersion: a newer sense-memory wrote it; it is neither shown nor overwritten.
-            LedgerCorrupt: it cannot be opened any more.
+            NeedsNewerVersion: a newer sense-memory wrote the memory; it is neither shown nor overwritten.
+            LedgerCorrupt: a stored event can no longer be opened.
         """
         edits = self._ledger.edits
         basis = edits.basis(slot)
@@ -285,10 +290,10 @@ class Palace:
                     elif basis.removal.prunes(origin):
                         pruned.add(stored.seq)
         pending = self._pending.get(slot, (0.0, 0))
-        # A memory that was forgotten does not come back because a device that did not know linked or read it.
+        # A forgotten memory does not come back because a device that did not know linked or read it.
         said = {seq: version for seq, version in versions.items() if seq not in forgotten | pruned}
         is_revived = not said and bool(pruned) and bool(basis.accesses + pending[1])
-        if is_revived:  # recalled here, and pruned by a device that did not know
+        if is_revived:  # pruned by a device that did not know of the recall here
             said = {seq: versions[seq] for seq in pruned}
         is_stray = basis.head in versions and basis.head not in said
         left = {version.id for version in merge(said.values(), ())}
@@ -309,10 +314,10 @@ class Palace:
         )
 
     async def remove_again(self, slot_state: SlotState) -> None:
-        """Remove what came back although it was forgotten or pruned; what nobody has removed is not reached.
+        """Remove a stray again; the new tombstone reaches no further than the one before.
 
         Raises:
-            HeadMoved: something came in since; nothing was written.
+            HeadMoved: the slot has changed since it was read; nothing was written.
             ClockSkewError, LedgerError: as `Writer.forget_all`.
         """
         if slot_state.stray is not None:
@@ -321,10 +326,10 @@ class Palace:
             await self._writer.forget_all([path], {slot_state.slot: slot_state.basis}, why=why)
 
     async def remove_flat_again(self, slot: str) -> bool:
-        """As `remove_again`, for a flat memory that was signed anew where nobody knew that it was forgotten.
+        """As `remove_again`, for a flat memory that a device signed anew without knowing that it was forgotten.
 
         Returns:
-            Whether there was one.
+            Whether there was such a memory.
         """
         edits = self._ledger.edits
         basis = edits.basis(slot)
@@ -344,15 +349,15 @@ class Palace:
         drafts: bool = False,
         skip_unfit: Callable[[Edit], bool] = lambda _: False,
     ) -> list[str]:
-        """Write edits, all or none; returns their event ids. What lost against them is kept as siblings.
+        """Write all edits or none; returns their event ids. Values that lost against them are kept as siblings.
 
         Args:
-            edits: what to write.
-            drafts: keep what the clock forbids to write as drafts.
-            skip_unfit: which edits are left out where they do not fit an event; their ids are empty. By default none.
+            edits: the edits to write.
+            drafts: keep the memories as drafts where the clock forbids to write.
+            skip_unfit: whether an edit is left out if its memory does not fit an event; its id is then empty.
 
         Raises:
-            HeadMoved: something came in since they were read; nothing was written, read again.
+            HeadMoved: a slot has changed since it was read; nothing was written.
             TooLargeError, InvalidInput, ClockSkewError, LedgerError: as `Writer.write`.
         """
         now, device = self._clock(), await self._ledger.write_if_due(lambda: self._ledger.edits.device)
@@ -375,7 +380,7 @@ class Palace:
         try:
             ids = iter(await self._writer.write(records, drafts=drafts, bases=bases, aside=aside))
         except TooLargeError:
-            if aside and all(edit.settles for edit in edits):  # what versions make together may fit no event
+            if aside and all(edit.settles for edit in edits):  # the merge of two versions may be too large
                 await self._ledger.write(self._ledger.save_lost_texts, aside, self._clock())
             raise
         for edit in edits:
@@ -386,19 +391,19 @@ class Palace:
     def _siblings(
         self, slot_state: SlotState, bases: Mapping[str, Basis], aside: dict[str, str], *, is_lasting: bool
     ) -> list[Record]:
-        """The memories that keep values which lost, where no device has written them yet.
+        """The siblings that keep values which lost, as far as no device has written them yet.
 
-        One that fits no event, because its path and its origin make it longer, is a draft where it was written;
-        others wait until that has happened, unless they are to edit.
+        A sibling is longer than its memory by its path and its origin. Where it does not fit an event, the device that
+        wrote the value keeps it as a draft; other devices wait for that, unless they edit.
 
         Args:
-            slot_state: what stands at an address.
-            bases: what is written, by slot.
-            aside: is given what has to become a draft, see `Ledger.keep_aside`.
-            is_lasting: whether this device edits, and so takes the place of what it knows.
+            slot_state: what the slot holds.
+            bases: by slot, what the same write starts from.
+            aside: receives the values that have to become drafts, see `Ledger.keep_aside`.
+            is_lasting: whether this device edits, and so replaces the versions that it knows.
 
         Raises:
-            TooLargeError: another device has to look first.
+            TooLargeError: the device that wrote the value has to keep the draft first.
         """
         records: dict[str, Record] = {}
         for loser in slot_state.joined.losers if slot_state.joined is not None else ():
@@ -416,7 +421,7 @@ class Palace:
         return list(records.values())
 
     def _forget_pending(self, slot_state: SlotState) -> None:
-        """The accesses that an edit has taken along."""
+        """Forget the pending accesses that an edit has published."""
         at, count = self._pending.get(slot_state.slot, (0.0, 0))
         if count > slot_state.pending[1]:
             self._pending[slot_state.slot] = at, count - slot_state.pending[1]
@@ -425,7 +430,7 @@ class Palace:
 
 
 def _names(opened: Opened) -> tuple[str, str, str]:
-    """Domain, facet and key; from its path, where no name of another writer has a slash in it."""
+    """Domain, facet and key: from the path, or from the fields where a name of another writer contains a slash."""
     names = opened.path.split("/")[1:]
     if len(names) != _NAMES_COUNT:
         fields = opened.record.fields

@@ -213,11 +213,11 @@ class Persona:
         Args:
             due: publish only where the last access that relays know is a day old, or the memory is not active there.
         """
-        if not self.palace.accessed():
+        if not self.palace.unpublished_accesses():
             return []
         await self.palace.refresh()
         unfit: list[str] = []
-        slots = self.palace.accessed()
+        slots = self.palace.unpublished_accesses()
         if due:
             return list(filter(None, [await self._publish_access(slot) for slot in slots]))
         for start in range(0, len(slots), MAX_BATCH_COUNT):
@@ -254,7 +254,7 @@ class Persona:
         """Save the accesses to the ledger, and stop waiting for the embedder."""
         if self._nearness is not None:
             self._nearness.close()
-        await self.palace.note_accesses()
+        await self.palace.try_save_accesses()
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────
 

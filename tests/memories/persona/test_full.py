@@ -62,7 +62,7 @@ async def test_pruning_names_it_and_writes_the_states_of_all_others(open_store, 
 
         pruned = await store.persona_prune()
         assert int(pruned) == 5
-        assert [(line.path, "shorten it" in line.reason) for line in pruned.report.refused] == [
+        assert [(line.path, "shorten the text" in line.reason) for line in pruned.report.refused] == [
             ("people/facts/big", True)
         ]
         clock.advance(31 * DAY)
