@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
     from sense_memory.relay.client.session import Timeouts
+    from sense_memory.relay.sync.agenda import SyncPlan
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.pool import Pool
-    from sense_memory.relay.sync.push import SyncPlan
     from sense_memory.relay.sync.reports import SyncReport
 
 
@@ -149,25 +149,26 @@ class Replication:
 
     async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """Pull from every relay, then push; the edits that lost (`overruled`) are left to be told by the caller."""
-        from sense_memory.relay.sync.push import SyncPlan
+        from sense_memory.relay.sync.agenda import Question, SyncPlan
 
         unfit = await self._publish_accesses()
         if retry_refused:
             await self._ledger.write(self._ledger.outbox.requeue_refused, self._urls, self._clock())
-        report = await self._round(SyncPlan(sweep=full))
+        report = await self._round(SyncPlan(Question.SWEEP if full else Question.COMPARE))
         if not self._urls:
             await self.settle()
         return replace(report, unfit=(*report.unfit, *unfit))
 
     async def flush(self) -> SyncReport:
         """Push, and pull from no relay but those that were never pulled completely."""
-        from sense_memory.relay.sync.push import SyncPlan
+        from sense_memory.relay.sync.agenda import Question, SyncPlan
 
         unfit: list[str] = []
         if self._has_persona() or self._ledger.edits.accesses():
             unfit = await self._persona().publish_accesses()
         fresh = [url for url in self._urls if self._ledger.relays.state(url).completed_at is None]
-        report = await self._round(SyncPlan(pull=bool(fresh) and not self._offline_first))
+        pulls = bool(fresh) and not self._offline_first
+        report = await self._round(SyncPlan(Question.COMPARE if pulls else Question.PUSH))
         return replace(report, unfit=tuple(unfit))
 
     async def holdings(self) -> list[Holding]:

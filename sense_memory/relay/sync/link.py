@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 from sense_memory.errors import RelayError, SenseMemoryError
 from sense_memory.limits import (
     AHEAD_SECONDS,
-    BACKGROUND_SECONDS,
-    INCOMPLETE_SECONDS,
-    POLL_SECONDS,
     RECONNECT_FIRST_SECONDS,
 )
 from sense_memory.relay.client.dialler import Dialler
 from sense_memory.relay.log import log_fault
+from sense_memory.relay.sync.agenda import Agenda, Question, Round, SyncPlan, after_cut_off
 from sense_memory.relay.sync.live import LiveSubscription
-from sense_memory.relay.sync.overlap import Overlap
-from sense_memory.relay.sync.push import RelaySync, SyncPlan
+from sense_memory.relay.sync.push import RelaySync
 from sense_memory.relay.sync.reports import RelayLog, RelayReport
 
 
@@ -37,8 +34,6 @@ if TYPE_CHECKING:
     from sense_memory.relay.client.timeouts import Timeouts
     from sense_memory.relay.sync.push import Intake
     from sense_memory.relay.sync.reconcile import InventoryCache
-
-_CUT_OFF_COUNT = 2  # of them, after which a relay is pulled without a subscription until it holds on
 
 
 class RelayLink:
@@ -76,10 +71,10 @@ class RelayLink:
         self._connection: RelayConnection | None = None
         self._log = RelayLog(url)
         self._run_lock = asyncio.Lock()
-        self._cut_off_count = (
-            0  # connections in a row that ended when no more than a subscription was through
+        self._agenda = Agenda()
+        self.live = LiveSubscription(
+            url, ledger, signer.public_key, intake, agenda=self._agenda, wake=self.wake.set
         )
-        self.live = LiveSubscription(url, ledger, signer.public_key, intake, wake=self.wake.set)
 
     async def run(self, plan: SyncPlan, *, brief: bool = False) -> RelayReport:
         """One run over a live connection, unless there is nothing to do; a failure becomes `problem`.
@@ -92,10 +87,10 @@ class RelayLink:
             now = asyncio.get_running_loop().time
             begun, pace = now(), self._dialler.pace
             self.failure = None
-            if plan.pull:
+            if plan.question.pulls:
                 self.last_pull_complete = False
             try:
-                if not plan.pull and not await self._is_behind(plan):
+                if not plan.question.pulls and not await self._is_behind(plan):
                     return RelayReport(self.url, asked=False) if brief else self._sync.ledger_report()
                 as_of = self._clock()
                 report = await self._attempt(plan, as_of)
@@ -104,13 +99,13 @@ class RelayLink:
             except SenseMemoryError as error:  # the ledger's: it cannot be asked for more
                 await self._hang_up()
                 self.failure = error
-                report = RelayReport(self.url, problem=str(error), asked=plan.pull)
+                report = RelayReport(self.url, problem=str(error), asked=plan.question.pulls)
             except Exception as error:  # a fault of ours: the other relays go on, and this one is tried again
                 problem = log_fault(self.url, error)
                 await self._hang_up()
                 self._sync.came_further = False
-                report = RelayReport(self.url, problem=problem, asked=plan.pull)
-            if plan.pull or report.asked:
+                report = RelayReport(self.url, problem=problem, asked=plan.question.pulls)
+            if plan.question.pulls or report.asked:
                 can_tell = (report.pulled.reasons or not report.problem) and not report.pulled.refused
                 self.last_pull_complete = report.pulled.complete if can_tell else None
             if not report.problem:
@@ -126,25 +121,26 @@ class RelayLink:
         self._sync.was_cut_off = self._sync.came_further = False
         try:
             connection = await self._connected()
-            may_listen = plan.pull and self._cut_off_count < _CUT_OFF_COUNT
-            listens = may_listen and await self.live.subscribe(connection)
+            may_subscribe = plan.question.pulls and self._agenda.may_subscribe
+            subscribed = may_subscribe and await self.live.subscribe(connection)
             report = await self._sync.run(connection, plan, as_of)
-            if not self._sync.was_cut_off:
-                self._cut_off_count = 0
-            elif listens and not (self._sync.came_further or self.live.has_received):
-                self._cut_off_count += 1
+            achieved = self._sync.came_further or self.live.has_received
+            self._agenda.connection_used(
+                cut_off=self._sync.was_cut_off, only_subscribed=subscribed and not achieved
+            )
             return report
         except RelayError as error:
-            return replace(self._sync.ledger_report(), problem=error.problem, asked=plan.pull)
+            return replace(self._sync.ledger_report(), problem=error.problem, asked=plan.question.pulls)
 
     async def _rest(self, plan: SyncPlan, report: RelayReport) -> SyncPlan | None:
         """What is left to do of a plan after the relay hung up; None where trying again at once is of no use."""
         if not self._sync.was_cut_off:
             return None
-        if self._sync.came_further and plan.pull and not report.pulled.complete:
-            return plan
-        achieved = self._sync.came_further or plan.pull
-        return replace(plan, pull=False) if achieved and await self._is_behind(plan) else None
+        further, complete = self._sync.came_further, report.pulled.complete
+        rest = replace(plan, question=after_cut_off(plan.question, further=further, complete=complete))
+        if rest.question is Question.PUSH and not await self._is_behind(rest):
+            return None
+        return None if rest.question is Question.NOTHING else rest
 
     @property
     def has_answered(self) -> bool:
@@ -186,35 +182,34 @@ class RelayLink:
                 await asyncio.sleep(max(self._rest_seconds, RECONNECT_FIRST_SECONDS))
 
     async def _follow(self, offline_first: bool) -> None:
-        """Stay in step for good: pull every half minute, send when woken, rest while the relay fails or flaps.
-
-        The first pull compares everything, and so does the first that a subscription protects: what came while
-        nobody listened may be dated long ago. From then on, asking for what is new costs the relay less.
-        """
-        loop = asyncio.get_running_loop()
-        next_pull, compare, sends, overlap = loop.time(), True, False, Overlap()
+        """Ask what the agenda says, send when woken, rest while the relay fails or flaps."""
+        now, agenda = asyncio.get_running_loop().time, self._agenda
+        agenda.begin(now())
         while True:
-            pulls = not sends and (self.live.pull_is_due or loop.time() >= next_pull)
-            compare = compare or self.live.needs_start
-            is_whole = compare or overlap.is_due(loop.time())
-            plan = SyncPlan(pull=pulls, compare=compare, newer=not is_whole, offline_first=offline_first)
-            report = await self.run(plan, brief=True)
+            at, rest = now(), self._rest_seconds
+            question, until = agenda.next_question(at, rest_ends=at + rest, unheard=self.live.needs_start)
+            if question is Question.NOTHING:
+                await _wait(self._recovered if rest else self.wake, until - now())
+                agenda.wake()
+                continue
+            report = await self.run(SyncPlan(question, offline_first), brief=True)
             self._log.ended(report, self._rest_seconds)
-            # A pull that is cut off again and again would leave what was written here for ever.
-            sends = pulls and self._sync.was_cut_off and report.waiting > 0 and not report.held_back
-            if self.last_pull_complete and pulls and self._on_pull is not None:
+            if self.last_pull_complete and question.pulls and self._on_pull is not None:
                 with suppress(SenseMemoryError):  # the ledger's: the next round says so
                     await self._on_pull()
-            if pulls and not report.problem:
-                compare = False
-                pause = BACKGROUND_SECONDS if report.complete else INCOMPLETE_SECONDS
-                next_pull = loop.time() + pause
-                if is_whole:
-                    overlap.fetched(loop.time(), in_vain=self._sync.in_vain, new=report.served.get("new", 0))
-            if not self._rest_seconds:
-                await _wait(self.wake, POLL_SECONDS)
-            while seconds := self._rest_seconds:
-                await _wait(self._recovered, seconds)
+            agenda.ended(now(), self._round(question, report))
+
+    def _round(self, question: Question, report: RelayReport) -> Round:
+        """What the agenda has to know of a run."""
+        return Round(
+            question,
+            failed=bool(report.problem),
+            complete=report.complete,
+            cut_off=self._sync.was_cut_off,
+            leaves_queued=report.waiting > 0 and not report.held_back,
+            in_vain=self._sync.in_vain,
+            new=report.served.get("new", 0),
+        )
 
     async def drain(self, *, offline_first: bool) -> None:
         """Send what is queued, now; a relay that is known to fail is not tried."""
@@ -222,7 +217,8 @@ class RelayLink:
             return
         with suppress(SenseMemoryError):  # the ledger's: what is queued stays so
             is_fresh = self._ledger.relays.state(self.url).completed_at is None
-            plan = SyncPlan(pull=is_fresh and not offline_first, offline_first=offline_first)
+            question = Question.COMPARE if is_fresh and not offline_first else Question.PUSH
+            plan = SyncPlan(question, offline_first)
             if await self._is_behind(replace(plan, offline_first=True)):
                 await self.run(plan, brief=True)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.client.page import EventPage
+    from sense_memory.relay.sync.agenda import Agenda
     from sense_memory.relay.sync.push import Intake
 
 _TOO_FAST = "sends more than can be filed"
@@ -82,10 +83,10 @@ class LiveSubscription:
         ledger: says what is known.
         author: its public key, 64 hex digits.
         intake: where events go.
+        agenda: decides when the relay is pulled; told when a subscription is wanted, begins and ends.
         wake: called when a pull has become due.
 
     Attributes:
-        pull_is_due: whether a pull is due, because one has to listen and does not.
         has_received: whether the last subscription told of something.
     """
 
@@ -96,11 +97,12 @@ class LiveSubscription:
         author: str,
         intake: Intake,
         *,
+        agenda: Agenda,
         wake: Callable[[], None],
     ) -> None:
         self._url, self._ledger, self._author, self._intake = url, ledger, author, intake
-        self._wake = wake
-        self.pull_is_due = self.has_received = False
+        self._agenda, self._wake = agenda, wake
+        self.has_received = False
         self._on_change: Callable[[str, str], None] | None = None
         self._state: str | None = None
         self._task: asyncio.Task[None] | None = None
@@ -115,7 +117,8 @@ class LiveSubscription:
             on_change: called with the relay and what is wrong with it, whenever that changes; empty while it tells
                 what comes in.
         """
-        self._on_change, self._state, self.pull_is_due = on_change, None, True
+        self._on_change, self._state = on_change, None
+        self._agenda.pull_is_due = True
         self._wake()
 
     @property
@@ -126,7 +129,7 @@ class LiveSubscription:
 
     def stop(self) -> None:
         """Listen no more."""
-        self._on_change, self.pull_is_due = None, False
+        self._on_change, self._agenda.pull_is_due = None, False
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -142,7 +145,7 @@ class LiveSubscription:
 
     async def subscribe(self, connection: RelayConnection) -> bool:
         """Subscribe, if that is wanted and not done already; before a pull. Whether the relay agreed just now."""
-        self.pull_is_due = False
+        self._agenda.pull_is_due = False
         if self._task is not None and self._on is not connection:
             await asyncio.wait([self._task])  # it files what came before the connection was lost
         if self._on_change is None or self._task is not None or self._refuses is connection:
@@ -181,9 +184,9 @@ class LiveSubscription:
                 self._task = None
         if outcome is RelayOutcome.REFUSED and connection.is_open:
             self._refuses = connection
-        self.pull_is_due = loop.time() - begun > BACKGROUND_SECONDS or not connection.is_open
+        self._agenda.subscription_ended(loop.time() - begun, is_connected=connection.is_open)
         self._report(f"{problem}; asked every {BACKGROUND_SECONDS:.0f} s" if connection.is_open else problem)
-        if self.pull_is_due:
+        if self._agenda.pull_is_due:
             self._wake()
 
     async def _receive(

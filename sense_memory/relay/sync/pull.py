@@ -14,20 +14,23 @@ from sense_memory.errors import RelayError
 from sense_memory.ledger.outbox import LOST
 from sense_memory.ledger.relays import PullProgress, Remark
 from sense_memory.limits import (
-    BACKGROUND_SECONDS,
     CURSOR_OVERLAP_SECONDS,
-    HEAL_SECONDS,
     MAX_FUTURE_SECONDS,
-    RESUME_SECONDS,
-    SWEEP_SECONDS,
 )
-from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.client.nip11 import page_size
 from sense_memory.relay.client.page import LATE, EventPage
+from sense_memory.relay.sync.agenda import (
+    PullState,
+    first_step,
+    may_compare_after,
+    step_after_losses,
+    step_after_resuming,
+)
 from sense_memory.relay.sync.reconcile import Reconciler
-from sense_memory.relay.sync.walk import CROWDED, GAP, Position, PullResult, pull
+from sense_memory.relay.sync.walk import Position, PullResult, pull
 
 
 if TYPE_CHECKING:
@@ -36,11 +39,9 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
+    from sense_memory.relay.sync.agenda import PullStep, Question
     from sense_memory.relay.sync.reconcile import InventoryCache
     from sense_memory.relay.sync.walk import Fetch, FileEvents
-
-_KINDS = (KIND_DELETION, KIND_APP_DATA, KIND_DIRECT_MESSAGE)  # a walk each
-_NOWHERE = dict.fromkeys(_KINDS, (None, 0, ""))  # where each walk begins
 
 
 class _BackgroundFiling:
@@ -121,69 +122,66 @@ class Puller:
         self,
         connection: RelayConnection,
         file_events: FileEvents,
-        *,
-        compare: bool,
-        sweep: bool,
+        question: Question,
         as_of: float,
     ) -> PullResult:
-        """Compare, or walk, or go on with a walk that was cut off; where a walk finds a crowd, compare after all.
+        """Make a pull, step by step as `agenda` says, and remember what it shows of the relay.
 
         Args:
             connection: an open connection to the relay.
             file_events: where verified events go, page by page.
-            compare: prefer a comparison of everything (NIP-77) to a walk over what is new.
-            sweep: walk over everything, where there is no comparison; somebody asks for it himself, so what the
-                relay lost is sent again even if it was sent a moment ago.
+            question: what to ask for.
             as_of: what came to the relay until then has to be shown, in seconds since 1970.
         """
         self.came_further, self.repeated = False, 0
         outbox, relays = self._ledger.outbox, self._ledger.relays
-        heals = sweep or relays.state(self._url).may_heal(self._clock())
-        every = 0 if heals else HEAL_SECONDS
-        # What a relay serves though it was deleted shows in a walk only: a comparison knows it already.
-        serves_deleted = relays.has_remark(self._url, Remark.UNDELETED)
-        is_forgetful = relays.has_remark(self._url, Remark.FORGETFUL)
-        looks_again = (compare and serves_deleted) or ((compare or heals) and is_forgetful)
-        progress = self._next_progress(sweep=sweep or looks_again)
-        may_compare = progress.walks == _NOWHERE and not serves_deleted
-        since = None if compare else progress.since
-        found = await self._pull(
-            connection, progress, file_events, every, as_of, may_compare=may_compare, since=since
-        )
-        if found.missing and heals and not self._saw_everything:
-            # What is gone of the newest may be all of it.
-            whole = self._next_progress(sweep=True)
-            rest = await self._pull(
-                connection, whole, file_events, every, as_of, may_compare=not serves_deleted
-            )
+        state = self._state()
+        step = first_step(question, state)
+        if step.only_newer:
+            return await self._pull_newer(connection, step, file_events)
+        found = await self._make(connection, step, file_events, as_of)
+        more = step_after_losses(step, self._state(), missing=found.missing, saw_all=self._saw_everything)
+        if more is not None:
+            rest = await self._make(connection, more, file_events, as_of)
             found = replace(found + rest, missing=max(found.missing, rest.missing))
         if relays.has_remark(self._url, Remark.DROPS_DELETIONS) and outbox.keeps_deletions(self._url):
             await self._ledger.write(relays.remove_remark, self._url, Remark.DROPS_DELETIONS)
-        if found.missing or is_forgetful:
-            await self._ledger.write(self._remark_on, found, heals=heals)
+        if found.missing or state.is_forgetful:
+            await self._ledger.write(self._remark_on, found, heals=step.heals)
         if found.complete:
             await self._ledger.write_if_due(relays.remove_remark, self._url, Remark.INCOMPLETE)
         elif not (self.came_further or found.refused):
             await self._ledger.write(relays.add_remark, self._url, Remark.INCOMPLETE, self._clock())
         return found
 
-    async def pull_newer(self, connection: RelayConnection, file_events: FileEvents) -> PullResult | None:
-        """Ask only for what is dated after the newest that was seen; None where a whole pull has to be made.
+    def _state(self) -> PullState:
+        """What is known of the relay now."""
+        relays = self._ledger.relays
+        known, now = relays.state(self._url), self._clock()
+        return PullState(
+            now,
+            cursor=known.cursor,
+            swept_at=known.swept_at,
+            newest_seen=self._newest,
+            may_heal=known.may_heal(now),
+            serves_deleted=relays.has_remark(self._url, Remark.UNDELETED),
+            is_forgetful=relays.has_remark(self._url, Remark.FORGETFUL),
+            unfinished=relays.unfinished_pull(self._url),
+        )
+
+    async def _pull_newer(
+        self, connection: RelayConnection, step: PullStep, file_events: FileEvents
+    ) -> PullResult:
+        """Ask only for what is newer than the newest event seen.
 
         That takes nothing from the next whole pull: no cursor moves, nothing is looked for that went missing, and
         what is cut off is not resumed.
         """
-        self.came_further, self.repeated = False, 0
-        progress = self._next_progress(sweep=False)
-        is_known = 0 < self._newest <= progress.begun_at  # not where the clock was set back
-        if not is_known or progress.since is None or progress.walks != _NOWHERE:
-            return None
-        newer = replace(progress, since=self._newest + 1)
-        positions = {kind: Position(*place) for kind, place in newer.walks.items()}
-        walks = await self._walks(connection, newer, positions, file_events, patient=False)
+        positions = {kind: Position(*place) for kind, place in step.progress.walks.items()}
+        walks = await self._walks(connection, step.progress, positions, file_events, patient=False)
         found = sum(walks.values(), PullResult())
         if found.complete:
-            self._see(progress.begun_at, found.newest)
+            self._see(step.progress.begun_at, found.newest)
         return found
 
     def _see(self, begun: float, newest: int) -> None:
@@ -200,61 +198,51 @@ class Puller:
         elif found.complete and self._saw_everything and LOST not in outbox.reasons(self._url):
             relays.remove_remark(self._url, Remark.FORGETFUL)
 
-    async def _pull(
-        self,
-        connection: RelayConnection,
-        progress: PullProgress,
-        file_events: FileEvents,
-        every: float,
-        as_of: float,
-        *,
-        may_compare: bool,
-        since: int | None = None,
+    async def _make(
+        self, connection: RelayConnection, step: PullStep, file_events: FileEvents, as_of: float
     ) -> PullResult:
-        """Compare what is dated since a second, or walk; `_saw_everything` tells which of it that was."""
-        if may_compare:
-            compared = await self._compare(connection, progress, file_events, every, since=since)
+        """Make one step; `_saw_everything` then says whether it was of everything."""
+        if step.compares:
+            compared = await self._compare(connection, step, file_events, since=step.compare_since)
             if compared is not None:
                 return compared
             if not connection.is_open:
                 self.came_further = not connection.misbehaving  # the next try is a walk
                 return PullResult((connection.problem or "",))
-        total = await self._walk(connection, progress, file_events, every)
-        self.repeated = total.received if progress.since is not None else 0
-        if total.reasons and {CROWDED, GAP}.issuperset(total.reasons):
-            return await self._compare(connection, progress, file_events, every) or total
-        if total.complete and as_of - progress.begun_at > BACKGROUND_SECONDS:
-            # It goes on with what another run began: what came meanwhile lies above the place.
+        total = await self._walk(connection, step, file_events)
+        self.repeated = total.received if step.progress.since is not None else 0
+        if may_compare_after(total.reasons):
+            return await self._compare(connection, step, file_events) or total
+        if total.complete and (more := step_after_resuming(step, self._state(), as_of)):
             saw_everything = self._saw_everything
-            total += await self._walk(connection, self._next_progress(sweep=False), file_events, every)
+            total += await self._walk(connection, more, file_events)
             self._saw_everything = saw_everything
         return total
 
     async def _compare(
         self,
         connection: RelayConnection,
-        progress: PullProgress,
+        step: PullStep,
         file_events: FileEvents,
-        every: float,
         *,
         since: int | None = None,
     ) -> PullResult | None:
         """A complete pull by comparison, or None."""
-        fetch = fetching(connection)
-        pulled = await self._reconciler.pull(connection, fetch, file_events, since=since, every=every)
+        pulled = await self._reconciler.pull(
+            connection, fetching(connection), file_events, since=since, every=step.heal_seconds
+        )
         if pulled is not None:
-            await self._ledger.write(self._move_cursor, progress.begun_at, pulled.newest, swept=since is None)
+            begun = step.progress.begun_at
+            await self._ledger.write(self._move_cursor, begun, pulled.newest, swept=since is None)
         return pulled
 
-    async def _walk(
-        self, connection: RelayConnection, progress: PullProgress, file_events: FileEvents, every: float
-    ) -> PullResult:
+    async def _walk(self, connection: RelayConnection, step: PullStep, file_events: FileEvents) -> PullResult:
         """Walk until no event came after the relay had said that there are no more.
 
         One may have been written at that very moment. A relay that does it again, or sends several, is
         listened to for longer.
         """
-        relays = self._ledger.relays
+        relays, progress = self._ledger.relays, step.progress
         patient = self._strike(connection, afresh=True) > 1 or relays.has_remark(self._url, Remark.LATE)
         while True:
             positions = {kind: Position(*place) for kind, place in progress.walks.items()}
@@ -268,7 +256,7 @@ class Puller:
             await self._ledger.write(relays.add_remark, self._url, Remark.LATE, self._clock())
         if total.complete:
             await self._ledger.write_if_due(relays.remove_remark, self._url, Remark.LATE)
-            missing = await self._ledger.write(self._completed, progress, total.newest, every)
+            missing = await self._ledger.write(self._completed, progress, total.newest, step.heal_seconds)
             return replace(total, missing=missing)
         left = {kind: positions[kind] for kind, walk in found.items() if not walk.complete}
         await self._ledger.write(self._leave_off, progress, total, left, connection)
@@ -319,22 +307,6 @@ class Puller:
             self._strikes = 0
         self._strikes += min(count, 2)
         return self._strikes
-
-    def _next_progress(self, *, sweep: bool) -> PullProgress:
-        """The pull to make: the one that was cut off a moment ago, or a new one."""
-        begun = self._clock()
-        left = self._ledger.relays.unfinished_pull(self._url)
-        if (
-            left is not None
-            and 0 <= begun - left.begun_at < RESUME_SECONDS
-            and (left.since is None or not sweep)
-        ):
-            return left
-        state = self._ledger.relays.state(self._url)
-        swept = (
-            sweep or state.cursor is None or state.swept_at is None or begun - state.swept_at > SWEEP_SECONDS
-        )
-        return PullProgress(begun, None if swept else state.cursor, 0, _NOWHERE)
 
     def _completed(self, progress: PullProgress, newest: int, every: float) -> int:
         """Everything that was asked for was shown: the cursor moves, and what went missing is queued."""

@@ -22,6 +22,7 @@ from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 from sense_memory.relay.client.connection import each
 from sense_memory.relay.client.nip11 import is_too_large
 from sense_memory.relay.client.timeouts import CONNECTION_LOST, TOO_LARGE_LOST
+from sense_memory.relay.sync.agenda import Question
 from sense_memory.relay.sync.pull import Puller, fetching
 from sense_memory.relay.sync.reports import RelayReport
 from sense_memory.relay.sync.walk import PullResult, by_address
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger.outbox import OutboxEntry
     from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
+    from sense_memory.relay.sync.agenda import SyncPlan
     from sense_memory.relay.sync.reconcile import InventoryCache
     from sense_memory.relay.sync.walk import FileEvents
 
@@ -128,26 +130,6 @@ class Intake(Protocol):
         """File events that a relay served; returns counts by fate."""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncPlan:
-    """What a run should do.
-
-    Attributes:
-        pull: ask the relay for what is new.
-        compare: compare everything instead (NIP-77), where the relay can.
-        newer: ask only for what is dated after the newest that the last pull saw, where there was one.
-        sweep: ask for everything, without cursor, and send again what went missing, even what the relay accepted
-            a moment ago: somebody asks for it himself. A comparison does so too.
-        offline_first: push even where no pull was ever complete.
-    """
-
-    pull: bool = True
-    compare: bool = True
-    sweep: bool = False
-    newer: bool = False
-    offline_first: bool = False
-
-
 @dataclass(slots=True)
 class _SendProgress:
     """One sending.
@@ -215,14 +197,11 @@ class RelaySync:
         sent: Counter[str] = Counter()
         pulled = PullResult()
         await self._ledger.write_if_due(self._ledger.relays.set_clock_back, self._url, self._clock())
-        if plan.sweep:
+        if plan.question is Question.SWEEP:
             await self._ledger.write(self._ledger.outbox.make_due, self._url, self._clock())
-        if plan.pull:
+        if plan.question.pulls:
             file_events = self._filing_into(served)
-            newer = await self._puller.pull_newer(connection, file_events) if plan.newer else None
-            pulled = newer or await self._puller.pull(
-                connection, file_events, compare=plan.compare, sweep=plan.sweep, as_of=as_of
-            )
+            pulled = await self._puller.pull(connection, file_events, plan.question, as_of)
             self.came_further = self._puller.came_further or pulled.complete
             self.in_vain = max(0, self._puller.repeated - served["new"])
         held_back = self.is_held_back(plan)
@@ -244,7 +223,7 @@ class RelaySync:
             sent=dict(sent),
             useless=self._new_useless(connection),
             misbehaving=connection.misbehaving,
-            asked=plan.pull,
+            asked=plan.question.pulls,
             held_back=held_back,
         )
 
