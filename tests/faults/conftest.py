@@ -22,7 +22,7 @@ from relays.faults import FaultyRelay
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.keys import parse_secret
-from sense_memory.relay.sync import link
+from sense_memory.relay.sync import agenda
 from tests.time_unit import SECOND
 
 
@@ -183,7 +183,7 @@ def assert_no_secret(text: str, *, but: str = "") -> None:
 def _seldom_polls(request, monkeypatch):
     """Looking for other processes every two seconds is what an idle hour would mostly consist of."""
     if request.node.get_closest_marker("virtual_time"):
-        monkeypatch.setattr(link, "POLL_SECONDS", 30.0)
+        monkeypatch.setattr(agenda, "POLL_SECONDS", 30.0)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from sense_memory import NotSynced
 from sense_memory.errors import StorageFullError
 from sense_memory.records.reader import Reader
 from sense_memory.relay.client import dialler
-from sense_memory.relay.sync import link
+from sense_memory.relay.sync import agenda
 from sense_memory.relay.sync.push import RelaySync
 from tests.time_unit import SECOND
 
@@ -237,7 +237,7 @@ print(asyncio.run(main(**json.load(sys.stdin))))
 
 async def test_what_another_process_writes_is_sent_by_the_one_that_holds_the_store(stage, monkeypatch):
     """Its waits are bounds, not measures: a busy machine takes its time with a process and with what has to be on disk."""
-    monkeypatch.setattr(link, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(agenda, "POLL_SECONDS", 0.05)
     record = Record()
     async with (
         stage.liar(record) as liar,

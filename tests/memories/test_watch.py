@@ -18,7 +18,7 @@ from sense_memory.memories import watch as watching_module
 from sense_memory.models import Change
 from sense_memory.nostr.event import KIND_DELETION, Unsigned
 from sense_memory.relay.client import dialler
-from sense_memory.relay.sync import link
+from sense_memory.relay.sync import agenda
 from sense_memory.relay.sync import live as listening
 from tests.time_unit import SECOND
 
@@ -33,8 +33,8 @@ def _impatient(monkeypatch):
 @pytest.fixture
 def hurried(monkeypatch):
     """Rounds of pulling follow each other at once."""
-    monkeypatch.setattr(link, "BACKGROUND_SECONDS", 0.05)
-    monkeypatch.setattr(link, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(agenda, "BACKGROUND_SECONDS", 0.05)
+    monkeypatch.setattr(agenda, "POLL_SECONDS", 0.02)
 
 
 @pytest.fixture
