@@ -6,10 +6,10 @@
 
     (+37 active memories left out)
 
-Which memories get in is decided by relevance, the most relevant first, ties by path; one that does not fit
-is left out whole (half a memory can say the opposite) and shorter ones behind it are still tried. Headers
-stand in alphabetical order; under a header the lines stand by their most relevant memory, and on a line of
-one subject its memories do. `palace.shorthand` says what becomes of a value. Pure: no clock, no I/O.
+Memories are chosen by relevance, the most relevant first, ties by path. A memory that does not fit is left out whole,
+because half a memory can say the opposite, and shorter ones are still tried. Headers are in alphabetical order; lines
+under a header, and memories on a line, are in the order of relevance. `palace.shorthand` shortens the values. Pure: no
+clock, no I/O.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 DEFAULT_MAX_TOKENS: Final = 500  # the spec's target for the entire active memory
-MIN_MAX_TOKENS: Final = 32  # less holds no header, line and count of what was left out
-_MAX_MISSES: Final = 32  # memories in a row that found no room, after which the rest is left out unseen
-_MAX_CHARS_PER_TOKEN: Final = 16  # a longer value could not fit however well it compresses
+MIN_MAX_TOKENS: Final = 32  # fewer tokens hold no header, line and notice
+_MAX_MISSES: Final = 32  # consecutive memories that did not fit; the rest is not tried
+_MAX_CHARS_PER_TOKEN: Final = 16  # a longer value cannot fit, however well it compresses
 _BREAK_TOKENS: Final = 1  # a line break or a separator, counted apart from what it parts
 
 
@@ -47,10 +47,10 @@ class Compressed:
     """A palace, or one domain of it, in shorthand.
 
     Attributes:
-        text: headers and lines, and what was left out; empty if there is nothing active.
-        tokens: of `text`, by the counter that was used.
+        text: headers, lines and a notice of how many were left out; empty where no memory is active.
+        tokens: the cost of `text`, by the counter that was used.
         included: paths of the memories in `text`, the most relevant first.
-        left_out: how many more active memories there are.
+        left_out: the number of active memories that are not in `text`.
     """
 
     text: str
@@ -71,16 +71,16 @@ def compress(
 ) -> Compressed:
     """The active memories in the spec's compressed format (sense-memory v2, "Compression").
 
-    A memory that was superseded stays out while its successor is active, though it may still be active itself.
+    A superseded memory is left out while its successor is active.
 
     Args:
-        memories: of a palace, in any order; the result does not depend on it.
+        memories: the memories of a palace; their order does not matter.
         now: seconds since 1970.
         domain: only memories of this domain; None for all.
-        max_tokens: what `text` may cost, at least 32.
+        max_tokens: the most that `text` may cost, 32 or more.
         relevances: current relevance of each memory, in the order of `memories`; computed if None.
-        count: tokens of a text; the default estimates, and rather too much than too little.
-        full: with shorthand; without, every memory stands under its key word for word (the spec's basic tier).
+        count: counts the tokens of a text; the default estimates, and rather too many than too few.
+        full: whether to use shorthand; otherwise every memory is written word for word under its key (the basic tier).
 
     Raises:
         InvalidInput: `max_tokens` is below 32.
@@ -108,7 +108,7 @@ def compress(
 def _active(
     memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], domain: str | None
 ) -> NDArray[np.intp]:
-    """Where the active memories are, but for those whose successor is active too: they are known to be wrong."""
+    """The indices of the active memories, without those whose successor is active too."""
     active = np.flatnonzero(relevances > ACTIVE_ABOVE)
     superseded = {memories[i].superseded_by for i in active.tolist()} - {None}
     if not superseded and domain is None:
@@ -133,7 +133,7 @@ class _Chosen:
 def _by_relevance(
     memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], active: NDArray[np.intp]
 ) -> Iterator[PersonaMemory]:
-    """Active memories, the most relevant first, ties by path; sorted no further than one reads."""
+    """The active memories, the most relevant first, ties by path; sorted only as far as the caller reads."""
     order = active[np.argsort(-relevances[active], kind="stable")]
     for _, equal in groupby(order.tolist(), key=relevances.__getitem__):
         heap = [

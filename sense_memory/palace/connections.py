@@ -1,9 +1,9 @@
 """Connection discovery: pairs of memories that share two or more themes and are not connected.
 
-Memories with the same two themes stand in one group; pairs come from the groups, the smallest first,
-because what few memories share says most. The work is bounded whatever the palace: where a bound was
-reached, `Suggestions.bounded` says so, and the pairs found are the best of those looked at. Pairs that are
-near in meaning may be added by whoever has embeddings. Deterministic; nothing is changed.
+Memories with the same two themes form a group. Pairs come from the smallest groups first, because a theme that few
+memories share says most. The work is bounded for any palace: where a bound was reached, `Suggestions.bounded` says so,
+and the pairs are the best of those that were scored. A caller with embeddings may add pairs that are near in meaning.
+Deterministic; nothing is changed.
 """
 
 from __future__ import annotations
@@ -37,18 +37,16 @@ if TYPE_CHECKING:
 
 
 # ── Which memory a link means ───────────────────────────────────────────────────────────
-# Which memory a link means: full paths, and bare keys where only one memory has that key.
-#
-# A link to a memory that is not there, an ambiguous bare key, and a link to oneself mean nothing here. It
-# never raises: what a user names is checked where it is written.
+# A link is a path, or a bare key that only one memory has. A link to a missing memory, an ambiguous bare key and a
+# link of a memory to itself are ignored: the names that a user gives are checked when they are written.
 
 
 class Edges(NamedTuple):
-    """Links, one place in both for each; in the order of the owners, and of their links.
+    """Links as two parallel columns, in the order of the owners and of their links.
 
     Attributes:
-        owners: the places of the memories that name another.
-        others: the places of those that are named.
+        owners: the places of the memories that have the links.
+        others: the places of the memories that the links lead to.
     """
 
     owners: NDArray[np.int64]
@@ -64,9 +62,9 @@ class Links:
 
     Attributes:
         paths: of the memories.
-        connected: what `connections` mean.
-        opposed: for each memory with `contradicts` or `superseded_by`, in order, the memories that they mean.
-        dismissed: the same of `dismissed` and `conflict_of`.
+        connected: the links of `connections`.
+        opposed: by place of a memory with `contradicts` or `superseded_by`, the places that these lead to.
+        dismissed: the same for `dismissed` and `conflict_of`.
     """
 
     def __init__(self, memories: Sequence[PersonaMemory], paths: Sequence[str] | None = None) -> None:
@@ -84,12 +82,12 @@ class Links:
                 self.dismissed[place] = self._meant(place, (*memory.dismissed, memory.conflict_of))
 
     def place(self, link: str) -> int | None:
-        """Where the memory that a link means stands; None where it means none."""
+        """The place of the memory that a link leads to; None where it leads nowhere."""
         found = self._places.get(link, -1) if "/" in link else self._of_key(link)
         return None if found < 0 else found
 
     def settled(self) -> Edges:
-        """Who names whom in any way: their relation is decided."""
+        """All links of any kind: pairs whose relation is decided."""
         lists = [*self.opposed.items(), *self.dismissed.items()]
         owners = np.repeat([place for place, _ in lists], [len(meant) for _, meant in lists])
         others = [other for _, meant in lists for other in meant]
@@ -129,10 +127,10 @@ class Suggestion:
     """Two memories that could be connected.
 
     Attributes:
-        first: the one whose path comes first.
-        second: the other.
-        score: the rarer the themes they share, the higher; comparable within one run.
-        reason: what they have in common.
+        first: the memory whose path comes first.
+        second: the other memory.
+        score: the rarer the shared themes, the higher; comparable within one run only.
+        reason: what the two memories have in common.
     """
 
     first: PersonaMemory
@@ -147,7 +145,7 @@ class Suggestions:
 
     Attributes:
         pairs: the best first.
-        bounded: why there may be more, in words; empty where everything was looked at and is listed.
+        bounded: why there may be more pairs, in words; empty where all pairs were scored and are listed.
     """
 
     pairs: tuple[Suggestion, ...] = ()
@@ -236,7 +234,7 @@ class _Themes:
         return [few] if self.cut else []
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Every two themes of every memory, as one number, and the memory's number."""
+        """Every pair of themes of every memory, as one number, and the number of the memory."""
         codes, members = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for other in range(1, THEMES_PAIRED_COUNT):
             rows = np.flatnonzero(self.table[:, other] >= 0)
@@ -251,7 +249,7 @@ class _Themes:
         return np.concatenate(codes), np.concatenate(members)
 
     def shared(self, firsts: NDArray[np.int64], seconds: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What each pair of memories shares, as the sum of its themes' weights."""
+        """For each pair of memories the sum of the weights of the themes that both have."""
         ours, theirs = self.table[firsts], self.table[seconds]
         found = np.zeros(len(firsts))
         for column in ours.T:
@@ -261,7 +259,7 @@ class _Themes:
 
 
 class _ScoredPair(NamedTuple):
-    """A pair by rank: the smallest is the best. Memories are named by their numbers among the candidates."""
+    """A pair that sorts by rank, the best first. `first` and `second` are numbers of candidates."""
 
     minus_score: float
     apart: bool  # in different domains
@@ -286,7 +284,7 @@ class _Candidates:
         self._links = links
         self._memories = memories
         self._count = max(1, len(chosen))
-        # Visited as they lie in memory, not by relevance: that takes a fraction of the time.
+        # Visited in the order of RAM and not of relevance, which takes a fraction of the time.
         spelled = [memories[place].themes for place in np.sort(chosen).tolist()]
         themes = _Themes.of(spelled)
         self.themes = _Themes(themes.table[np.argsort(np.argsort(chosen))], themes.weights, themes.cut)
@@ -329,7 +327,7 @@ class _Candidates:
         return heapq.nsmallest(count, (self._ranked(first, second, score) for first, second, score in rows))
 
     def suggestion(self, scored: _ScoredPair, similar: dict[int, float]) -> Suggestion:
-        """What to tell about a scored pair."""
+        """The suggestion of a scored pair, with its reason."""
         one, other = self._memory(scored.first), self._memory(scored.second)
         words = {folded(theme): theme for theme in reversed(one.themes)}
         theirs = {folded(theme) for theme in other.themes}
@@ -387,12 +385,12 @@ class _Candidates:
 
 
 def _joined(groups: Iterable[NDArray[np.int64]], count: int, bounded: list[str]) -> NDArray[np.int64]:
-    """The pairs within groups, each once, in the order they came."""
+    """The pairs within groups, each once, in the order of the groups."""
     found, total = [np.empty(0, np.int64)], 0
     for group in groups:
         one, other = np.triu_indices(group.shape[1], 1)
         rows = max(0, THEME_PAIRS_COUNT - total) // len(one)
-        # Members stand in the order of their numbers: the first is the smaller.
+        # The members of a group are in the order of their numbers, so the first is the smaller.
         found.append((group[:rows, one] * count + group[:rows, other]).ravel())
         total += len(found[-1])
         if rows < len(group):

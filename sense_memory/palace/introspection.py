@@ -1,8 +1,8 @@
-"""Introspection: what a palace holds, what in it needs attention, and what has changed.
+"""Introspection: what a palace holds, what needs attention, and what has changed.
 
-Each list of the report is one function below, and its docstring says what belongs into it. A look over
-everything costs a fraction of a second at 100,000 memories; searches for pairs are bounded and say so in
-the report. Nothing is changed: what to do about it is up to the agent.
+Each list of the report is one function below, whose docstring defines the list. An introspection of 100,000 memories
+takes a fraction of a second. Searches for pairs are bounded, and the report says where a bound was reached. Nothing is
+changed: the agent decides what to do.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class PalaceTable:
         return [(self.memories[place], found[place]) for place in order.tolist()]
 
 
-BELIEFS: Final = "beliefs"  # the spec's facets that age in their own ways
+BELIEFS: Final = "beliefs"  # facets of the specification with rules of their own
 DECISIONS: Final = "decisions"
 _Loads: TypeAlias = dict[tuple[str, str], tuple[int, int]]  # domain and facet → memories and characters
 _AGEING: Final = (BELIEFS, DECISIONS)
@@ -140,15 +140,15 @@ def introspect(
     all_searched: bool = True,
     near: Iterable[tuple[str, str, float]] = (),
 ) -> IntrospectionReport:
-    """Look over a palace (sense-memory v2, "Introspection"). Order of the memories does not matter.
+    """The introspection report of a palace (sense-memory v2, "Introspection"). The order of memories does not matter.
 
     Args:
-        memories: all of them, each path once.
+        memories: all memories, each path once.
         now: seconds since 1970.
-        columns: of the same memories in the same order, where the caller has them already.
-        previous: how the palace stood last time, from `palace.introspection_log.from_log`.
-        suspected: what a search found (`palace.contradictions.detection.pairs`); None where nobody searched.
-        all_searched: whether that search looked at everything.
+        columns: the columns of the same memories in the same order; computed if None.
+        previous: the baseline of the last introspection, from `palace.introspection_log.from_log`.
+        suspected: contradictions that a search found (`palace.contradictions.detection.pairs`); None without a search.
+        all_searched: whether that search compared everything.
         near: pairs (path, path, similarity) near in meaning; see `palace.connections.suggest`.
     """
     palace = PalaceTable.of(tuple(memories), now, columns)
@@ -204,10 +204,10 @@ def _contradictions(palace: PalaceTable) -> list[tuple[tuple[PersonaMemory, Pers
 
 
 def _conflicts(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
-    """Memories that lost a concurrent edit and were kept beside the one that won."""
+    """Memories that lost a concurrent edit and were kept as siblings of the memory that won."""
     return palace.ranked(
         {
-            place: f"an edit of {memory.conflict_of} on another device came at the same time"
+            place: f"a concurrent edit of {memory.conflict_of} on another device won"
             for place in palace.links.dismissed
             if (memory := palace.memories[place]).conflict_of is not None
         }
@@ -215,7 +215,7 @@ def _conflicts(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
 
 
 def _stale_beliefs(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
-    """Beliefs, fading or forgotten, whose confidence is below 0.5: held weakly, and hardly used."""
+    """Beliefs, fading or forgotten, with a confidence below 0.5: weakly held, and hardly used."""
     return palace.ranked(
         {
             place: f"confidence {memory.confidence:.2g}, relevance {palace.relevances[place]:.2f}"
@@ -226,11 +226,11 @@ def _stale_beliefs(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
 
 
 def _orphaned(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
-    """Active and fading memories without a connection to or from a memory that is there."""
+    """Active and fading memories without a connection to or from an existing memory."""
     connected = np.zeros(len(palace.memories), np.bool_)
     for places in palace.links.connected:
         connected[places] = True
-    missing = "its connections lead to no memory that is there"
+    missing = "its connections lead to no existing memory"
     return palace.ranked(
         {
             place: missing if palace.memories[place].connections else "no connections"
@@ -251,7 +251,7 @@ def _overloaded(loads: _Loads) -> list[tuple[str, str]]:
 
 
 def _compressions(loads: _Loads) -> list[tuple[str, str]]:
-    """Domains whose active memories, as they are, exceed the 500 tokens of a prompt, or a facet's bound."""
+    """Domains whose active memories exceed 500 tokens uncompressed, or with an overloaded facet."""
     chars = Counter[str]()
     full = set()
     for (domain, _), (count, length) in loads.items():
@@ -271,7 +271,7 @@ def _compressions(loads: _Loads) -> list[tuple[str, str]]:
 
 
 def _loads(palace: PalaceTable) -> _Loads:
-    """How many active memories each facet of each domain holds, and how many characters they have."""
+    """By facet, the number of active memories and of their characters."""
     active = palace.places(State.ACTIVE)
     facet_of, count = palace.facet_of[active], len(palace.facets)
     counts = np.bincount(facet_of, minlength=count).tolist()
@@ -281,11 +281,11 @@ def _loads(palace: PalaceTable) -> _Loads:
 
 
 def _revisions(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
-    """Memories that may need updating; each with every reason that holds.
+    """Memories that may need an update, each with all reasons that apply.
 
     * a belief, active or fading, with a confidence below 0.5;
-    * an active memory that another contradicts and none supersedes;
-    * an active belief not written, connected or referred to for three half-lives: only recalls keep it;
+    * an active memory that is contradicted, but not superseded;
+    * an active belief that was not written or connected for three half-lives, and lives on recalls alone;
     * an active decision that names its own end ("until 2026-05-01") in the past.
     """
     today = str(np.datetime64(int(palace.now), "s").astype("datetime64[D]"))
@@ -333,9 +333,9 @@ def _connections(
 def _suspected(
     palace: PalaceTable, suspected: Iterable[Contradiction] | None, bounded: dict[str, str], *, is_whole: bool
 ) -> list[tuple[SuggestedContradiction, str]]:
-    """Pairs that seem to contradict each other, are there, not dissolved, and not linked as such."""
+    """Suspected contradictions between memories that exist, are not dissolved, and are not marked or dismissed yet."""
     if suspected is None:
-        bounded["suggested_contradictions"] = "nobody searched for contradictions"
+        bounded["suggested_contradictions"] = "contradictions were not searched for"
         return []
     found: dict[frozenset[int], SuggestedContradiction] = {}
     for contradiction in suspected:

@@ -1,9 +1,9 @@
-"""What an introspection leaves for the next: its log, and what changed between two of them.
+"""The log that an introspection leaves for the next one, and the changes between two introspections.
 
-A log holds keys and counts, never texts, and fits one event whatever the palace: long lists are cut, their
-counts kept. Who stood in which state is listed for as many states as fit, the smallest first; for small
-palaces that is everybody, and the changes are exact. For the rest an earlier state is computed from the
-memory as it is today; what cannot be told so is counted in words, never guessed.
+A log holds keys and counts, never texts, and always fits one event: long lists are cut, and their counts are kept. The
+log lists which memories were in which state for as many states as fit, the smallest first; for a small palace that
+is every memory, and the changes are exact. The earlier state of other memories is computed from their state of today;
+changes that cannot be computed are counted, never guessed.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _RANKS: Final = {state: rank for rank, state in enumerate(STATES)}
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Where every memory stood at one introspection, as far as a log can hold it.
+    """The state of every memory at one introspection, as far as a log can hold it.
 
     Attributes:
-        created_at: of the introspection, seconds since 1970.
+        created_at: the time of the introspection, seconds since 1970.
         counts: memories in each state.
-        listed: the states of memories by path: everybody in the `complete` states.
+        listed: the state of memories by path; all memories in the `complete` states.
         complete: states whose memories are all listed.
-        pairs: contradicting pairs, each in order of paths; None where there were too many.
-        digest: of everybody's state: equal where nobody came, went or moved.
+        pairs: contradicting pairs, each in the order of paths; None where there were too many.
+        digest: a hash of the states of all memories; equal where no memory is new, gone or in another state.
     """
 
     created_at: float
@@ -70,14 +70,14 @@ class Baseline:
     def of(
         cls, paths: Sequence[str], states: NDArray[np.int8], now: float, pairs: Iterable[tuple[str, str]]
     ) -> Baseline:
-        """How a palace stands, with everybody listed; `paths` are sorted, states indices into `STATES`."""
+        """The baseline of a palace with all memories listed; `paths` are sorted, states are indices into `STATES`."""
         listed = dict(zip(paths, map(STATES.__getitem__, states.tolist()), strict=True))
         counts = dict(zip(STATES, np.bincount(states, minlength=len(STATES)).tolist(), strict=True))
         ordered = frozenset((min(pair), max(pair)) for pair in pairs)
         return cls(now, counts, listed, frozenset(State), ordered, _digest(listed))
 
     def compact(self) -> dict[str, Any]:
-        """As plain values for a log: as many states as fit, and the pairs if they fit."""
+        """As plain values for a log: as many states as fit, and the pairs if all of them fit."""
         groups: dict[State, dict[str, list[str]]] = {state: {} for state in STATES}
         few = [state for state in STATES if self.counts.get(state, 0) <= LOG_BASELINE_BYTES // _LEAST_BYTES]
         for path, state in self.listed.items() if few else ():
@@ -101,7 +101,7 @@ class Baseline:
 
 
 def from_log(log: Mapping[str, Any]) -> Baseline | None:
-    """How the palace stood when `IntrospectionReport.to_log` gave this; None where it is no such thing."""
+    """The baseline in a log of `IntrospectionReport.to_log`; None where the values are not such a log."""
     try:
         kept = log["standing"]
         listed = {
@@ -120,7 +120,7 @@ def from_log(log: Mapping[str, Any]) -> Baseline | None:
             digest=str(kept["digest"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return None  # another program's, or another version's: there is nothing to compare with
+        return None  # the log of another program or version: nothing to compare with
 
 
 def to_log(report: IntrospectionReport, baseline: Baseline) -> dict[str, Any]:
@@ -140,13 +140,13 @@ def to_log(report: IntrospectionReport, baseline: Baseline) -> dict[str, Any]:
 def changes(
     before: Baseline, after: Baseline, memories: Sequence[PersonaMemory], columns: Columns
 ) -> PalaceChanges:
-    """What became of a palace between two introspections.
+    """The changes of a palace between two introspections.
 
     Args:
-        before: from a log.
-        after: of `memories`.
-        memories: as they are now, in the order of their paths.
-        columns: of the same memories, in the same order.
+        before: the baseline from a log.
+        after: the baseline of `memories`.
+        memories: the memories now, in the order of their paths.
+        columns: the columns of the same memories, in the same order.
     """
     moved: dict[str, list[Any]] = {name: [] for name in _MOVES}
     untold: list[str] = []
@@ -171,7 +171,7 @@ def _compare(
     columns: Columns,
     moved: dict[str, list[Any]],
 ) -> list[str]:
-    """Sort everybody into `moved` by what became of them; gives what cannot be told, in words."""
+    """Add each memory to a list in `moved` by what became of it; returns in words what cannot be known."""
     unlisted = [state for state in STATES if state not in before.complete and before.counts.get(state, 0)]
     computed = columns.states(before.created_at).tolist() if unlisted else []
     unclear = 0
@@ -204,7 +204,7 @@ def _compare(
 
 
 def _computed(memory: PersonaMemory, state: State, unlisted: list[State], then: float) -> State | None:
-    """The state that a memory had: one of those unlisted, and by decay alone if it was not touched since."""
+    """The earlier state of an unlisted memory, if it can be known; by decay where it was not touched since."""
     if len(unlisted) == 1:
         return unlisted[0]
     untouched = max(memory.last_accessed, memory.last_reinforced) <= then
@@ -217,7 +217,7 @@ def _digest(listed: Mapping[str, State]) -> str:
 
 
 def _named(item: Any) -> Any:
-    """A listed thing by path, or by paths."""
+    """An item of a report as a path or paths."""
     match item:
         case PersonaMemory():
             return item.path
@@ -229,7 +229,7 @@ def _named(item: Any) -> Any:
 
 
 def _cut(items: Sequence[Any], limit: int) -> dict[str, Any]:
-    """A list's count, and of its items as many as fit."""
+    """The count of a list, and as many of its items as fit."""
     listed: list[Any] = []
     room = limit
     for item in items:
@@ -242,5 +242,5 @@ def _cut(items: Sequence[Any], limit: int) -> dict[str, Any]:
 
 
 def _size(value: Any) -> int:
-    """Bytes of JSON."""
+    """The length as JSON, in bytes."""
     return len(orjson.dumps(value))

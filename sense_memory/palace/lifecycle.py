@@ -1,8 +1,8 @@
 """How a persona memory ages: the spec's decay and states, one memory at a time.
 
-This is the readable reference; `palace.catalog` does the same for a whole palace at once, and a property
-test holds the two together. Where the spec's prose and code differ, its code rules:
-connections multiply the score, they do not lengthen the half-life.
+This is the readable reference; `palace.catalog` computes the same for a whole palace at once, and a property test
+compares the two. Where the prose and the code of the specification differ, its code is followed: connections multiply
+the score, and do not lengthen the half-life.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def current_relevance(memory: PersonaMemory, now: float) -> float:
-    """What a memory's relevance has become (sense-memory v2, "Decay Function").
+    """The relevance of a memory at a time (sense-memory v2, "Decay Function").
 
     Args:
-        memory: whose `relevance` was true at `last_accessed`.
-        now: seconds since 1970; before `last_accessed` (another clock) counts as the same moment.
+        memory: a memory whose `relevance` was valid at `last_accessed`.
+        now: seconds since 1970; a time before `last_accessed`, by another clock, counts as `last_accessed`.
 
     Returns:
         0 or more; connections may lift it above 1.
@@ -59,12 +59,12 @@ def current_state(memory: PersonaMemory, now: float) -> State:
 
 
 def shown(memory: PersonaMemory, now: float) -> PersonaMemory:
-    """A memory with what its relevance is at a time, for whoever reads it."""
+    """A memory with its current relevance at a time, as it is returned to callers."""
     return memory.changed(current_relevance=current_relevance(memory, now))
 
 
 def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
-    """A memory that was recalled by its exact key: relevance 1.0 again, one access more, or so many."""
+    """A memory after `times` recalls by its exact key: relevance 1.0, and that many accesses more."""
     return memory.changed(
         relevance=1.0,
         last_accessed=max(now, memory.last_accessed),

@@ -1,11 +1,11 @@
-"""What becomes of versions of one memory that did not know of each other. Pure, and the same on every device.
+"""The merge of concurrent versions of one memory. Pure, and the same on every device.
 
-A version knows another if its vector (`seen`) holds the other's; then it counts and the other does not.
-What is left merges: times and counts take the maximum, links and themes unite, a value yields to one that
-was said in knowledge of it. Of values that were said without knowledge of each other the later counts
-(NIP-01's order of the events that said them), and the others are handed back, to be kept as siblings.
-Vectors are joined, so whoever writes the merged memory knows all of them. A version without a vector is
-last-write-wins: it counts over everything before it, and nothing after it cares.
+A version knows another version if its version vector (`seen`) covers the vector of the other; then it replaces the
+other. The versions that no other knows are merged: times and counts take the maximum, links and themes unite, and a
+value yields to a value that was written in knowledge of it. Of concurrent values the later one wins (in NIP-01's order
+of the events that first held them), and the others are returned, to be kept as siblings. The vectors are joined, so
+the merged memory knows all versions. A version without a vector is last-write-wins: it replaces every version before
+it, and every version after it replaces it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 _LIVELINESS: Final = (State.DISSOLVED, State.FORGOTTEN, State.FADING, State.ACTIVE)
-_COMPARED: Final = (  # what a merged memory differs in from one that need not be written again
+_COMPARED: Final = (  # the merged memory is written only where one of these fields differs
     "seen",
     "value",
     "relevance",
@@ -47,12 +47,12 @@ _COMPARED: Final = (  # what a merged memory differs in from one that need not b
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Versions as one.
+    """The merge of some versions.
 
     Attributes:
-        version: what they make together; its event is that of the newest.
-        losers: versions whose values lost against one that did not know them, the newest first.
-        settled: whether the newest version says all this already, and knows all of them.
+        version: the merged version, with the event id of the newest.
+        losers: versions with values that lost against a concurrent one, the newest first.
+        settled: whether the newest version already equals the merged one, and knows all versions.
     """
 
     version: PersonaVersion
@@ -61,7 +61,7 @@ class Joined:
 
 
 def merge(some: Iterable[PersonaVersion], others: Iterable[PersonaVersion]) -> tuple[PersonaVersion, ...]:
-    """The versions of both that no other knows, the newest first. Commutative, associative, idempotent."""
+    """The versions of both that no other one knows, the newest first. Commutative, associative, idempotent."""
     ordered = sorted({version.id: version for version in chain(some, others)}.values(), key=_rank)
     return tuple(
         version
@@ -71,10 +71,10 @@ def merge(some: Iterable[PersonaVersion], others: Iterable[PersonaVersion]) -> t
 
 
 def joined(versions: Iterable[PersonaVersion]) -> Joined:
-    """What the versions of one memory make together: a function of the set, whatever its order.
+    """The merge of the versions of one memory: a function of the set, whatever the order.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are no versions.
     """
     left = merge(versions, ())
     if not left:
@@ -97,7 +97,7 @@ def joined(versions: Iterable[PersonaVersion]) -> Joined:
 
 
 def sibling(loser: PersonaVersion) -> PersonaMemory:
-    """The memory under which a value that lost is kept: on every device the same, at the same path."""
+    """The sibling that keeps a value which lost; the same memory at the same path on every device."""
     memory = loser.memory
     return memory.changed(
         key=copy_key(memory.key, loser.provenance.id),
@@ -114,7 +114,7 @@ def _rank(version: PersonaVersion) -> tuple[int, str]:
 
 
 def _counts_over(newer: PersonaVersion, older: PersonaVersion) -> bool:
-    """Whether the newer by rank knows the older, or keeps no vector and overwrites whatever there is."""
+    """Whether the newer version knows the older one, or has no vector and so replaces every older one."""
     seen, known = newer.memory.seen, older.memory.seen
     if not seen:
         return True
@@ -122,7 +122,7 @@ def _counts_over(newer: PersonaVersion, older: PersonaVersion) -> bool:
 
 
 def _values(speaking: Sequence[PersonaVersion]) -> list[PersonaVersion]:
-    """For each value that still stands the newest version with it; the value said last leads."""
+    """For each value that no later one replaced, the newest version with it; the value written last comes first."""
     current = [version for version in speaking if not _is_outdated(version, speaking)] or speaking
     by_value: dict[str, list[PersonaVersion]] = {}
     for version in current:
@@ -136,7 +136,7 @@ def _provenance_rank(version: PersonaVersion) -> tuple[Any, ...]:
 
 
 def _is_outdated(version: PersonaVersion, speaking: Iterable[PersonaVersion]) -> bool:
-    """Whether a version's value was replaced by one that was said in knowledge of it."""
+    """Whether the value of a version was replaced by a value that was written in knowledge of it."""
     said = version.provenance
     for other in speaking:
         if other.provenance.id == said.id:
@@ -151,7 +151,7 @@ def _is_outdated(version: PersonaVersion, speaking: Iterable[PersonaVersion]) ->
 def _joined(
     main: PersonaVersion, same: Sequence[PersonaVersion], speaking: Sequence[PersonaVersion]
 ) -> PersonaMemory:
-    """The memory of `main` with what joins: from those of the same value what is about the value."""
+    """The memory of `main`, merged with the others; fields about the value come only from versions with that value."""
     memories = [version.memory for version in speaking]
     about = [version.memory for version in same]
     accessed = max(memory.last_accessed for memory in memories)

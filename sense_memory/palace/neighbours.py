@@ -1,7 +1,7 @@
-"""Pairs of memories that are near in meaning, for suggestions of connections. Pure; vectors come from elsewhere.
+"""Pairs of memories that are near in meaning, for suggestions of connections. Pure; the caller has the vectors.
 
-How near is near differs from model to model, so it is measured against what is usual in the palace itself. The
-work is bounded: of a very large palace only the first memories are compared, each with the nearest of the others.
+Cosines differ from model to model, so nearness is measured against the average cosine of the palace itself. The work is
+bounded: of a very large palace only the first memories are compared, each with its nearest others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-PER_MEMORY_COUNT: Final = 5  # neighbours of each
+PER_MEMORY_COUNT: Final = 5  # neighbours of each memory
 # Of the way from the usual cosine to 1. On labelled pairs, with a table and with a small model: nearly all pairs
 # that begin there share a subject, and of pairs drawn at random one in a thousand is so near.
 NEAR: Final = 0.55
@@ -29,8 +29,8 @@ def near_pairs(paths: Sequence[str], rows: NDArray[np.float32]) -> list[tuple[st
     """The pairs of memories that mean nearly the same, nearest first.
 
     Args:
-        paths: of the memories, each once; the first `MAX_ALIKE_COUNT` count.
-        rows: a vector of length 1 for each; one of zeros is near to nothing.
+        paths: the paths of the memories, each once; only the first `MAX_ALIKE_COUNT` are compared.
+        rows: a unit vector for each memory; a vector of zeros is near to nothing.
 
     Returns:
         Path, path, and the share of the way from the usual cosine to 1, from `NEAR` up; see
@@ -55,7 +55,7 @@ def near_pairs(paths: Sequence[str], rows: NDArray[np.float32]) -> list[tuple[st
 
 
 def _nearest(rows: NDArray[np.float32], start: int, bound: float) -> list[tuple[int, int, float]]:
-    """For each row of one block its nearest others, if they are near."""
+    """The nearest others of each row of one block, as far as they are near."""
     cosines = rows[start : start + _BLOCK_ROWS] @ rows.T
     own = np.arange(len(cosines))
     cosines[own, start + own] = -1.0

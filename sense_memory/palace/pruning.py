@@ -1,10 +1,9 @@
-"""Pruning: what time has done to a palace, as a plan first, and as a report afterwards.
+"""Pruning: the plan of what decay requires for a palace, and the report of what was done.
 
-A plan names every memory whose stored state is no longer true, who is seen dissolved for the first time,
-who came back, and who has been dissolved for 30 days and is due for deletion; each with its reason. It
-changes nothing: whoever carries it out says what was done, and what was refused and why, and gets the
-report. A deletion needs a mark that can be trusted: none from the future, and none from before the last
-access.
+A plan lists each memory whose stored state is outdated, that is newly dissolved, that came back, or that has been
+dissolved for 30 days and is due for deletion, with the reason. The plan changes nothing; the caller carries it out and
+makes the report from what was refused. A deletion needs a trustworthy mark (`dissolved_at`): not in the future, and
+not before the last access.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ _DAYS: Final = f"{DISSOLVED_DAYS:.0f} days"
 
 
 class PruneAction(StrEnum):
-    """What a step of a plan does to one memory."""
+    """What a step of a plan does to a memory."""
 
-    RESTATE = "restate"  # its state becomes what its relevance means; `dissolved_at` may change with it
-    MARK = "mark"  # dissolved all along, seen so for the first time: `dissolved_at` becomes now
+    RESTATE = "restate"  # the stored state is updated, perhaps with `dissolved_at`
+    MARK = "mark"  # stored as dissolved, without a valid mark: `dissolved_at` becomes now
     CLEAR = "clear"  # not dissolved: `dissolved_at` becomes None
     DELETE = "delete"  # for good
 
 
 @dataclass(frozen=True, slots=True)
 class PruneStep:
-    """What becomes of one memory.
+    """What to do with one memory.
 
     Attributes:
-        memory: as it is.
-        action: what is to be done.
-        state: what it is to become; of a deletion, dissolved.
-        dissolved_at: what that is to become.
+        memory: the memory as it is.
+        action: what to do.
+        state: the new state; for a deletion, dissolved.
+        dissolved_at: the new value of that field.
         reason: why.
     """
 
@@ -56,11 +55,11 @@ class PruneStep:
 
     @property
     def path(self) -> str:
-        """Of the memory."""
+        """The path of the memory."""
         return self.memory.path
 
     def applied(self) -> PersonaMemory:
-        """The memory as it is to be written; of a deletion, as it was."""
+        """The memory to write; for a deletion, the memory unchanged."""
         if self.action is PruneAction.DELETE:
             return self.memory
         return self.memory.changed(state=self.state, dissolved_at=self.dissolved_at)
@@ -71,9 +70,9 @@ class PrunePlan:
     """What pruning would do, memory by memory in the order of their paths.
 
     Attributes:
-        created_at: the moment it was made for, seconds since 1970.
-        steps: what to do; a memory has at most one.
-        held: dissolved memories that are not deleted: path and why.
+        created_at: the time that the plan is for, seconds since 1970.
+        steps: what to do; at most one step for each memory.
+        held: by path, why a dissolved memory is not deleted.
     """
 
     created_at: float
@@ -109,12 +108,12 @@ class PruneLine:
     """One memory in a report.
 
     Attributes:
-        path: which.
+        path: the path of the memory.
         action: what was to be done.
-        before: the state that was stored.
-        after: the state that it has now.
-        outcome: what became of it.
-        reason: why it was to be done; where it was refused, why it was refused.
+        before: the stored state.
+        after: the new state.
+        outcome: whether the step was done.
+        reason: why the step was planned, or why it was refused.
     """
 
     path: str
@@ -130,9 +129,9 @@ class PruneReport:
     """What pruning did, memory by memory in the order of their paths.
 
     Attributes:
-        created_at: when, seconds since 1970.
-        lines: what became of each step of the plan.
-        held: dissolved memories that are kept: path and why.
+        created_at: the time of the plan, seconds since 1970.
+        lines: the outcome of each step of the plan.
+        held: by path, why a dissolved memory was not deleted.
     """
 
     created_at: float
@@ -141,16 +140,16 @@ class PruneReport:
 
     @classmethod
     def dry(cls, made: PrunePlan) -> PruneReport:
-        """What a plan would do."""
+        """The report of a dry run."""
         return cls._of(made, {step.path: (PruneOutcome.PLANNED, step.reason) for step in made.steps})
 
     @classmethod
     def of(cls, made: PrunePlan, refused: Mapping[str, str]) -> PruneReport:
-        """What came of a plan.
+        """The report of a plan that was carried out.
 
         Args:
             made: the plan.
-            refused: paths of memories to which nothing was done, and why.
+            refused: by path, why a step was not done.
         """
         ends = {step.path: (PruneOutcome.DONE, step.reason) for step in made.steps}
         ends |= {path: (PruneOutcome.REFUSED, why) for path, why in refused.items()}
@@ -166,7 +165,7 @@ class PruneReport:
 
     @property
     def refused(self) -> tuple[PruneLine, ...]:
-        """What was not done."""
+        """The steps that were not done."""
         return tuple(line for line in self.lines if line.outcome is PruneOutcome.REFUSED)
 
     @property
@@ -187,9 +186,9 @@ def plan(memories: Iterable[PersonaMemory], now: float, *, columns: Columns | No
     """What pruning would do now (sense-memory v2, "State Transitions"). Changes nothing.
 
     Args:
-        memories: all of them, each path once, in any order.
+        memories: all memories, each path once, in any order.
         now: seconds since 1970.
-        columns: of the same memories in the same order, where the caller has them already.
+        columns: the columns of the same memories in the same order; computed if None.
     """
     everybody = tuple(memories)
     numbers = (Columns.of(everybody) if columns is None else columns).states(now).tolist()
@@ -210,7 +209,7 @@ def plan(memories: Iterable[PersonaMemory], now: float, *, columns: Columns | No
 
 
 def _alive(memory: PersonaMemory, state: State) -> PruneStep | None:
-    """A memory that is not dissolved: perhaps in another state, perhaps back from being dissolved."""
+    """The step for a memory that is not dissolved, if its stored state or its mark is outdated."""
     if memory.state is state and memory.dissolved_at is not None:
         reason = f"it is {state} again, and no longer counts as dissolved"
         return PruneStep(memory, PruneAction.CLEAR, state, None, reason)
@@ -220,17 +219,17 @@ def _alive(memory: PersonaMemory, state: State) -> PruneStep | None:
 def _held(memory: PersonaMemory, now: float) -> str | None:
     """Why a dissolved memory is neither marked nor deleted, or None."""
     if memory.halflife_days >= MAX_HALFLIFE_DAYS:
-        return "its half-life says that it shall never go; its links brought it down"
+        return "its half-life means never; only its links made it fade"
     if memory.dissolved_at is not None and memory.dissolved_at > now:
-        return "it was marked by a clock ahead of this one; it is kept until that time and the days after it"
+        return "a clock ahead of this one marked the memory; it is kept until 30 days after that mark"
     return None
 
 
 def _dissolved(memory: PersonaMemory, now: float) -> PruneStep | None:
-    """A dissolved memory: seen so for the first time, waiting, or due."""
+    """The step for a dissolved memory: mark it, wait, or delete it."""
     since = memory.dissolved_at
     if since is None or since < memory.last_accessed:
-        # An older mark is from a life before the last access, kept by a writer that does not know it.
+        # A mark older than the last access is outdated: a writer that does not know the field kept it.
         reason = f"relevance fell below every bound; it is deleted {_DAYS} from now unless it is recalled"
         action = PruneAction.MARK if memory.state is State.DISSOLVED else PruneAction.RESTATE
         return PruneStep(memory, action, State.DISSOLVED, max(now, memory.last_accessed), reason)

@@ -1,10 +1,10 @@
 """How many tokens a text costs a language model: an estimate that needs no vocabulary and no download.
 
-It errs upward on purpose: a text that fits by it fits by the real tokenizers too. It was calibrated against
+The estimate errs upward on purpose: a text that fits by the estimate fits by the real tokenizers too. It was calibrated against
 the larger count of cl100k and o200k on English, 29 other languages, code, addresses, digits, emoji and random
 bytes. English shorthand comes out some 18 % too dear; where the two disagree most (Tamil, Georgian), the
-dearer one is followed; of all kinds tried only minified JavaScript came out too cheap, by 2 %. Whoever holds
-the tokenizer of their model can pass it to `compression.compress` instead. This module reads no files.
+dearer one is followed; of all kinds tried only minified JavaScript came out too cheap, by 2 %. A caller with
+the tokenizer of a model can pass that to `compression.compress` instead. This module reads no files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One version of a persona memory, as its event holds it: fields in, memory out, and back. Pure.
+"""One version of a persona memory: the fields of its record as a memory, and back. Pure.
 
-The fields are those of the spec and of the published package 0.3.1, and some of ours: `ts`, `seen`, `said`,
-`dissolved_at`, `dismissed`, `conflict_of`. Whatever another writer put into a field of the wrong type or
-range is brought to the nearest value that makes sense, or left out; fields that we do not know are kept.
+The fields are those of the specification and of the published package 0.3.1, and some of ours: `ts`, `seen`, `said`,
+`dissolved_at`, `dismissed`, `conflict_of`. A value of another writer with a wrong type or range is changed to the
+nearest valid value, or left out; unknown fields are kept.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _RANGES: Final = {
     "halflife_days": (MIN_HALFLIFE_DAYS, MAX_HALFLIFE_DAYS),
     "access_count": (0, MAX_SAFE_INTEGER),
 }
-_GIVEN: Final[dict[frozenset[str], set[str]]] = {}  # as many as there are kinds of writers
+_GIVEN: Final[dict[frozenset[str], set[str]]] = {}  # one entry for each set of fields that writers use
 _IS_SPARED: Final = ("dissolved_at", "dismissed", "conflict_of")  # left out of the JSON where empty
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The event that said a value first; edits of anything else hand it on.
+    """The event that first held a value; edits of other fields keep the provenance.
 
     Attributes:
-        at: its created_at, seconds since 1970.
-        id: its id, 64 hex digits.
-        device: who said it; empty where the writer kept no version vector.
-        count: that device's count of edits with it.
+        at: created_at of the event, seconds since 1970.
+        id: the event id, 64 hex digits.
+        device: the device that wrote the value; empty where the writer keeps no version vector.
+        count: the count of that device in the version vector.
     """
 
     at: int
@@ -50,14 +50,14 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class PersonaVersion:
-    """What one event says of a memory.
+    """The memory in one event.
 
     Attributes:
-        memory: as written.
+        memory: the memory as written.
         at: the event's created_at, seconds since 1970.
-        provenance: which event its value comes from; the field `said`.
-        ts: when it was written, by the writer's clock.
-        rest: fields of newer writers, to be carried over.
+        provenance: the event that the value comes from; the field `said`.
+        ts: when the version was written, by the clock of the writer.
+        rest: unknown fields of newer writers, to be kept.
     """
 
     memory: PersonaMemory
@@ -76,9 +76,9 @@ def memory_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> Pers
     """The memory in the fields of a record.
 
     Args:
-        fields: domain, facet, key and value are texts (the envelope has seen to that); the rest is anything.
-        event_id: the event's, 64 hex digits.
-        created_at: the event's, for what does not say when it was written.
+        fields: domain, facet, key and value are texts (the envelope checks that); other values may be anything.
+        event_id: the event id, 64 hex digits.
+        created_at: created_at of the event, used where the fields hold no time.
     """
     try:
         return _lean(PersonaMemory.model_validate({"created_at": created_at, **fields, "event_id": event_id}))
@@ -90,7 +90,7 @@ def memory_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> Pers
 
 
 def version_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> PersonaVersion:
-    """As `memory_of`, with all that an edit or a merge needs to know."""
+    """As `memory_of`, with what an edit or a merge needs in addition."""
     memory = memory_of(fields, event_id, created_at)
     ts = fields.get("ts")
     return PersonaVersion(
@@ -108,10 +108,10 @@ def fields_of(
     """The fields of a record, as JSON has them.
 
     Args:
-        memory: what to write.
-        said: which event its value comes from, or the device that says it with this very event.
+        memory: the memory to write.
+        said: the event that the value comes from, or the device that writes the value with this event.
         ts: now, seconds since 1970.
-        rest: fields of newer writers.
+        rest: unknown fields of newer writers.
     """
     fields: dict[str, Any] = {
         **rest,
@@ -143,9 +143,9 @@ def fields_of(
 
 
 def _lean(memory: PersonaMemory) -> PersonaMemory:
-    """A new memory whose set of given names is that of others with the same: each takes two kilobytes.
+    """Share the set of given field names between memories, because each set takes two kilobytes.
 
-    Pydantic copies the set before it changes it, so nobody notices.
+    Pydantic copies the set before a change, so sharing is safe.
     """
     given = memory.model_fields_set
     object.__setattr__(memory, "__pydantic_fields_set__", _GIVEN.setdefault(frozenset(given), given))
@@ -153,13 +153,13 @@ def _lean(memory: PersonaMemory) -> PersonaMemory:
 
 
 def provenance_in(claim: Any, seen: Mapping[str, int], event_id: str, created_at: int) -> Provenance:
-    """Where a value comes from; without a claim that makes sense, from this event.
+    """The provenance of a value; without a valid claim, this event itself.
 
     Args:
-        claim: the field `said`, or anything.
-        seen: the version vector beside it.
-        event_id: the event's, 64 hex digits.
-        created_at: the event's, seconds since 1970.
+        claim: the field `said`, of any type.
+        seen: the version vector of the same record.
+        event_id: the event id, 64 hex digits.
+        created_at: created_at of the event, seconds since 1970.
     """
     match claim:
         case str() if claim in seen:
@@ -170,7 +170,7 @@ def provenance_in(claim: Any, seen: Mapping[str, int], event_id: str, created_at
 
 
 def counts_in(seen: Any) -> dict[str, int]:
-    """The version vector in the field `seen`, or in anything: what makes no sense is left out."""
+    """The version vector in the field `seen`, of any type; invalid entries are left out."""
     if not isinstance(seen, dict):
         return {}
     return {
@@ -181,7 +181,7 @@ def counts_in(seen: Any) -> dict[str, int]:
 
 
 def copy_key(key: str, said: str) -> str:
-    """The key under which a text that lost is kept, by the key of its memory and the event that said it."""
+    """The key of the sibling that keeps a text which lost, from the key of the memory and the event of the text."""
     return f"{key}~conflict-{said[:8]}"
 
 

@@ -154,7 +154,7 @@ def test_orphans_are_active_or_fading_and_connected_to_nobody_in_either_directio
     }
     why = dict(zip(paths(report.orphaned), report.reasons["orphaned"], strict=True))
     assert why["a/facts/alone"] == "no connections"
-    assert why["a/facts/missing"] == "its connections lead to no memory that is there"
+    assert why["a/facts/missing"] == "its connections lead to no existing memory"
 
 
 def test_a_facet_is_overloaded_above_fifty_active_memories():
@@ -214,7 +214,9 @@ def test_suspected_contradictions_are_passed_on_unless_they_are_settled_dissolve
 def test_a_search_for_contradictions_that_was_cut_or_not_made_is_pointed_out():
     palace = [memory(f"a/facts/{number:03}") for number in range(SUGGESTED_PAIRS_COUNT + 2)]
     found = [verdict("a/facts/000", item.path) for item in palace[1:]]
-    assert introspect(palace, NOW).bounded["suggested_contradictions"] == "nobody searched for contradictions"
+    assert (
+        introspect(palace, NOW).bounded["suggested_contradictions"] == "contradictions were not searched for"
+    )
     report = introspect(palace, NOW, suspected=found, all_searched=False)
     assert len(report.suggested_contradictions) == SUGGESTED_PAIRS_COUNT
     assert report.bounded["suggested_contradictions"] == (
