@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from sense_memory.ledger.rescue import RescueReport
-    from sense_memory.memories.embedding_jobs import Embedding, EmbedReport, Gaps
+    from sense_memory.memories.embedding_jobs import EmbedderClient, EmbedReport, Gaps
     from sense_memory.memories.history import Version
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned, Reviews
@@ -145,7 +145,7 @@ class MemoryStore:
         self._palace: Persona | None = None
         self._views: Reviews | None = None
         self._everything: MemorySearch | None = None
-        self._meaning: Embedding | None = None
+        self._meaning: EmbedderClient | None = None
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
@@ -1193,17 +1193,17 @@ class MemoryStore:
         embedding = await self._embedding()
         if self._everything is None:
             from sense_memory.memories.search import MemorySearch
-            from sense_memory.memories.shared_embeddings import Sharing
+            from sense_memory.memories.shared_embeddings import SharedEmbeddings
 
             about: dict[str, Any] = {"clock": self._clock, "ask": self._replication.ask}
             about["catalog"] = persona.names.catalog
             if embedding is not None:
-                sharing = Sharing(embedding.vault, ledger, self._reader, self._writer, self._clock)
+                sharing = SharedEmbeddings(embedding.cache, ledger, self._reader, self._writer, self._clock)
                 about["meaning"] = embedding, sharing
             self._everything = MemorySearch(persona.palace, ledger, self._reader, **about)
         return self._everything
 
-    async def _embedding(self) -> Embedding | None:
+    async def _embedding(self) -> EmbedderClient | None:
         """The embedder, opened once, when it is first needed; None where the store has no embedder."""
         if self._meaning is not None or self._open_embedder is None:
             return self._meaning
@@ -1213,15 +1213,15 @@ class MemoryStore:
                 self._meaning is None
                 and (embedder := await asyncio.to_thread(self._open_embedder)) is not None
             ):
-                from sense_memory.memories.embedding_jobs import Embedding
-                from sense_memory.records.vector_cache import Vault
+                from sense_memory.memories.embedding_jobs import EmbedderClient
+                from sense_memory.records.vector_cache import VectorCache
 
                 if not callable(getattr(embedder, "embed", None)) or not isinstance(
                     getattr(embedder, "name", None), str
                 ):
                     raise InvalidInput("what was to open the embedder gave something else")
-                vault = Vault(self._signer, self._opened().vectors, embedder.name)
-                self._meaning = Embedding(embedder, time.monotonic, vault)
+                cache = VectorCache(self._signer, self._opened().vectors, embedder.name)
+                self._meaning = EmbedderClient(embedder, time.monotonic, cache)
         return self._meaning
 
     def _foresee(self, record: Record, sealed: Sealed) -> None:

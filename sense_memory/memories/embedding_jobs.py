@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from sense_memory.errors import EmbedderError, LedgerError, SenseMemoryError
 from sense_memory.limits import EMBED_BATCH_COUNT, EMBED_SECONDS, EMBEDDER_REST_SECONDS, MAX_BATCH_COUNT
-from sense_memory.records.vector_cache import Read
+from sense_memory.records.vector_cache import MemoryVectors
 
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sense_memory.memories.shared_embeddings import Sharing
-    from sense_memory.records.vector_cache import Origin, Vault
+    from sense_memory.memories.shared_embeddings import SharedEmbeddings
+    from sense_memory.records.vector_cache import Origin, VectorCache
     from sense_memory.search.documents import SearchItem
     from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.index import MemoryIndex
@@ -75,21 +75,21 @@ class EmbedReport(Gaps):
     model: str = field(default="", compare=False)
 
 
-class Embedding:
+class EmbedderClient:
     """An embedder in use.
 
     Args:
         embedder: which one.
         clock: seconds of any clock that never goes back.
-        vault: keeps what it made of memories.
+        cache: keeps what it made of memories.
 
     Attributes:
-        embedder, clock, vault: as given.
+        embedder, clock, cache: as given.
         trouble: why it failed when it was last asked; None if it did not.
     """
 
-    def __init__(self, embedder: Embedder, clock: Callable[[], float], vault: Vault) -> None:
-        self.embedder, self.vault = embedder, vault
+    def __init__(self, embedder: Embedder, clock: Callable[[], float], cache: VectorCache) -> None:
+        self.embedder, self.cache = embedder, cache
         self.trouble: EmbedderError | None = None
         self.clock, self._rests_until = clock, float("-inf")
         self._dimension: int | None = None  # until it is known
@@ -129,17 +129,17 @@ class Embedding:
         ends = list(accumulate(map(len, texts.values())))
         return {name: rows[end - len(texts[name]) : end] for name, end in zip(texts, ends, strict=True)}
 
-    async def kept(self, stamps: Mapping[str, str]) -> Mapping[str, Read]:
+    async def cached(self, stamps: Mapping[str, str]) -> Mapping[str, MemoryVectors]:
         """What was made before of some memories, given as slot and stamp, in just these states; by slot."""
         try:
-            return await self.vault.find(stamps)
+            return await self.cache.find(stamps)
         except SenseMemoryError:  # a cache: it is made anew
             return {}
 
-    async def keep(self, reads: Mapping[str, Read]) -> None:
+    async def store(self, reads: Mapping[str, MemoryVectors]) -> None:
         """Keep what was made of some memories, by slot, if that is possible."""
         with suppress(SenseMemoryError):
-            await self.vault.keep(reads)
+            await self.cache.store(reads)
 
     async def _asked(self, question: Callable[[], _T], *, again: bool) -> _T | None:
         if not again and self.clock() < self._rests_until:
@@ -160,14 +160,14 @@ class Embedding:
         return found
 
 
-# ── Filling ─────────────────────────────────────────────────────────────────────────────
-# Filling: the memories of an index get their vectors from where that costs least.
+# ── Jobs ────────────────────────────────────────────────────────────────────────────────
+# The memories of an index get their vectors from where that costs least.
 #
 # Those that were made before are kept; those that another device has shared are taken over; only the rest is shown
 # to the embedder, some memories at a time. Whatever interrupts it, what is done is done.
 
 
-class Memories(Protocol):
+class IndexedMemories(Protocol):
     """The memories of an index, by their names in it."""
 
     async def catch_up(self) -> None:
@@ -191,7 +191,7 @@ class _Filled(NamedTuple):
     is_done: bool
 
 
-class Filling:
+class EmbeddingJobs:
     """Fills one index.
 
     Args:
@@ -201,8 +201,14 @@ class Filling:
         turn: held while the index must not change.
     """
 
-    def __init__(self, meaning: Embedding, sharing: Sharing, memories: Memories, turn: asyncio.Lock) -> None:
-        self._meaning, self._sharing, self._memories, self._turn = meaning, sharing, memories, turn
+    def __init__(
+        self,
+        meaning: EmbedderClient,
+        sharing: SharedEmbeddings,
+        memories: IndexedMemories,
+        turn: asyncio.Lock,
+    ) -> None:
+        self._meaning, self._shared, self._memories, self._turn = meaning, sharing, memories, turn
         self._unread = 0  # memories without vectors, when kept ones were last looked for
 
     def gaps(self, index: MemoryIndex) -> Gaps:
@@ -220,12 +226,12 @@ class Filling:
         rows = await self._meaning.rows([asked]) if asked else None
         return None if rows is None else rows[0]
 
-    async def look_at_kept(self, index: MemoryIndex) -> None:
+    async def fill_from_cache(self, index: MemoryIndex) -> None:
         """Give memories the vectors that were made of them before, by this process or another; in turn."""
         if index.gaps_count == self._unread:
             return
         origins = self._origins(index.without_meaning())
-        kept = await self._meaning.kept({origin.slot: origin.stamp for origin in origins.values()})
+        kept = await self._meaning.cached({origin.slot: origin.stamp for origin in origins.values()})
         index.fill({name: kept[origin.slot].rows for name, origin in origins.items() if origin.slot in kept})
         self._unread = index.gaps_count
 
@@ -234,7 +240,7 @@ class Filling:
     def planned(self, index: MemoryIndex, *, share: bool) -> EmbedReport:
         """What `embed` would have to do: how many memories are left, and how many to be shared besides those."""
         unread = frozenset(index.without_meaning())
-        waiting = self._sharing.untold(self._memories.origins()).keys() - unread if share else ()
+        waiting = self._shared.unshared(self._memories.origins()).keys() - unread if share else ()
         return EmbedReport(
             len(unread), self._meaning.trouble, unshared=len(waiting), model=self._meaning.name
         )
@@ -242,8 +248,8 @@ class Filling:
     async def foreseen(self, index: MemoryIndex, *, share: bool) -> EmbedReport:
         """As `planned`; but what another device has shared is `taken`, and not counted as left. Asks nobody."""
         report = self.planned(index, share=share)
-        told = self._sharing.told(self._origins(index.without_meaning()).values())
-        there = len([origin async for origin, _ in self._sharing.fitting(told)])
+        told = self._shared.seqs_of(self._origins(index.without_meaning()).values())
+        there = len([origin async for origin, _ in self._shared.fitting(told)])
         return replace(report, count=report.count - there, taken=there)
 
     async def embed(
@@ -267,16 +273,16 @@ class Filling:
             counts.update(await self._share(begun.count, told))
         await self._memories.catch_up()
         alive = (origin.path for origin in self._memories.origins().values())
-        counts["forgotten"] = await self._sharing.forget_orphans(alive)
+        counts["forgotten"] = await self._shared.forget_orphans(alive)
         gaps = self.gaps(index)
         return EmbedReport(gaps.count, gaps.trouble, **counts, model=self._meaning.name)
 
     async def _share(self, done: int, told: Callable[[int, int], None]) -> Counter[str]:
         """Share what is kept and was not shared yet, some at a time; what became of it, as the report calls it."""
-        waiting = list(self._sharing.untold(self._memories.origins()).values())
+        waiting = list(self._shared.unshared(self._memories.origins()).values())
         counts: Counter[str] = Counter()
         for start in range(0, len(waiting), MAX_BATCH_COUNT):
-            counts.update(await self._sharing.share(waiting[start : start + MAX_BATCH_COUNT]))
+            counts.update(await self._shared.share(waiting[start : start + MAX_BATCH_COUNT]))
             told(done + min(start + MAX_BATCH_COUNT, len(waiting)), done + len(waiting))
             await asyncio.sleep(0)  # a local signer never waits either
         return counts
@@ -297,16 +303,16 @@ class Filling:
         self, index: MemoryIndex, origins: Mapping[str, Origin], *, again: bool
     ) -> frozenset[str]:
         """Give memories the vectors that another device has shared; the names of those that had some."""
-        told = self._sharing.told(origins.values())
+        told = self._shared.seqs_of(origins.values())
         dimension = await self._meaning.dimension(again=again) if told else None
         if dimension is None:
             return frozenset()
-        found = await self._sharing.read(told, dimension)
+        found = await self._shared.read(told, dimension)
         there = {name: origin for name, origin in origins.items() if origin in found}
         taken = {name: origin for name, origin in there.items() if index.fill({name: found[origin]})}
         await self._keep({origin: found[origin] for origin in taken.values()})
         with suppress(LedgerError):  # then sharing will look once more
-            await self._sharing.took({origin: told[origin] for origin in taken.values()})
+            await self._shared.note_cached({origin: told[origin] for origin in taken.values()})
         return frozenset(taken)
 
     async def _make(
@@ -321,7 +327,9 @@ class Filling:
         return index.fill(reads)
 
     async def _keep(self, made: Mapping[Origin, NDArray[Any]]) -> None:
-        await self._meaning.keep({origin.slot: Read(origin.stamp, rows) for origin, rows in made.items()})
+        await self._meaning.store(
+            {origin.slot: MemoryVectors(origin.stamp, rows) for origin, rows in made.items()}
+        )
 
     def _origins(self, names: Iterable[str]) -> dict[str, Origin]:
         return {name: origin for name in names if (origin := self._memories.origin(name)) is not None}

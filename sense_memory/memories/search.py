@@ -18,7 +18,7 @@ import numpy as np
 from sense_memory.errors import InvalidInput
 from sense_memory.ledger.feed import START
 from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
-from sense_memory.memories.embedding_jobs import EmbedReport, Filling, Gaps
+from sense_memory.memories.embedding_jobs import EmbeddingJobs, EmbedReport, Gaps
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.persona.palace import ROOTS
 from sense_memory.memories.search_items import RecordItems, item_of_record, text_of, written_at
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.ledger import Ledger
-    from sense_memory.memories.embedding_jobs import Embedding
+    from sense_memory.memories.embedding_jobs import EmbedderClient
     from sense_memory.memories.persona.palace import Palace
-    from sense_memory.memories.shared_embeddings import Sharing
+    from sense_memory.memories.shared_embeddings import SharedEmbeddings
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.catalog import Catalog
     from sense_memory.records.reader import Reader
@@ -137,7 +137,7 @@ class MemorySearch(CachedIndex):
         clock: Callable[[], float],
         catalog: Callable[[], Awaitable[Catalog]],
         ask: Callable[[str], Awaitable[bool]],
-        meaning: tuple[Embedding, Sharing] | None = None,
+        meaning: tuple[EmbedderClient, SharedEmbeddings] | None = None,
     ) -> None:
         self._options = SearchOptions()
         super().__init__("everything", made_of("one index", FORMAT, LANGUAGE, self._options), ledger, reader)
@@ -155,7 +155,7 @@ class MemorySearch(CachedIndex):
         self._progress: Callable[[int, int], None] | None = None
         self._turn = asyncio.Lock()
         self._embedder = None if meaning is None else meaning[0].embedder
-        self._filling = None if meaning is None else Filling(*meaning, self, self._turn)
+        self._jobs = None if meaning is None else EmbeddingJobs(*meaning, self, self._turn)
 
     def __len__(self) -> int:
         return 0 if self._index is None else len(self._index)
@@ -166,7 +166,7 @@ class MemorySearch(CachedIndex):
         index = await self._current(INDEX_SECONDS)
         if not len(index) and not self._left and await self._ask("memories are"):
             index = await self._current(INDEX_SECONDS)
-        direction = None if self._filling is None else await self._filling.direction(index, query)
+        direction = None if self._jobs is None else await self._jobs.direction(index, query)
         now = self._clock()
         weigher = Weigher(index, query=query, now=now, floor=relevance_floor)
         # How well a day fits tells entries of the journal apart; beside memories without a day it is unfair.
@@ -189,7 +189,7 @@ class MemorySearch(CachedIndex):
         """The persona memories that a query means, as the specification scores them, the best first."""
         check(query, limit, relevance_floor)
         catalog = await self._catalog()
-        near = {} if self._filling is None else await self.near(query)
+        near = {} if self._jobs is None else await self.near(query)
         index = await self._with_palace()
         hits = []
         for found in PalaceIndex(index).search(
@@ -212,22 +212,22 @@ class MemorySearch(CachedIndex):
     ) -> EmbedReport:
         """Embed every memory that is not yet, and share what was made of them; see `MemoryStore.embed`."""
         index = await self._current()
-        if self._filling is None:
+        if self._jobs is None:
             return EmbedReport(0, None)
         if dry_run:
-            return await self._filling.foreseen(index, share=share)
-        return await self._filling.embed(index, share=share, progress=progress)
+            return await self._jobs.foreseen(index, share=share)
+        return await self._jobs.embed(index, share=share, progress=progress)
 
     def gaps(self) -> Gaps:
         """What searches know by words only, and what they do not know yet, as of the last one."""
-        if self._filling is None or self._index is None:
+        if self._jobs is None or self._index is None:
             return Gaps(0, None, self._left)
-        return replace(self._filling.gaps(self._index), unread=self._left)
+        return replace(self._jobs.gaps(self._index), unread=self._left)
 
     async def near(self, query: str) -> dict[str, float]:
         """The persona memories that mean what a question means, by path: how nearly, above 0 up to 1."""
         index = await self._current()
-        direction = None if self._filling is None else await self._filling.direction(index, query)
+        direction = None if self._jobs is None else await self._jobs.direction(index, query)
         if direction is None:
             return {}
         head = f"{Kind.PALACE}/"
@@ -355,8 +355,8 @@ class MemorySearch(CachedIndex):
                     await self._look_at_palace(self._index)
             await self._sort_in(self._index)
             self._cursor = cursor
-            if self._filling is not None:
-                await self._filling.look_at_kept(self._index)
+            if self._jobs is not None:
+                await self._jobs.fill_from_cache(self._index)
 
     async def _look_at_palace(self, index: MemoryIndex) -> None:
         """Take in what changed in the palace, and tell those who wait for that."""

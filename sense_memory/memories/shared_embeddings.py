@@ -1,8 +1,8 @@
-"""Sharing: what an embedder made of memories, told to the owner's other devices.
+"""Shared embeddings: what an embedder made of memories, told to the owner's other devices.
 
 An *embedding* is an event at `embed/{path of the memory}`: which model made it, of which state of the memory (its
 *stamp*), and the numbers. One is used only where it says what it should; else it is as if it were not there, and
-the next sharing replaces it. It is forgotten with its memory. What is told lies in the vault, so that no embedder
+the next sharing replaces it. It is forgotten with its memory. What is told lies in the cache, so that no embedder
 is asked here.
 """
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
-    from sense_memory.records.vector_cache import Origin, Vault
+    from sense_memory.records.vector_cache import Origin, VectorCache
     from sense_memory.records.writer import Writer
 
 _DIGITS: Final = 5  # of each number: more than half precision, as which vectors are kept, can tell apart
 _LENGTH_SLACK: Final = 0.01  # vectors have length 1, but for rounding
 
 
-class Sharing:
+class SharedEmbeddings:
     """The vectors that one model made of the memories of a ledger.
 
     Args:
-        vault: where they lie.
+        cache: where they lie.
         ledger: where embeddings lie.
         reader: opens them.
         writer: seals and signs them.
@@ -48,14 +48,14 @@ class Sharing:
     """
 
     def __init__(
-        self, vault: Vault, ledger: Ledger, reader: Reader, writer: Writer, clock: Callable[[], float]
+        self, cache: VectorCache, ledger: Ledger, reader: Reader, writer: Writer, clock: Callable[[], float]
     ) -> None:
-        self._vault, self._ledger, self._vectors = vault, ledger, ledger.vectors
+        self._cache, self._ledger, self._vectors = cache, ledger, ledger.vectors
         self._reader, self._writer, self._clock = reader, writer, clock
 
     # ── From elsewhere ──────────────────────────────────────────────────────────────────
 
-    def told(self, origins: Iterable[Origin]) -> dict[Origin, int]:
+    def seqs_of(self, origins: Iterable[Origin]) -> dict[Origin, int]:
         """The embeddings (their seqs) that there are of some memories, whatever they say."""
         slots = {origin.embedding: origin for origin in origins}
         return {slots[slot]: seq for slot, seq in self._ledger.heads.embeddings(slots).items()}
@@ -72,7 +72,7 @@ class Sharing:
         origins = {seq: origin for origin, seq in told.items()}
         for stored in self._ledger.read(list(origins)):
             record, origin = await self._reader.record(stored), origins[stored.seq]
-            if record is None or record.fields["model"] != self._vault.model:
+            if record is None or record.fields["model"] != self._cache.model:
                 continue
             if record.fields.get("stamp") == origin.stamp:
                 yield origin, record
@@ -90,8 +90,8 @@ class Sharing:
         found = {origin: _rows(record.fields, dimension) async for origin, record in self.fitting(told)}
         return {origin: rows for origin, rows in found.items() if rows is not None}
 
-    async def took(self, told: Mapping[Origin, int]) -> None:
-        """What these embeddings tell lies in the vault now.
+    async def note_cached(self, told: Mapping[Origin, int]) -> None:
+        """What these embeddings tell lies in the cache now.
 
         Raises:
             LedgerError: that cannot be noted.
@@ -102,9 +102,9 @@ class Sharing:
 
     # ── To elsewhere ────────────────────────────────────────────────────────────────────
 
-    def untold(self, origins: Mapping[str, Origin]) -> dict[str, Origin]:
+    def unshared(self, origins: Mapping[str, Origin]) -> dict[str, Origin]:
         """Those of some memories of which there are vectors here that no embedding is known to tell."""
-        slots = self._vectors.without_embedding(self._vault.model)
+        slots = self._vectors.without_embedding(self._cache.model)
         return {name: origin for name, origin in origins.items() if origin.slot in slots}
 
     async def share(self, origins: Sequence[Origin]) -> Counter[str]:
@@ -118,7 +118,7 @@ class Sharing:
             LedgerError: the ledger could not be written; nothing was.
         """
         kept = await self._kept(origins)
-        told = await self._told_already(kept)
+        told = await self._already_shared(kept)
         records: dict[Origin, Record] = {}
         counts: Counter[str] = Counter()
         for origin in (origin for origin in kept if origin not in told):
@@ -130,18 +130,18 @@ class Sharing:
             else:
                 records[origin] = record
         written = await self._write(records)
-        await self.took(told | self.told(written))
+        await self.note_cached(told | self.seqs_of(written))
         counts.update(shared=len(written), unshared=len(records) - len(written))
         return counts
 
     async def _kept(self, origins: Sequence[Origin]) -> dict[Origin, NDArray[Any]]:
-        """What lies in the vault of some memories as they are."""
-        reads = await self._vault.find({origin.slot: origin.stamp for origin in origins})
+        """What lies in the cache of some memories as they are."""
+        reads = await self._cache.find({origin.slot: origin.stamp for origin in origins})
         return {origin: reads[origin.slot].rows for origin in origins if origin.slot in reads}
 
-    async def _told_already(self, kept: Mapping[Origin, NDArray[Any]]) -> dict[Origin, int]:
+    async def _already_shared(self, kept: Mapping[Origin, NDArray[Any]]) -> dict[Origin, int]:
         """The embeddings (their seqs) that say what is kept: another device was faster."""
-        told = self.told(kept)
+        told = self.seqs_of(kept)
         if not told:
             return {}
         found = await self.read(told, next(iter(kept.values())).shape[1])
@@ -150,7 +150,7 @@ class Sharing:
     def _fields(self, origin: Origin, rows: NDArray[Any]) -> dict[str, Any]:
         """What an embedding says: in `pieces` are the vectors of a long text's pieces but the first."""
         first, *others = _shortened(rows).tolist()
-        fields = {"embedding": first, "model": self._vault.model, "created_at": int(self._clock())}
+        fields = {"embedding": first, "model": self._cache.model, "created_at": int(self._clock())}
         fields["stamp"] = origin.stamp
         return {**fields, "pieces": others} if others else fields
 

@@ -165,7 +165,7 @@ class PalaceMatch:
     why: Why
 
 
-class _Match(NamedTuple):
+class _FieldMatch(NamedTuple):
     """One wanted thing in one field: what it adds to each row that matched anything."""
 
     field: int  # in `_PLACES`
@@ -283,7 +283,7 @@ class _Look:
 
     def matched(
         self, wanted: Sequence[Wanted], meant: Mapping[int, float]
-    ) -> tuple[NDArray[np.int64], list[_Match]]:
+    ) -> tuple[NDArray[np.int64], list[_FieldMatch]]:
         """The documents that match anything, and what each match adds."""
         fits = [self._fits(item) for item in wanted]
         anywhere = np.zeros(len(self._is_there), np.bool_)
@@ -296,14 +296,14 @@ class _Look:
         dense = np.zeros(len(self._is_there), np.float32)
         if meant:
             dense[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
-            matches.append(_Match(len(FIELDS), MEANING, dense[rows]))
+            matches.append(_FieldMatch(len(FIELDS), MEANING, dense[rows]))
             dense[:] = 0
         for item, rarity, by_field in zip(wanted, rarities, fits, strict=True):
             for place, (found, strengths) in enumerate(by_field):
                 if len(found):
                     weight = FIELD_WEIGHTS[_SEARCHED[place]] * rarity / mean
                     dense[found] = strengths * np.float32(weight)
-                    matches.append(_Match(place, item.label, dense[rows]))
+                    matches.append(_FieldMatch(place, item.label, dense[rows]))
                     dense[found] = 0
         return rows, matches
 
@@ -347,7 +347,7 @@ class _Look:
         return rows[there], fields[there]
 
 
-def _why(matches: Sequence[_Match], at: int, factor: float, relevance: float) -> Why:
+def _why(matches: Sequence[_FieldMatch], at: int, factor: float, relevance: float) -> Why:
     shares = [(match, float(match.values[at] * factor)) for match in matches if match.values[at] > 0]
     shares.sort(key=lambda share: (-share[1], share[0].field, share[0].label))
     found = tuple(

@@ -1,4 +1,4 @@
-"""The vault: what an embedder made of memories, sealed in the ledger, so that no memory is shown to it twice.
+"""The vector cache: what an embedder made of memories, sealed in the ledger, so that no memory is embedded twice.
 
 Vectors tell much of a text, so they lie under a random key that is itself sealed to the owner, each row bound to
 its slot and its model. A row goes with its memory when that is forgotten. Each says which state of the memory it
@@ -53,7 +53,7 @@ class Origin(NamedTuple):
         return address.d_tag(address.EMBEDDING + self.path)
 
 
-class Read(NamedTuple):
+class MemoryVectors(NamedTuple):
     """What an embedder made of one memory.
 
     Attributes:
@@ -65,7 +65,7 @@ class Read(NamedTuple):
     rows: NDArray[Any]
 
 
-class Vault:
+class VectorCache:
     """The vectors that one model made of the memories of a ledger.
 
     Args:
@@ -82,7 +82,7 @@ class Vault:
         self._signer, self._vectors = signer, vectors
         self._opened: ChaCha20Poly1305 | None = None
 
-    async def find(self, stamps: Mapping[str, str]) -> dict[str, Read]:
+    async def find(self, stamps: Mapping[str, str]) -> dict[str, MemoryVectors]:
         """What was made of some memories, given as slot and stamp, in just these states; by slot."""
         if self._vectors.key is None:
             return {}
@@ -98,8 +98,8 @@ class Vault:
                 found[slot] = read
         return found
 
-    async def keep(self, reads: Mapping[str, Read]) -> None:
-        """Keep what was made of some memories, by slot.
+    async def store(self, reads: Mapping[str, MemoryVectors]) -> None:
+        """Write the vectors of some memories, by slot.
 
         Raises:
             LedgerError: it cannot be written; nothing was.
@@ -138,13 +138,13 @@ class Vault:
         return f"{self.model}\0{slot}".encode()
 
 
-def _written(read: Read) -> bytes:
+def _written(read: MemoryVectors) -> bytes:
     count, dimension = read.rows.shape
     head = _HEAD.pack(read.stamp.encode(), dimension, count)
     return head + rounded(read.rows).astype("<f2").tobytes()
 
 
-def _read(text: bytes) -> Read:
+def _read(text: bytes) -> MemoryVectors:
     stamp, dimension, count = _HEAD.unpack_from(text)
     rows = np.frombuffer(text, "<f2", offset=_HEAD.size).reshape(count, dimension)
-    return Read(stamp.rstrip(b"\0").decode(), rows)
+    return MemoryVectors(stamp.rstrip(b"\0").decode(), rows)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.search.dates import Span
-    from sense_memory.search.lexical import Scored
+    from sense_memory.search.lexical import TermScores
 
 PIECE_WORDS: Final = 70  # a longer memory is searched in pieces of about so many words
 AFTERMATH_DAYS: Final = 7  # what happened on a day is often told within so many days after
@@ -168,7 +168,7 @@ def surroundings(
 
 
 def session_scores(
-    scored: Sequence[Scored],
+    scored: Sequence[TermScores],
     owners: NDArray[np.int32],
     sessions: NDArray[np.int32],
     lengths: NDArray[np.float64],

@@ -47,7 +47,7 @@ class RowText(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-class Scored(NamedTuple):
+class TermScores(NamedTuple):
     """What one wanted thing adds to rows.
 
     Attributes:
@@ -145,7 +145,7 @@ class LexicalIndex:
         counts = np.bincount(places, np.concatenate(weighed), len(rows)).astype(np.float32)
         return Listing(rows, counts, fields)
 
-    def scored(self, wanted: Sequence[Wanted]) -> list[Scored]:
+    def scored(self, wanted: Sequence[Wanted]) -> list[TermScores]:
         """BM25 of each wanted thing."""
         postings = self.postings
         if not postings.live:
@@ -159,10 +159,10 @@ class LexicalIndex:
                 norms = postings.lengths.view[rows] * np.float32(SATURATION * LENGTH_SHARE / mean)
                 norms += np.float32(SATURATION * (1 - LENGTH_SHARE))
                 scores = counts * np.float32(rarity * (SATURATION + 1)) / (counts + norms)
-                found.append(Scored(item, rows, scores, counts))
+                found.append(TermScores(item, rows, scores, counts))
         return found
 
-    def totals(self, scored: Iterable[Scored]) -> NDArray[np.float32]:
+    def totals(self, scored: Iterable[TermScores]) -> NDArray[np.float32]:
         """The sum for every row, 0 where nothing was found."""
         sums = np.zeros(len(self), np.float32)
         for item in scored:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sense_memory.search.dates import Span
     from sense_memory.search.documents import DocumentTable
-    from sense_memory.search.lexical import LexicalIndex, Scored
+    from sense_memory.search.lexical import LexicalIndex, TermScores
 
 
 # ── How evidence becomes one ranking ────────────────────────────────────────────────────
@@ -155,7 +155,7 @@ class Question:
         allowed: which rows may be found; None for all.
     """
 
-    scored: Sequence[Scored]
+    scored: Sequence[TermScores]
     speakers: frozenset[int] = frozenset()
     only_speaker: bool = False
     spans: Sequence[Span] = ()
@@ -292,7 +292,7 @@ def rank(question: Question, contents: IndexContents, options: SearchOptions) ->
 class _Words:
     """What each word adds to each memory: in that piece of it where all words together add most."""
 
-    def __init__(self, scored: Sequence[Scored], contents: IndexContents) -> None:
+    def __init__(self, scored: Sequence[TermScores], contents: IndexContents) -> None:
         self._scored = scored
         self._nothing = len(contents.owners)  # the place of -1, nobody
         self.own = contents.lexical.totals(scored)

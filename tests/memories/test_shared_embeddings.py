@@ -164,7 +164,7 @@ async def test_what_was_taken_over_is_kept_and_not_opened_again(devices, monkeyp
         await other.close()
         topics = Topics()
         other = await on.open("other", topics)
-        monkeypatch.setattr(module.Sharing, "read", None)
+        monkeypatch.setattr(module.SharedEmbeddings, "read", None)
         assert (await paths(other, "feline"))[0] == "pet"
         assert topics.shown == []
 
@@ -755,7 +755,7 @@ async def test_without_any_shared_vectors_a_store_looks_for_none(open_store, mon
     async with open_store("a") as store:
         await fill(store)
     async with open_store("a", Topics()) as store:
-        monkeypatch.setattr(module.Sharing, "read", None)
+        monkeypatch.setattr(module.SharedEmbeddings, "read", None)
         await store.search("feline")
         await store.embed()
         plan = store._ledger._db.rows(

@@ -18,7 +18,7 @@ from sense_memory.palace.contradictions.detection import ClaimIndex
 from sense_memory.palace.contradictions.phrases import Phrases
 from sense_memory.palace.neighbours import near_pairs
 from sense_memory.palace.search import STAMP_BYTES, item_of, stamp_of
-from sense_memory.records.vector_cache import Read
+from sense_memory.records.vector_cache import MemoryVectors
 from sense_memory.search.embedders.embedder import normalised
 from sense_memory.search.index import texts_of
 from sense_memory.search.ranking import MIN_SIMILAR
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sense_memory.memories.embedding_jobs import Embedding
+    from sense_memory.memories.embedding_jobs import EmbedderClient
     from sense_memory.models import PersonaMemory
 
-    Opening: TypeAlias = Callable[[], Awaitable[Embedding | None]]
+    Opening: TypeAlias = Callable[[], Awaitable[EmbedderClient | None]]
     from sense_memory.palace.catalog import Catalog
     from sense_memory.palace.contradictions.detection import Contradiction
 
@@ -62,7 +62,7 @@ class Nearness:
     def __init__(self, embedding: Opening) -> None:
         self._embedding: Opening | None = embedding
         self._facets: dict[tuple[str, str], _FacetVectors] = {}
-        self._fresh: dict[str, Read] = {}  # by path: of memories that are about to be written
+        self._fresh: dict[str, MemoryVectors] = {}  # by path: of memories that are about to be written
         self._looks: set[asyncio.Task[list[str]]] = set()
         self._turn, self._is_late = asyncio.Lock(), False
         self.phrases = Phrases()
@@ -96,7 +96,7 @@ class Nearness:
         """Keep the vectors of a memory that `look` was asked for, because the memory has been written now."""
         read = self._fresh.get(path)
         if read is not None and (embedding := await self._opened()) is not None:
-            await embedding.keep({_slot(path): read})
+            await embedding.store({_slot(path): read})
 
     def put(self, memory: PersonaMemory) -> None:
         """A memory is new, or changed."""
@@ -148,7 +148,7 @@ class Nearness:
             return near
 
     async def _read(
-        self, embedding: Embedding, facet: _FacetVectors, memory: PersonaMemory
+        self, embedding: EmbedderClient, facet: _FacetVectors, memory: PersonaMemory
     ) -> NDArray[np.float32] | None:
         """Embed a memory, together with some memories of its facet that have no vectors yet."""
         batch = [other for other in facet.unread(EMBED_BATCH_COUNT) if other.path != memory.path]
@@ -161,11 +161,11 @@ class Nearness:
         self._fresh[memory.path] = own
         if reads:
             facet.fill(reads)
-            await embedding.keep({_slot(path): read for path, read in reads.items()})
+            await embedding.store({_slot(path): read for path, read in reads.items()})
         return _row(own)
 
     async def _learn(
-        self, embedding: Embedding, memory: PersonaMemory, near: Sequence[str], claims: ClaimIndex
+        self, embedding: EmbedderClient, memory: PersonaMemory, near: Sequence[str], claims: ClaimIndex
     ) -> None:
         """Embed the phrases that comparing a memory with those near it needs."""
         for _ in range(_ROUNDS_COUNT):
@@ -176,7 +176,7 @@ class Nearness:
                 break
             self.phrases.learn(asked, rows)
 
-    async def _opened(self) -> Embedding | None:
+    async def _opened(self) -> EmbedderClient | None:
         if self._embedding is None:
             return None
         try:
@@ -217,7 +217,7 @@ class _FacetVectors:
         newest = sorted(self._unread.values(), key=lambda memory: (-memory.created_at, memory.path))
         return newest[:count]
 
-    def fill(self, reads: Mapping[str, Read]) -> None:
+    def fill(self, reads: Mapping[str, MemoryVectors]) -> None:
         """Store vectors by path, except those of memories that have changed in the meantime."""
         for path, read in reads.items():
             memory = self._unread.get(path)
@@ -240,18 +240,20 @@ class _FacetVectors:
         return [path for path, cosine in near if path != but and cosine >= MIN_SIMILAR][:NEAREST_COUNT]
 
 
-async def _kept(embedding: Embedding, memories: Sequence[PersonaMemory]) -> dict[str, Read]:
+async def _kept(embedding: EmbedderClient, memories: Sequence[PersonaMemory]) -> dict[str, MemoryVectors]:
     """The cached vectors of some memories, by path; those of an older text are left out."""
-    kept = await embedding.kept({_slot(memory.path): _stamp(memory) for memory in memories})
+    kept = await embedding.cached({_slot(memory.path): _stamp(memory) for memory in memories})
     return {memory.path: kept[slot] for memory in memories if (slot := _slot(memory.path)) in kept}
 
 
-async def _embedded(embedding: Embedding, memories: Sequence[PersonaMemory]) -> dict[str, Read] | None:
+async def _embedded(
+    embedding: EmbedderClient, memories: Sequence[PersonaMemory]
+) -> dict[str, MemoryVectors] | None:
     """The vectors of some memories, by path, from one call of the embedder; None where the call fails."""
     rows = await embedding.read({memory.path: _texts(memory) for memory in memories})
     if rows is None:
         return None
-    return {memory.path: Read(_stamp(memory), rows[memory.path]) for memory in memories}
+    return {memory.path: MemoryVectors(_stamp(memory), rows[memory.path]) for memory in memories}
 
 
 def _texts(memory: PersonaMemory) -> list[str]:
@@ -259,7 +261,7 @@ def _texts(memory: PersonaMemory) -> list[str]:
     return texts_of(item_of(memory))
 
 
-def _row(read: Read) -> NDArray[np.float32]:
+def _row(read: MemoryVectors) -> NDArray[np.float32]:
     """One vector for a memory: the normalised sum of those of its pieces."""
     found: NDArray[np.float32] = normalised(read.rows.sum(0, keepdims=True))[0]
     return found
