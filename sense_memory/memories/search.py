@@ -71,13 +71,19 @@ class Weigher:
         self._index, self._query, self._now, self._floor = index, query, now, floor
         self._is_fadable = index.documents.of_kind(Kind.PALACE)
         self._is_meant: NDArray[np.bool_] | None = None
+        self._known: dict[str, tuple[float, float]] = {}  # by name, what age has left, and the factor
 
     def factors(self, names: Sequence[str]) -> list[float]:
         """What scores are multiplied by; 0 for what is forgotten, or fades and is not directly meant."""
-        return self._weighed(names)[1]
+        left, factors = self._weighed(names)
+        self._known.update(zip(names, zip(left, factors, strict=True), strict=True))
+        return factors
 
     def explain(self, hit: SearchHit, texts: Mapping[str, str]) -> Explanation:
-        """The reasons of a hit, with the fields (of its texts, by name) that its words stand in."""
+        """The reasons of a hit, with the fields (of its texts, by name) that its words stand in.
+
+        The index may have changed since the search.
+        """
         fields = Fields(texts, self._index.vocabulary)
         evidence = [
             Evidence(
@@ -88,8 +94,7 @@ class Weigher:
             )
             for reason in hit.why
         ]
-        ((left,), (factor,)) = self._weighed([hit.id])
-        return Explanation.of(evidence, left, factor)
+        return Explanation.of(evidence, *self._known[hit.id])
 
     def _weighed(self, names: Sequence[str]) -> tuple[list[float], list[float]]:
         """What age has left of each memory, and its factor."""

@@ -14,9 +14,12 @@ import pytest
 
 from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore, NotSynced, SyncMemoryStore
 from sense_memory.ledger import Ledger
+from sense_memory.memories.search import Weigher
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
 from sense_memory.records import envelope, snapshot
 from sense_memory.records import snapshot as blocks
+from sense_memory.search.documents import SearchItem
+from sense_memory.search.index import MemoryIndex
 from sense_memory.search.lexical import LexicalIndex
 from tests.time_unit import SECOND
 
@@ -473,6 +476,17 @@ def test_a_blocking_store_answers_the_same(signer, tmp_path):
         assert set(names(store.search("darjeeling"))) == {("flat", "tea"), ("palace", "people/facts/lisa")}
         assert names(store.search("darjeeling", 1, within=["flat"])) == [("flat", "tea")]
         assert store.persona_search("darjeeling", relevance_floor=0.5)
+
+
+def test_a_hit_explains_itself_although_its_memory_was_forgotten_meanwhile():
+    index = MemoryIndex()
+    index.put_many([SearchItem("flat/a", "tea", kind="flat"), SearchItem("palace/b", "tea", kind="palace")])
+    weigher = Weigher(index, query="tea", now=0.0, floor=0.5)
+    hits = index.search("tea", factors=weigher.factors)
+    index.drop("flat/a")
+    index.drop("palace/b")
+
+    assert [weigher.explain(hit, {"value": "tea"}).relevance for hit in hits] == [1.0, 1.0]
 
 
 # ── In the snapshot ─────────────────────────────────────────────────────────────────────
