@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.memories.shared_embeddings import SharedEmbeddings
-    from sense_memory.records.vector_cache import Origin, VectorCache
+    from sense_memory.records.vector_cache import VectorCache, VectorSource
     from sense_memory.search.documents import SearchItem
     from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.index import MemoryIndex
@@ -173,10 +173,10 @@ class IndexedMemories(Protocol):
     async def catch_up(self) -> None:
         """Bring the index up to date."""
 
-    def origin(self, name: str) -> Origin | None:
+    def origin(self, name: str) -> VectorSource | None:
         """Where one lies and in which state; None where it is not there any more."""
 
-    def origins(self) -> dict[str, Origin]:
+    def origins(self) -> dict[str, VectorSource]:
         """Where every one lies and in which state."""
 
     async def items(self, names: Sequence[str]) -> list[SearchItem]:
@@ -300,7 +300,7 @@ class EmbeddingJobs:
             return _Filled(len(taken), made, not rest or made > 0)
 
     async def _take_over(
-        self, index: MemoryIndex, origins: Mapping[str, Origin], *, again: bool
+        self, index: MemoryIndex, origins: Mapping[str, VectorSource], *, again: bool
     ) -> frozenset[str]:
         """Give memories the vectors that another device has shared; the names of those that had some."""
         told = self._shared.seqs_of(origins.values())
@@ -316,7 +316,7 @@ class EmbeddingJobs:
         return frozenset(taken)
 
     async def _make(
-        self, index: MemoryIndex, names: Sequence[str], origins: Mapping[str, Origin], *, again: bool
+        self, index: MemoryIndex, names: Sequence[str], origins: Mapping[str, VectorSource], *, again: bool
     ) -> int:
         """Have the embedder read some memories; how many got vectors."""
         texts = {item.id: index.texts_of(item) for item in await self._memories.items(names)}
@@ -326,10 +326,10 @@ class EmbeddingJobs:
         await self._keep({origins[name]: reads[name] for name in reads if name in origins})
         return index.fill(reads)
 
-    async def _keep(self, made: Mapping[Origin, NDArray[Any]]) -> None:
+    async def _keep(self, made: Mapping[VectorSource, NDArray[Any]]) -> None:
         await self._meaning.store(
             {origin.slot: MemoryVectors(origin.stamp, rows) for origin, rows in made.items()}
         )
 
-    def _origins(self, names: Iterable[str]) -> dict[str, Origin]:
+    def _origins(self, names: Iterable[str]) -> dict[str, VectorSource]:
         return {name: origin for name in names if (origin := self._memories.origin(name)) is not None}

@@ -27,7 +27,7 @@ from sense_memory.palace.catalog import relevances_at
 from sense_memory.palace.lifecycle import state_at
 from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, is_open, item_of
 from sense_memory.records.cached_index import CachedIndex, made_of, mark_of, with_head, without_head
-from sense_memory.records.vector_cache import Origin
+from sense_memory.records.vector_cache import VectorSource
 from sense_memory.search.hits import Evidence, Explanation, Hit, Kind
 from sense_memory.search.index import FORMAT, MemoryIndex
 from sense_memory.search.query import Fields
@@ -239,19 +239,21 @@ class MemorySearch(CachedIndex):
         nearest = index.nearest(direction)
         return {name.removeprefix(head): near for name, near in nearest.items() if name.startswith(head)}
 
-    def origins(self) -> dict[str, Origin]:
+    def origins(self) -> dict[str, VectorSource]:
         """Where every memory lies and in which state, by its name in the index."""
         persona = [] if self._index is None else self._index.ids_of(Kind.PALACE)
         names = [*self._said.names(), *persona]
         return {name: origin for name in names if (origin := self.origin(name)) is not None}
 
-    def origin(self, name: str) -> Origin | None:
+    def origin(self, name: str) -> VectorSource | None:
         """Where a memory lies and in which state; None where it is not there any more."""
         kind, _, path = name.partition("/")
         if kind != Kind.PALACE:
             return self._said.origin(name)
         stamp, path = None if self._index is None else self._index.stamp(name), address.PERSONA + path
-        return None if stamp is None else Origin(path, address.d_tag(path), f"{stamp:0{2 * STAMP_BYTES}x}")
+        return (
+            None if stamp is None else VectorSource(path, address.d_tag(path), f"{stamp:0{2 * STAMP_BYTES}x}")
+        )
 
     async def items(self, names: Sequence[str]) -> list[SearchItem]:
         """Memories as the index takes them, by their names in it."""

@@ -12,7 +12,7 @@ from sense_memory.ledger.feed import Cursor
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS
 from sense_memory.nostr import address
 from sense_memory.records.envelope import RecordType
-from sense_memory.records.vector_cache import Origin
+from sense_memory.records.vector_cache import VectorSource
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import Kind
 
@@ -102,11 +102,11 @@ class RecordItems:
         """All of them, by their names in the index."""
         return list(self._slots)
 
-    def origin(self, name: str) -> Origin | None:
+    def origin(self, name: str) -> VectorSource | None:
         """Where one lies and in which state, by its name in the index; None where it is not there."""
         slot = self._slots.get(name)
         path = name.removeprefix(_FLAT)  # an entry of the journal is called by its whole name
-        return None if slot is None else Origin(path, slot, self._rows[slot].stamp)
+        return None if slot is None else VectorSource(path, slot, self._rows[slot].stamp)
 
     async def read(self, names: Iterable[str]) -> list[Opened]:
         """Those of these names that are there, opened."""

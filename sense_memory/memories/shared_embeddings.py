@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
-    from sense_memory.records.vector_cache import Origin, VectorCache
+    from sense_memory.records.vector_cache import VectorCache, VectorSource
     from sense_memory.records.writer import Writer
 
 _DIGITS: Final = 5  # of each number: more than half precision, as which vectors are kept, can tell apart
@@ -55,12 +55,12 @@ class SharedEmbeddings:
 
     # ── From elsewhere ──────────────────────────────────────────────────────────────────
 
-    def seqs_of(self, origins: Iterable[Origin]) -> dict[Origin, int]:
+    def seqs_of(self, origins: Iterable[VectorSource]) -> dict[VectorSource, int]:
         """The embeddings (their seqs) that there are of some memories, whatever they say."""
         slots = {origin.embedding: origin for origin in origins}
         return {slots[slot]: seq for slot, seq in self._ledger.heads.embeddings(slots).items()}
 
-    async def fitting(self, told: Mapping[Origin, int]) -> AsyncIterator[tuple[Origin, Record]]:
+    async def fitting(self, told: Mapping[VectorSource, int]) -> AsyncIterator[tuple[VectorSource, Record]]:
         """Those embeddings that say they are of this model, and of a memory as it is.
 
         Args:
@@ -77,7 +77,9 @@ class SharedEmbeddings:
             if record.fields.get("stamp") == origin.stamp:
                 yield origin, record
 
-    async def read(self, told: Mapping[Origin, int], dimension: int) -> dict[Origin, NDArray[Any]]:
+    async def read(
+        self, told: Mapping[VectorSource, int], dimension: int
+    ) -> dict[VectorSource, NDArray[Any]]:
         """What embeddings tell, as far as it is what this model would have made of the memories as they are.
 
         Args:
@@ -90,7 +92,7 @@ class SharedEmbeddings:
         found = {origin: _rows(record.fields, dimension) async for origin, record in self.fitting(told)}
         return {origin: rows for origin, rows in found.items() if rows is not None}
 
-    async def note_cached(self, told: Mapping[Origin, int]) -> None:
+    async def note_cached(self, told: Mapping[VectorSource, int]) -> None:
         """What these embeddings tell lies in the cache now.
 
         Raises:
@@ -102,12 +104,12 @@ class SharedEmbeddings:
 
     # ── To elsewhere ────────────────────────────────────────────────────────────────────
 
-    def unshared(self, origins: Mapping[str, Origin]) -> dict[str, Origin]:
+    def unshared(self, origins: Mapping[str, VectorSource]) -> dict[str, VectorSource]:
         """Those of some memories of which there are vectors here that no embedding is known to tell."""
         slots = self._vectors.without_embedding(self._cache.model)
         return {name: origin for name, origin in origins.items() if origin.slot in slots}
 
-    async def share(self, origins: Sequence[Origin]) -> Counter[str]:
+    async def share(self, origins: Sequence[VectorSource]) -> Counter[str]:
         """Tell what is kept of some memories, unless it is told already; durable when it returns, all or none.
 
         Returns:
@@ -119,7 +121,7 @@ class SharedEmbeddings:
         """
         kept = await self._kept(origins)
         told = await self._already_shared(kept)
-        records: dict[Origin, Record] = {}
+        records: dict[VectorSource, Record] = {}
         counts: Counter[str] = Counter()
         for origin in (origin for origin in kept if origin not in told):
             record = envelope.embedding(origin.path, self._fields(origin, kept[origin]))
@@ -134,12 +136,12 @@ class SharedEmbeddings:
         counts.update(shared=len(written), unshared=len(records) - len(written))
         return counts
 
-    async def _kept(self, origins: Sequence[Origin]) -> dict[Origin, NDArray[Any]]:
+    async def _kept(self, origins: Sequence[VectorSource]) -> dict[VectorSource, NDArray[Any]]:
         """What lies in the cache of some memories as they are."""
         reads = await self._cache.find({origin.slot: origin.stamp for origin in origins})
         return {origin: reads[origin.slot].rows for origin in origins if origin.slot in reads}
 
-    async def _already_shared(self, kept: Mapping[Origin, NDArray[Any]]) -> dict[Origin, int]:
+    async def _already_shared(self, kept: Mapping[VectorSource, NDArray[Any]]) -> dict[VectorSource, int]:
         """The embeddings (their seqs) that say what is kept: another device was faster."""
         told = self.seqs_of(kept)
         if not told:
@@ -147,7 +149,7 @@ class SharedEmbeddings:
         found = await self.read(told, next(iter(kept.values())).shape[1])
         return {origin: told[origin] for origin, rows in found.items() if rows.shape == kept[origin].shape}
 
-    def _fields(self, origin: Origin, rows: NDArray[Any]) -> dict[str, Any]:
+    def _fields(self, origin: VectorSource, rows: NDArray[Any]) -> dict[str, Any]:
         """What an embedding says: in `pieces` are the vectors of a long text's pieces but the first."""
         first, *others = _shortened(rows).tolist()
         fields = {"embedding": first, "model": self._cache.model, "created_at": int(self._clock())}
@@ -159,7 +161,7 @@ class SharedEmbeddings:
         head = self._ledger.head(slot)
         return head is not None and head.role is Role.MEMORY
 
-    async def _write(self, records: Mapping[Origin, Record]) -> list[Origin]:
+    async def _write(self, records: Mapping[VectorSource, Record]) -> list[VectorSource]:
         """Write embeddings; those whose address knows a later time than this clock stay as they are."""
         try:
             await self._writer.write(list(records.values()), drafts=False)

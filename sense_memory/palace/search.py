@@ -233,7 +233,7 @@ class PalaceIndex:
         Returns:
             Best first; ties by relevance, then by path.
         """
-        look = _Look(self.index, self._is_there())
+        look = _PalaceQuery(self.index, self._is_there())
         ask = parse(query)
         wanted = resolve(ask, self.index.vocabulary, is_used=look.is_used)
         known = self.index.documents.rows
@@ -265,7 +265,7 @@ class PalaceIndex:
 # ── Matching ────────────────────────────────────────────────────────────────────────────
 
 
-class _Look:
+class _PalaceQuery:
     """One search: where its terms stand among persona memories, each read once.
 
     Args:

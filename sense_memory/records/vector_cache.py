@@ -34,7 +34,7 @@ _NONCE_BYTES: Final = 12
 _HEAD: Final = struct.Struct("<16sHI")  # a stamp, the dimension, how many pieces
 
 
-class Origin(NamedTuple):
+class VectorSource(NamedTuple):
     """Which memory vectors were made of, and in which state.
 
     Attributes:

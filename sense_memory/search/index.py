@@ -26,7 +26,7 @@ from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve, without_n
 from sense_memory.search.ranking import (
     MIN_SIMILAR,
     IndexContents,
-    Question,
+    ResolvedQuery,
     SearchHit,
     SearchOptions,
     highest_rows,
@@ -342,7 +342,7 @@ class MemoryIndex:
 
     def _question(
         self, query: str, now: float | None, options: SearchOptions, direction: NDArray[np.float32] | None
-    ) -> Question:
+    ) -> ResolvedQuery:
         meant, names = self._speakers(query, options)
         ask = parse(query, names)
         wanted = resolve(ask, self._lexical.vocabulary, options.spread)
@@ -353,7 +353,7 @@ class MemoryIndex:
             if direction is None:
                 direction = self._meaning.direction(without_names(query, names))
             dense = None if direction is None else self._similar(direction)
-        return Question(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
+        return ResolvedQuery(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
 
     def _similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """How near every memory is to what is asked for; None where that cannot be said."""

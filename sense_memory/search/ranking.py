@@ -143,7 +143,7 @@ class SearchHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ResolvedQuery:
     """What a search looks for, resolved.
 
     Attributes:
@@ -248,7 +248,7 @@ def _by_share(reason: Reason) -> tuple[float, str, str]:
     return -reason.share, reason.kind, reason.detail
 
 
-def rank(question: Question, contents: IndexContents, options: SearchOptions) -> Ranking:
+def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOptions) -> Ranking:
     """Order the memories that a question may mean."""
     words = _Words(question.scored, contents)
     whole, dense = words.own, question.dense
@@ -342,7 +342,7 @@ class _Words:
 
 
 def _candidates(
-    question: Question,
+    question: ResolvedQuery,
     whole: NDArray[np.float32],
     spoken: NDArray[np.float32] | None,
     told: NDArray[np.float32] | None,
@@ -362,7 +362,7 @@ def _candidates(
     return np.sort(highest_rows(key, CANDIDATES))
 
 
-def _spoken(question: Question, table: DocumentTable) -> NDArray[np.float32] | None:
+def _spoken(question: ResolvedQuery, table: DocumentTable) -> NDArray[np.float32] | None:
     if not question.speakers:
         return None
     spoken = context.spoken_by(table.column("speakers"), question.speakers, len(table.speakers.all))
@@ -370,7 +370,7 @@ def _spoken(question: Question, table: DocumentTable) -> NDArray[np.float32] | N
     return spoken
 
 
-def _told(question: Question, table: DocumentTable) -> NDArray[np.float32] | None:
+def _told(question: ResolvedQuery, table: DocumentTable) -> NDArray[np.float32] | None:
     if not question.spans:
         return None
     told = context.dated(table.column("days"), question.spans)
@@ -378,7 +378,7 @@ def _told(question: Question, table: DocumentTable) -> NDArray[np.float32] | Non
     return told
 
 
-def _session_summand(question: Question, contents: IndexContents, rows: NDArray[np.int64]) -> Summand:
+def _session_summand(question: ResolvedQuery, contents: IndexContents, rows: NDArray[np.int64]) -> Summand:
     """How well the sessions of the candidates fit; less where sessions are long."""
     sessions = contents.table.column("sessions")
     totals = context.session_scores(question.scored, contents.owners, sessions, contents.session_lengths)
