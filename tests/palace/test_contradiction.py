@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory
-from sense_memory.palace.contradictions import detection
 from sense_memory.palace.contradictions.detection import (
     ACT_BOUND,
     MAX_CANDIDATES_COUNT,
@@ -415,15 +414,14 @@ def test_a_reason_stays_short_and_on_one_line():
     assert found.reason.isprintable()
 
 
-def test_a_look_over_a_large_palace_reads_the_newest_only_and_says_so(monkeypatch):
+def test_a_look_over_a_large_palace_reads_the_newest_only_and_says_so():
     homes = [
         memory("Lisa lives in Berlin", "lisa-home", created_at=1.0),
         memory("Lisa lives in Lisbon", "lisa-city", created_at=2.0),
     ]
-    monkeypatch.setattr(detection, "MAX_READ_COUNT", 2)
     assert [found.new for found in pairs(homes, 5).contradictions] == [homes[1].path]
     assert not pairs(homes, 5).bounded
-    scan = pairs([*homes, memory("Ruca is a dog", "ruca", created_at=3.0)], 5)
+    scan = pairs([*homes, memory("Ruca is a dog", "ruca", created_at=3.0)], 5, max_read=2)
     assert (scan.contradictions, scan.bounded) == ((), True)
 
 

@@ -1,8 +1,8 @@
 """Contradictions between memories of one domain and facet (sense-memory v2, "Contradiction Detection").
 
-A contradiction names the kind of opposition, a reason to read, and a confidence. From `ACT_BOUND` on it acts: the old
-memory is superseded. Below, it is a suggestion for introspection. Acts are for being right, so most doubts end
-below the bound. Pure and deterministic: no model, no clock, and unknown languages say nothing.
+A contradiction has a kind, a reason to read, and a confidence. From `ACT_BOUND` on, the old memory is superseded; below
+the bound, the contradiction is a suggestion for introspection. A wrong act costs more than a missed one, so most
+doubtful cases end below the bound. Pure and deterministic: no model, no clock; other languages give no contradictions.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def compare(old: PersonaMemory, new: PersonaMemory, alike: Alike | None = None) 
 
 
 class ClaimIndex:
-    """The memories of a palace, ready to be asked what a new one contradicts."""
+    """The claims of the memories of a palace, indexed by word, to find what a new memory contradicts."""
 
     def __init__(self) -> None:
         self._memories: dict[str, tuple[PersonaMemory, Reading]] = {}
@@ -99,7 +99,7 @@ class ClaimIndex:
         return path in self._memories
 
     def put(self, memory: PersonaMemory) -> None:
-        """Add a memory, or replace what stood at its path."""
+        """Add a memory, or replace the memory at its path."""
         self.drop(memory.path)
         reading = read(memory)
         self._memories[memory.path] = (memory, reading)
@@ -108,7 +108,7 @@ class ClaimIndex:
             postings.setdefault(term, set()).add(memory.path)
 
     def drop(self, path: str) -> None:
-        """Forget a memory; an unknown path is no error."""
+        """Remove a memory; an unknown path is not an error."""
         if (kept := self._memories.pop(path, None)) is None:
             return
         memory, reading = kept
@@ -121,14 +121,14 @@ class ClaimIndex:
     def check(
         self, memory: PersonaMemory, also: Iterable[str] = (), alike: Alike | None = None
     ) -> list[Contradiction]:
-        """What a memory would contradict among those of its domain and facet under other keys.
+        """The contradictions between a memory and the others of its domain and facet.
 
         At most `MAX_CANDIDATES_COUNT` memories are compared, those that share its rarest words.
 
         Args:
-            memory: the new one; it need not have been put.
-            also: paths to compare beside them, such as neighbours by embedding; unknown ones are skipped.
-            alike: how near two phrases are, see `compare`; asked about the memories of `also` only.
+            memory: the new memory, which need not be in the index.
+            also: paths to compare as well, such as neighbours by embedding; unknown paths are skipped.
+            alike: how near two phrases are, see `compare`; used for the memories of `also` only.
 
         Returns:
             Surest first, then by path.
@@ -139,14 +139,14 @@ class ClaimIndex:
         return sorted(found, key=_rank)
 
     def compared(self, memory: PersonaMemory, also: Iterable[str], alike: Alike) -> list[Contradiction]:
-        """As `check`, but of the paths given only: for learning what `alike` will be asked."""
+        """As `check`, for the given paths only, to learn which phrases `alike` will be asked for."""
         return sorted(self._compared(memory, read(memory), also, alike), key=_rank)
 
     def pairs(self, limit: int) -> ContradictionScan:
-        """Contradictions that stand in the palace: each memory against those written before it, newest first.
+        """The contradictions within the palace: each memory against the older ones, newest first.
 
-        At most `MAX_PAIRS_COUNT` comparisons are made, so that of a very large palace the oldest part may
-        stay unseen; the answer says so.
+        At most `MAX_PAIRS_COUNT` comparisons are made, so the oldest memories of a very large palace may not be
+        compared; `bounded` says so.
 
         Args:
             limit: contradictions to show.
@@ -185,7 +185,7 @@ class ClaimIndex:
         return _compare(old, old_reading, memory, reading, alike) if _comparable(old, memory) else None
 
     def _candidates(self, memory: PersonaMemory, reading: Reading) -> list[str]:
-        """The paths that share most, rare words counting more; the same whatever order they were put in."""
+        """The paths that share most words, rare words counting more; independent of the order of insertion."""
         postings = self._facets.get((memory.domain, memory.facet), {})
         lists = sorted(
             ((term, postings[term]) for term in _terms(reading) if term in postings),
@@ -213,13 +213,18 @@ class ClaimIndex:
         return [path for _, path in ranked]
 
 
-def pairs(memories: Iterable[PersonaMemory], limit: int) -> ContradictionScan:
-    """Contradictions that stand among memories given in any order; see `ClaimIndex.pairs`.
+def pairs(
+    memories: Iterable[PersonaMemory], limit: int, *, max_read: int = MAX_READ_COUNT
+) -> ContradictionScan:
+    """The contradictions among some memories, given in any order; see `ClaimIndex.pairs`.
 
-    Only the newest `MAX_READ_COUNT` that still count are read for what they claim, and the answer says so.
+    Args:
+        memories: superseded ones are ignored.
+        limit: contradictions to show.
+        max_read: only so many of the newest memories are read for their claims; `bounded` says so.
     """
     current = [memory for memory in memories if not memory.superseded_by]
-    newest = nlargest(MAX_READ_COUNT, current, key=lambda memory: (memory.created_at, memory.path))
+    newest = nlargest(max_read, current, key=lambda memory: (memory.created_at, memory.path))
     claims = ClaimIndex()
     for memory in newest:
         claims.put(memory)
@@ -272,7 +277,7 @@ def _surer(one: Opposition, other: Opposition) -> bool:
 
 
 def _terms(reading: Reading) -> frozenset[str]:
-    """What a reading is found by: its words, and each slot together with its subject's words."""
+    """The terms that a reading is indexed by: its words, and each slot with the words of its subject."""
     slots = [claim.slot for claim in reading.claims if claim.slot is not None]
     filled = (f"{slot.predicate}|{word}" for slot in slots for word in slot.subject)
     return reading.context.union(filled, *(claim.words for claim in reading.claims))

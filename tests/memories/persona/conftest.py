@@ -65,3 +65,14 @@ def written_elsewhere(signer):
         return await store._reader.file_served([event], "wss://relay.example/")
 
     return write
+
+
+@pytest.fixture
+def written_fields():
+    """The fields of the newest event of a memory, as it was written; None where there is no memory."""
+
+    async def read(store, path):
+        head = store._ledger.head(f"sense-memory/persona/{path}")
+        return None if head is None or head.role else (await store._reader.readable_record(head)).fields
+
+    return read

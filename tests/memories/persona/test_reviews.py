@@ -92,22 +92,22 @@ async def test_the_log_holds_no_texts(open_store):
 # ── Pruning ─────────────────────────────────────────────────────────────────────────────
 
 
-async def test_pruning_writes_states_and_deletes_after_thirty_days(open_store, clock):
+async def test_pruning_writes_states_and_deletes_after_thirty_days(open_store, clock, written_fields):
     async with open_store() as store:
         await store.persona_remember(*LISA, "artist")
         await store.persona_remember("people", "facts", "old", "x", halflife_days=1)
         clock.advance(60 * DAY)
         planned = await store.persona_prune(dry_run=True)
         assert (planned, len(planned.report.lines)) == (2, 2)
-        assert (await _stored(store, "lisa"))["state"] == "active"
+        assert (await written_fields(store, "people/facts/lisa"))["state"] == "active"
         assert await store.persona_prune() == 2
-        assert (await _stored(store, "lisa"))["state"] == "fading"
-        assert (await _stored(store, "old"))["dissolved_at"] == clock()
+        assert (await written_fields(store, "people/facts/lisa"))["state"] == "fading"
+        assert (await written_fields(store, "people/facts/old"))["dissolved_at"] == clock()
         assert await store.persona_prune() == 0
         clock.advance(29 * DAY)
         await store.persona_recall(*LISA)
         await store.persona_prune()
-        assert await _stored(store, "old") is not None
+        assert await written_fields(store, "people/facts/old") is not None
         clock.advance(2 * DAY)
         done = await store.persona_prune()
         assert done == 1
@@ -117,7 +117,7 @@ async def test_pruning_writes_states_and_deletes_after_thirty_days(open_store, c
         assert store.status().counts["tombstones"] == 1
 
 
-async def test_a_dissolved_memory_that_is_recalled_lives_on(open_store, clock):
+async def test_a_dissolved_memory_that_is_recalled_lives_on(open_store, clock, written_fields):
     async with open_store() as store:
         await store.persona_remember(*LISA, "artist", halflife_days=1)
         clock.advance(60 * DAY)
@@ -126,8 +126,8 @@ async def test_a_dissolved_memory_that_is_recalled_lives_on(open_store, clock):
         (memory,) = await store.persona_recall(*LISA)
         assert memory.state is State.ACTIVE
         assert await store.persona_prune() == 0
-        assert (await _stored(store, "lisa"))["state"] == "active"
-        assert "dissolved_at" not in await _stored(store, "lisa")
+        assert (await written_fields(store, "people/facts/lisa"))["state"] == "active"
+        assert "dissolved_at" not in await written_fields(store, "people/facts/lisa")
 
 
 async def test_hundreds_are_deleted_with_few_requests(open_store, clock):
@@ -143,7 +143,7 @@ async def test_hundreds_are_deleted_with_few_requests(open_store, clock):
         assert store.integrity() == []
 
 
-async def test_destructive_steps_need_complete_pulls(open_store, clock):
+async def test_destructive_steps_need_complete_pulls(open_store, clock, written_fields):
     """P-08: a relay that cannot be asked may hold a newer access; it is named, and can be left out by name."""
     gone = "ws://127.0.0.1:9/"
     async with EmbeddedRelay(clock=clock) as relay, open_store(relays=[relay.url, gone]) as store:
@@ -155,7 +155,7 @@ async def test_destructive_steps_need_complete_pulls(open_store, clock):
         refused = await store.persona_prune()
         (line,) = refused.report.refused
         assert (refused, line.path, gone.rstrip("/") in line.reason) == (0, "people/facts/lisa", True)
-        assert await _stored(store, "lisa") is not None
+        assert await written_fields(store, "people/facts/lisa") is not None
         assert await store.persona_prune(without=[gone]) == 1
 
         assert [memory.key for memory in await store.persona_recall(include_forgotten=True)] == ["bob"]
@@ -189,11 +189,6 @@ async def test_deletions_of_pruning_reach_the_other_devices(devices, clock):
         await other.sync()
 
         assert await other.persona_recall(include_forgotten=True) == []
-
-
-async def _stored(store, key):
-    head = store._ledger.head(f"sense-memory/persona/people/facts/{key}")
-    return None if head is None or head.role else (await store._reader.readable_record(head)).fields
 
 
 # ── Settling in the background ──────────────────────────────────────────────────────────
