@@ -96,7 +96,7 @@ def backup(
 ) -> None:
     """Write a backup of memories and key into a folder.
 
-    It asks twice for a password, unseen, and encrypts the key with it (NIP-49). Repeat it into the same folder as
+    You type a password twice, unseen, which encrypts the key (NIP-49). Repeat the backup into the same folder as
     often as you like: memories go into a new file each time, and a key that is there already is opened with the
     password, to see that you still know it.
     """
@@ -116,7 +116,7 @@ def backup(
     stamp = datetime.fromtimestamp(time.time(), UTC).strftime("%Y%m%d-%H%M%S")
     memories = folder / f"{settings.agent}-{stamp}.jsonl"
     if memories.exists():
-        raise InvalidInput(f"{memories} exists; it was not touched. Try again in a second.")
+        raise InvalidInput(f"try again in a second: {memories} exists, and was not touched")
     with spinner("encrypting the key"):
         done = _keep_key(key, secret, password)
 
@@ -145,7 +145,7 @@ def _keep_key(path: Path, secret: Secret, password: str) -> str:
     except BadKey as error:
         raise BadKey(f"{path}: {error}. Nothing was changed; another folder takes a new backup.") from None
     if not same:
-        raise InvalidInput(f"{path} holds another key, which was not touched. Choose another folder.")
+        raise InvalidInput(f"choose another folder: {path} holds another key, which was not touched")
     return "checked" if was_there else "written"
 
 
@@ -160,7 +160,7 @@ def _asked(context: typer.Context, *, again: bool) -> str:
     from getpass import getpass
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        context.fail("nobody can be asked for a password here; give it on stdin with --password-stdin")
+        context.fail("give the password on stdin with --password-stdin: there is no terminal to type it on")
     password = _not_empty(getpass("Password for the key: "))
     while (
         again and _is_weak(password) and (other := getpass("Another password, or Enter to keep this one: "))
@@ -251,9 +251,11 @@ def export(
     invocation = of(context)
     to_stdout = str(file) == "-"
     if to_stdout and (invocation.as_json or sys.stdout.isatty()):
-        context.fail("stdout is for the events here: give a FILE, or redirect it and leave out --json")
+        context.fail("give a FILE, or redirect stdout and leave out --json: stdout is for the events here")
     if not to_stdout and not force and file.exists():
-        raise InvalidInput(f"{file} exists; it was not touched. Give another name, or --force to replace it.")
+        raise InvalidInput(
+            f"give another name, or --force to replace the file: {file} exists, and was not touched"
+        )
 
     async def work(store: MemoryStore) -> int:
         return write_events(store, typer.get_binary_stream("stdout") if to_stdout else file)

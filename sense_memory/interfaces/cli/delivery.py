@@ -75,7 +75,7 @@ class Written:
 def refuse_contradiction(context: typer.Context, wait: float, require_acks: int) -> None:
     """Acknowledgements cannot be asked for without talking to relays. Checked before anything is written."""
     if require_acks and not wait:
-        context.fail("--require-acks needs relays to be contacted; give --wait more than 0")
+        context.fail("give --wait more than 0: --require-acks needs the answers of relays")
 
 
 async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
@@ -108,7 +108,7 @@ def end(
         relays = [_copy(copies) for copies in written.copies]
         typer.echo(as_json({**result, "acks": written.acks, "outdated": written.outdated, "relays": relays}))
     elif written.outdated:
-        tell("in the history only: another device wrote a newer version, and that one counts")
+        tell("kept in the history only: another device wrote a newer version, which counts instead")
     else:
         tell(f"{done} · {sentence(written.copies)}")
     if written.acks < require_acks:
@@ -186,7 +186,7 @@ def sentence(copies: Sequence[Copies]) -> str:
         )
     ]
     if waiting and (whole or refusing):
-        parts.append(f"{len(waiting)} {'has' if len(waiting) == 1 else 'have'} still to get it")
+        parts.append(f"{len(waiting)} {'does' if len(waiting) == 1 else 'do'} not yet")
     if refusing:
         parts.append(f"{len(refusing)} {'refuses' if len(refusing) == 1 else 'refuse'} it")
     reasons = [f"{relay.url}: {relay.problem}" for relay in (*waiting, *refusing)]

@@ -305,7 +305,7 @@ async def check_relay(url: str, line: RelayStatus | None) -> Check:
         if line.is_local:
             facts.append(LOCAL)
         if line.last_complete is None:
-            problems.append("never showed everything yet: run `sense-memory sync`")
+            problems.append("never showed everything: run `sense-memory sync`")
         else:
             facts.append(f"last complete pull {age(line.last_complete, time.time())}")
         problems += [f"{reason} ({count:,})" for reason, count in line.reasons.items()]

@@ -43,8 +43,8 @@ _CHOICES: Final = (  # settings, and what has to be installed for them
                 "# Also for this agent's other devices, which get it with the next sync:",
                 "sense-memory embed --share",
                 codes={
-                    1: "an error, or something is left; what was done is kept",
-                    2: "no embedder is chosen, or none that there is",
+                    1: "an error, or some memories are left; what was done is kept",
+                    2: "no embedder is chosen, or an unknown one",
                 },
             ),
         )
@@ -57,7 +57,7 @@ def embed(
         bool | None,
         typer.Option(
             "--share/--no-share",
-            help="Write what was made of each memory as an encrypted event too, so that other devices need not read "
+            help="Also write the vectors of each memory as an encrypted event, so that other devices need not read "
             "it again. SENSE_MEMORY_SHARE_EMBEDDINGS=yes makes it the default.",
             show_default=False,
             metavar="",
@@ -71,9 +71,9 @@ def embed(
 ) -> None:
     """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.
 
-    Searches do so by themselves, for about a second each. What another device of this agent has shared is taken over
-    instead. Interrupted, it goes on where it was. After a change of the embedder everything is read anew; until then
-    memories are found by their words.
+    Each search does about a second of this work by itself. Vectors that another device of this agent has shared are
+    taken over instead. An interrupted run goes on where it stopped. After a change of the embedder everything is read
+    anew; until then memories are found by their words.
     """
     invocation = of(context)
     if not invocation.settings().wants_embedder:
@@ -111,7 +111,7 @@ def embed(
 
 def _no_embedder() -> CommandFailed:
     names = "; ".join(f"{setting} ({meaning})" for setting, meaning in _CHOICES)
-    problem = f"no embedder is chosen, so memories are found by their words. Set SENSE_MEMORY_EMBEDDER to one of: {names}. Run pip in a checkout of sense-memory"
+    problem = f"set SENSE_MEMORY_EMBEDDER to one of: {names}. Run pip in a checkout of sense-memory. No embedder is chosen, so memories are found by their words only"
     return CommandFailed(ExitCode.USAGE, "NoEmbedder", problem)
 
 
@@ -119,7 +119,7 @@ def _plan(report: EmbedReport) -> str:
     """What would be done, in a sentence."""
     parts = [f"{_memories(report.count)} to read"] if report.count else []
     parts += [f"{_memories(report.taken)} to take over from another device"] if report.taken else []
-    parts += [f"{_memories(report.unshared)} to share besides"] if report.unshared else []
+    parts += [f"{_memories(report.unshared)} to share"] if report.unshared else []
     return f"{', '.join(parts)}; nothing was read or written" if parts else "Nothing is left to do."
 
 
@@ -152,7 +152,7 @@ def _left(report: EmbedReport) -> str:
         parts.append(f"{_memories(report.count)} left: {why}")
     if report.unshared:
         parts.append(
-            f"{_memories(report.unshared)} not shared: what lies there is from a newer version of sense-memory, or "
+            f"{_memories(report.unshared)} not shared: another device shared vectors from a newer version of sense-memory, or "
             "dated ahead of this clock"
         )
     return "; ".join(parts)

@@ -59,14 +59,14 @@ def history(
     *,
     name: NameArgument,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many versions at most.")
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show at most N versions.")
     ] = 20,
     _json: JsonOption = False,
 ) -> None:
     """Show the versions of a memory, newest first, and what each one changed.
 
-    They are those that this ledger has seen; a relay holds the newest only. Of a forgotten memory nothing is left
-    but when it was forgotten.
+    These are the versions that this ledger has seen; a relay holds only the newest. Of a forgotten memory only the time
+    of the forgetting is left.
     """
     invocation = of(context)
 
@@ -101,7 +101,7 @@ def history(
         "sense-memory as-of yesterday people/facts/lisa",
         "sense-memory as-of yesterday --palace people",
         codes={
-            1: "an error, such as: the memory is not here, and no relay ever sent everything",
+            1: "an error, such as: the memory is not here, and no relay ever showed everything",
             4: "there was no such memory then",
         },
     ),
@@ -235,8 +235,8 @@ def undo(
 ) -> None:
     """Bring back the value before the last edit, and print it.
 
-    Undoing again goes further back. Nothing is lost by it: the value becomes a new version, and the one it
-    replaces stays in `history`.
+    Undo again to go further back. Nothing is lost: the value becomes a new version, and `history` keeps the value that
+    it replaces.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
@@ -273,21 +273,20 @@ def drafts(
     *,
     publish: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Write this draft: it counts from now on.", show_default=False),
+        typer.Option(metavar="N", help="Write draft N as the newest version.", show_default=False),
     ] = None,
     discard: Annotated[
-        int | None, typer.Option(metavar="N", help="Remove this draft for good.", show_default=False)
+        int | None, typer.Option(metavar="N", help="Remove draft N for good.", show_default=False)
     ] = None,
     _json: JsonOption = False,
 ) -> None:
     """List texts of this machine that are in no memory; publish one, or discard it.
 
-    Where this clock is far behind the newest version of a memory, a new one could not win over it. Where another
-    device forgot a memory later, without having seen what was written here, that text goes too. Either is kept as
-    a draft, encrypted and on this machine only.
+    A text becomes a draft if this clock is so far behind that the text could not win over the newest version, or if
+    another device forgot the memory without having seen the text. Drafts are encrypted and stay on this machine.
     """
     if publish is not None and discard is not None:
-        context.fail("give one of --publish and --discard")
+        context.fail("give either --publish or --discard, not both")
     invocation = of(context)
     if publish is None and discard is None:
         _list(invocation)
@@ -347,7 +346,7 @@ def refresh(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Sign a memory anew, for relays that call it too old. Its text and its own time stay as they are."""
+    """Sign a memory anew for relays that call it too old. Its text and its own time do not change."""
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 

@@ -53,7 +53,9 @@ def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) ->
     if is_lines and text.endswith("\n"):
         text = text.removesuffix("\n").removesuffix("\r")
     if not text:  # far more often an accident than a wish, and it would replace what is there
-        raise InvalidInput(f"stdin is empty; nothing was written. Give an empty {what} as an argument: ''")
+        raise InvalidInput(
+            f"give the {what} on stdin, or as an argument ('' for an empty {what}): stdin is empty, and nothing was written"
+        )
     return text
 
 
@@ -65,7 +67,7 @@ def question(words: Sequence[str]) -> str:
     """
     found = " ".join(words)
     if not found.strip():
-        raise InvalidInput("the question is empty; give some words to look for")
+        raise InvalidInput("give some words to look for: the question is empty")
     return found
 
 
@@ -140,7 +142,7 @@ def _read(file: BinaryIO, limit: int, where: str, what: str, remedy: str) -> byt
     raw = file.read(limit + 1)
     if len(raw) > limit:
         raise InvalidInput(
-            f"{where} holds more than the {limit:,} bytes of {what}; nothing was written. {remedy}"
+            f"{where} holds more than {limit:,} bytes, the limit of {what}; nothing was written. {remedy}"
         )
     return raw
 
@@ -191,8 +193,8 @@ def _pair(place: str, found: Any) -> tuple[Any, Any]:
     path = found.get("path", found["key"])
     if path != found["key"]:
         raise InvalidInput(
-            f"{place}, {one_line(str(path), _MAX_PATH_CHARS)}, is not under a plain key; nothing was written. Memories "
-            "of the palace and the journal travel whole with `export` and `import`"
+            f"{place}, {one_line(str(path), _MAX_PATH_CHARS)}, is not a flat memory; nothing was written. Move memories "
+            "of the palace and journal entries with `export` and `import`"
         )
     return found["key"], found["value"]
 
@@ -250,11 +252,11 @@ def moment(text: str, now: float, *, begins: bool = False) -> float:
     try:
         begin, end = _span(_day(bare, now))
     except (ValueError, OverflowError, OSError):
-        problem = f'{text!r} is no time; give one such as 2027-01-15, "2027-01-15 08:00", yesterday, "2 days ago" or 3h'
+        problem = f'{text!r} is not a time; try 2027-01-15, "2027-01-15 08:00", yesterday, "2 days ago" or 3h'
     else:
         if begin <= now:
             return begin if begins else min(math.nextafter(end, begin), now)
-        problem = f"{text!r} has not come yet"
+        problem = f"{text!r} is in the future"
     raise InvalidInput(problem)
 
 
@@ -267,7 +269,7 @@ def duration(text: str) -> float:
     found = _relative(text.strip())
     if found is not None and found[2].lower() in _SECONDS and int(found[1]) and "ago" not in text.lower():
         return float(int(found[1]) * _SECONDS[found[2].lower()])
-    raise InvalidInput(f'{text!r} is no length of time; give one such as 6h, "30 min" or "1 day"')
+    raise InvalidInput(f'{text!r} is not a length of time; try 6h, "30 min" or "1 day"')
 
 
 def _day(text: str, now: float) -> str:

@@ -140,8 +140,8 @@ def check_ledger(settings: Settings) -> None:
     path = settings.ledger
     if _is_new(path):
         raise InvalidInput(
-            f"there is no ledger {path}; nothing was made. Is --ledger right? What writes (remember, journal, "
-            "forget, import) and sync make a new one."
+            f"check --ledger: there is no ledger {path}, and nothing was made. Commands that write (remember, journal, "
+            "forget, import) and sync make a new one"
         )
 
 
@@ -269,17 +269,17 @@ def no_relays() -> CommandFailed:
     return CommandFailed(
         ExitCode.USAGE,
         "NoRelays",
-        "no relays are configured: everything stays on this machine. "
-        "Add one with `sense-memory relays add wss://relay.example`, or start one with `sense-memory relay`.",
+        "add a relay with `sense-memory relays add wss://relay.example`, or start one with `sense-memory relay`: "
+        "no relays are configured, so everything stays on this machine",
     )
 
 
 def unknown(what: str) -> CommandFailed:
     """Something is not here, and that means nothing before a relay has shown everything; `what` has its verb."""
-    problem = f"{what} not in the local ledger, and no relay ever showed everything; it may exist there."
-    return CommandFailed(ExitCode.ERROR, "NotSynced", f"{problem} Run `sense-memory sync`, then try again.")
+    problem = f"{what} not in the local ledger, but no relay ever showed everything, so a relay may have it"
+    return CommandFailed(ExitCode.ERROR, "NotSynced", f"run `sense-memory sync`, then try again: {problem}")
 
 
 def too_few(wanted: int, acks: int, what: str) -> str:
     """The sentence when fewer relays acknowledged than were asked for."""
-    return f"{quantity(acks, 'relay')} acknowledged {what}, {wanted} were asked for; it is kept here"
+    return f"{quantity(acks, 'relay')} acknowledged {what}, but --require-acks asked for {wanted}; the write is kept here"

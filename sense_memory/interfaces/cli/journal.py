@@ -45,13 +45,15 @@ def journal(
         typer.Argument(
             metavar="TEXT",
             show_default=False,
-            help="The entry. Missing or `-`: all of stdin, without the line break at its end.",
+            help="The entry. If missing or `-`, all of stdin without the line break at its end.",
         ),
     ] = None,
     remove: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", show_default=False, help="Remove this entry: its id, or at least 8 digits of it."
+            metavar="ID",
+            show_default=False,
+            help="Remove the entry with this id; its first 8 digits are enough.",
         ),
     ] = None,
     wait: WaitOption = WAIT_SECONDS,
@@ -66,7 +68,7 @@ def journal(
     delivery.refuse_contradiction(context, wait, require_acks)
     if remove is not None:
         if text is not None:
-            context.fail("--remove takes an id and no TEXT")
+            context.fail("give either TEXT or --remove ID, not both")
         _remove_entry(context, remove, wait, require_acks)
         return
     content = inputs.text_or_stdin(text, "entry", is_lines=True)
@@ -98,15 +100,15 @@ async def _entry_id(store: MemoryStore, given: str) -> str:
     """The whole id of the one journal entry that is meant."""
     begin = given.strip().lower()
     if not _is_id(begin):
-        raise InvalidInput("an id has 64 digits of 0-9 a-f, of which 8 will do; `recent` shows them")
+        raise InvalidInput("give at least 8 digits (0-9, a-f) of an id, as `recent` shows it")
     found = [entry.event_id for entry in await store.recent(MAX_RECENT_COUNT)]
     found = [ident for ident in found if ident.startswith(begin)]
     if not found:
         raise CommandFailed(
-            ExitCode.NOT_FOUND, "NotFound", f"no journal entry {begin!r} (nothing was removed)"
+            ExitCode.NOT_FOUND, "NotFound", f"no journal entry with the id {begin!r}; nothing was removed"
         )
     if len(found) > 1:
-        raise InvalidInput(f"{len(found)} entries begin with {begin!r}; give more of the id")
+        raise InvalidInput(f"give more digits of the id: {len(found)} entries begin with {begin!r}")
     return found[0]
 
 
@@ -118,7 +120,7 @@ def recent(
     context: typer.Context,
     *,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", help="How many entries at most, 1 to 100,000.")
+        int, typer.Option("--limit", "-n", metavar="N", help="Show at most N entries, 1 to 100,000.")
     ] = 20,
     _json: JsonOption = False,
 ) -> None:

@@ -74,9 +74,9 @@ def init(
     with its password and kept as a plain key file that only you can read.
     """
     if password_stdin and not import_key:
-        context.fail("--password-stdin goes with --import")
+        context.fail("give --import too: --password-stdin is the password of an imported key")
     if context.args:  # never repeated: it may be the key
-        context.fail("init takes no arguments; a key comes on stdin or is typed unseen, see --import")
+        context.fail("give init no argument: a key comes on stdin or is typed unseen, see --import")
     from sense_memory.nostr.keys import npub
 
     invocation = of(context)
@@ -113,8 +113,8 @@ def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: boo
         return secret, place, "shown"
     if place:
         raise UnsafeKeyFile(
-            f"agent {settings.agent} has a key already, in {place}, and a key is never overwritten or hidden "
-            "by another; nothing was changed. Choose another agent name: sense-memory --agent NAME init"
+            f"agent {settings.agent} has a key already, in {place}. Choose another agent name: sense-memory "
+            "--agent NAME init. A key is never overwritten or hidden by another; nothing was changed"
         )
     secret = imported() if imported else Secret.generate()
     write_secret(settings.key_file, secret)
@@ -156,8 +156,8 @@ def _imported(*, password_stdin: bool) -> Secret:
         problem = f"{error}; nothing was written"
     except KeyMissing:
         problem = (
-            "the key that was given is encrypted, and nobody can be asked for its password here; nothing was "
-            "written. Run this in a terminal, or pass the password as second line with --password-stdin"
+            "run this in a terminal, or pass the password as the second line of stdin with --password-stdin: the key "
+            "that was given is encrypted, and nothing was written"
         )
     raise InvalidInput(problem)
 

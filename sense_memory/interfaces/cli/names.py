@@ -209,7 +209,7 @@ async def check_place(store: MemoryStore, domain: str, facet: str | None = None)
 
 
 def no_domain(domain: str, known: Sequence[str], status: Status) -> CommandFailed:
-    """There is no such domain, but these; if no relay has sent everything, a relay may have it."""
+    """There is no such domain, but these; if no relay has shown everything, a relay may have it."""
     if not status.is_complete:
         return unknown(f"the domain {domain!r} is")
     there = f"there are: {some(sorted(known), _MAX_CANDIDATES)}" if known else "there are none yet"
@@ -250,7 +250,7 @@ def _asked(status: Status) -> str:
     if not status.relays:
         return "no relays are configured"
     if not times:
-        return "no relay ever sent everything"
+        return "no relay ever showed everything"
     unsure = len(status.relays) - len(times)
-    never = f"; {quantity(unsure, 'relay')} never sent everything" if unsure else ""
+    never = f"; {quantity(unsure, 'relay')} never showed everything" if unsure else ""
     return f"{quantity(len(times), 'relay')} last asked {age(max(times), time.time())}{never}"

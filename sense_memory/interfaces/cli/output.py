@@ -93,7 +93,7 @@ def print_lines(insights: Sequence[Insight]) -> None:
 def warn_if_incomplete(store: MemoryStore) -> None:
     """Say on stderr that a list may lack what relays hold: incomplete is not "everything"."""
     if not store.is_complete():
-        note("incomplete: no relay has sent everything yet, so there may be more; run `sense-memory sync`")
+        note("incomplete: no relay has shown everything yet, so there may be more; run `sense-memory sync`")
 
 
 def warn_of_gaps(gaps: Gaps) -> None:

@@ -137,8 +137,8 @@ class Commands(Group):
         for_programs = "--json" in options
         if any(_is_secret(arg) for arg in args):
             problem = (
-                "a secret key must not be an argument: other programs and the shell's history see it. "
-                "Pass it on stdin, or paste it where `sense-memory init --import` asks for it."
+                "a secret key must not be an argument. Pass it on stdin, or paste it where "
+                "`sense-memory init --import` asks for it: other programs and the shell's history see arguments"
             )
             _end(ExitCode.USAGE, "UsageError", problem, for_programs=for_programs)
         try:
@@ -226,10 +226,10 @@ Exit codes:
 
 Environment:
   SENSE_MEMORY_HOME      The folder of keys, ledgers, config.toml and .env, instead of the platform's data folder.
-  SENSE_MEMORY_AGENT     Which agent, where --agent does not say it.
-  SENSE_MEMORY_KEY_FILE  A file with the secret key, instead of the agent's own.
-  SENSE_MEMORY_RELAYS    URLs, separated by commas or blanks, instead of those in config.toml.
-  SENSE_MEMORY_EMBEDDER  What finds by meaning besides words; see `embed --help`.
+  SENSE_MEMORY_AGENT     The agent, unless --agent names one.
+  SENSE_MEMORY_KEY_FILE  The file of the secret key, instead of the agent's own.
+  SENSE_MEMORY_RELAYS    URLs, separated by commas or spaces, instead of those in config.toml.
+  SENSE_MEMORY_EMBEDDER  What finds memories by meaning; see `embed --help`.
   NOSTR_NSEC             The secret key itself; a file that only you can read is safer.
 
 Files, in that folder:
@@ -261,7 +261,8 @@ def options(
     agent: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Which agent of this machine. Each has a key of its own. Default: default."
+            metavar="NAME",
+            help="Use this agent of this machine. Each agent has its own key. Default: default.",
         ),
     ] = None,
     relay: Annotated[
@@ -272,13 +273,13 @@ def options(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Use this ledger instead of the agent's own. Only writing and sync make a new one.",
+            help="Use this ledger instead of the agent's own. Only commands that write, and sync, make a new one.",
         ),
     ] = None,
     env_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Read this file instead of the .env in the home folder. It has to exist."
+            metavar="FILE", help="Read this file, which must exist, instead of the .env in the home folder."
         ),
     ] = None,
     as_json: Annotated[
@@ -301,10 +302,11 @@ def options(
 ) -> None:
     """A memory that belongs to an agent's key: kept here, signed and encrypted, copied to relays.
 
-    First make a key with `init`, then keep something with `remember`. For copies on other machines: `relays add`,
-    then `sync`. A memory counts as kept once it is in the local ledger; relays get it then, or later.
+    Make a key with `init`, then keep something with `remember`. For copies on other machines, run `relays add`, then
+    `sync`. A memory is kept once it is in the local ledger; relays get their copies then, or later.
 
-    Global options may stand before the command or after it.
+    A memory has a flat key, such as user_timezone, or a path in the palace, such as people/facts/lisa. Flat memories stay
+    as they are; memories of the palace fade unless they are recalled, connect, and contradict each other. Global options may stand before the command or after it.
     """
     context.obj = Invocation(agent, tuple(relay) if relay else None, ledger, env_file, as_json)
 

@@ -56,8 +56,7 @@ UrlArgument = Annotated[
 def add(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> None:
     """Add a relay to config.toml.
 
-    All agents of the home folder use it. It is not contacted before the next sync or write; `doctor` tells what it
-    allows.
+    All agents of the home folder use the relay, from their next sync or write on. `doctor` shows what the relay allows.
     """
     from sense_memory.nostr.relay_url import is_local, is_same_relay, relay_url
 
@@ -89,9 +88,9 @@ def add(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> 
     )
 )
 def remove(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> None:
-    """Remove a relay from config.toml, and cancel what this agent still had to send it.
+    """Remove a relay from config.toml, and cancel what this agent still had to send there.
 
-    The copies it has stay there. Added again, it is asked for everything and gets what it lacks.
+    The relay keeps its copies. Added again, a relay is asked for everything and gets what it lacks.
     """
     from sense_memory.nostr.relay_url import relay_url
 
@@ -142,7 +141,7 @@ def _cancelled(settings: Settings, relay: str) -> int:
         return asyncio.run(drop(signer, path)) if path.exists() else 0
     except SenseMemoryError as error:
         if not isinstance(error, KeyMissing) or error.locked is not None:
-            say("warning", f"what waits for it in the ledger stays there: {error}")
+            say("warning", f"events for this relay stay queued in the ledger: {error}")
         return 0
 
 
@@ -173,7 +172,7 @@ def _change(
         waited = f" · {quantity(cancelled, 'event')} waited for it, cancelled" if cancelled else ""
         typer.echo(f"{done()} {relay} · {len(urls)} in {settings.home / NAME}{waited}")
     if settings.origins["relays"] not in {NAME, "default"}:
-        say("warning", f"it has no effect yet: relays from {_origin(settings)} come first")
+        say("warning", f"this change has no effect yet: relays from {_origin(settings)} come first")
 
 
 def _origin(settings: Settings) -> str:
@@ -202,13 +201,15 @@ def relay(
     ] = 7447,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where it keeps its data. Default: relay.db in the home folder."),
+        typer.Option(
+            metavar="FILE", help="Keep the data in this file. Default: relay.db in the home folder."
+        ),
     ] = None,
     _json: JsonOption = False,
 ) -> None:
     """Run a small relay on this machine, until Ctrl-C.
 
-    It listens on 127.0.0.1 only, and keeps its data. Good for trying things out and for several agents of one
+    The relay listens on 127.0.0.1 only, and keeps its data. Use it to try things out, and for several agents of one
     machine; a copy on the same machine is not a backup.
     """
     invocation = of(context)

@@ -57,7 +57,7 @@ def search(
         typer.Option(
             "--in",
             metavar="KINDS",
-            help="Where to look: some of palace, journal and flat, with commas between.",
+            help="Where to look: palace, journal and flat, separated by commas.",
         ),
     ] = KINDS,
     since: Annotated[
@@ -65,7 +65,7 @@ def search(
         typer.Option(
             metavar="WHEN",
             show_default=False,
-            help="Only what was first written since then: a date, a time, yesterday, or how long ago, such as "
+            help="Only memories first written since then: a date, a time, yesterday, or how long ago, such as "
             '"2 days ago".',
         ),
     ] = None,
@@ -74,7 +74,7 @@ def search(
         typer.Option(
             metavar="SOURCE",
             show_default=False,
-            help="Only memories of the palace from there: user, agent, import, tool:NAME, document:HASH, or tool for "
+            help="Only memories of the palace from this source: user, agent, import, tool:NAME, document:HASH, or tool for "
             "any tool.",
         ),
     ] = None,
@@ -92,11 +92,11 @@ def search(
     ] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Find whatever was kept, in the palace, in the journal and in flat memories, the best first.
+    """Find memories and journal entries by a question, the best first.
 
-    Besides the words of an entry of the journal counts what was said just before and after it, and the day where the
-    question names one. Forgotten memories are left out. Being found is no access. In a pipe there is one line each:
-    kind, name, time, score and text, and why with --explain, with tabs between them.
+    Journal entries also match on the entries just before and after them, and on a day that the question names.
+    Forgotten memories are left out. Searching does not revive memories. A pipe gets one line for each hit: kind, name,
+    time, score and text, and the reasons with --explain, with tabs between them.
     """
     from sense_memory.interfaces.cli.inputs import moment
 

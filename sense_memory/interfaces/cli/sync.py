@@ -55,7 +55,7 @@ def sync(
         bool,
         typer.Option(
             "--full",
-            help="Look at everything instead of what is new; send again what went missing.",
+            help="Look at everything instead of what is new, and send again what a relay has lost.",
             show_default=False,
             metavar="",
         ),
@@ -64,7 +64,7 @@ def sync(
         bool,
         typer.Option(
             "--retry-refused",
-            help="Send once more what relays refused, or never took in a week; it is not tried again otherwise.",
+            help="Send once more what relays refused, or did not take for a week; otherwise it is not tried again.",
             show_default=False,
             metavar="",
         ),
@@ -103,9 +103,9 @@ def sync(
 def status(context: typer.Context, _json: JsonOption = False) -> None:
     """Show whose memory this is, what is held here, and what each relay holds of it.
 
-    It asks no relay: the table says how many memories and journal entries each one has shown (holds), or accepted and
-    not shown yet (promised). `doctor` asks them. With an embedder it says which one searches use, and how much that has
-    still to read.
+    No relay is asked: the table shows how many memories and journal entries each relay has sent back (holds), or
+    accepted without having sent them back yet (promised). `doctor` asks the relays. If there is an embedder, the output
+    names it and says how many memories it has not read yet.
     """
     invocation = of(context)
     settings = invocation.settings()
@@ -129,7 +129,7 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
         return relay.problem
     if not relay.pulled.complete:
         found = f"incomplete: {', '.join(relay.pulled.reasons)}"
-        return f"{found}; nothing is sent before it has shown everything" if relay.held_back else found
+        return f"{found}; nothing is sent before the relay has shown everything" if relay.held_back else found
     broken = _broken_word(relay)
     if broken or not state.holds_all:
         waits = [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
@@ -145,7 +145,7 @@ def _broken_word(relay: RelayReport) -> list[str]:
         then = "" if relay.waiting else "; sent again, and the next sync checks"
         found.append(f"{lost} that it had accepted {'is' if relay.pulled.missing == 1 else 'are'} gone{then}")
     if relay.serves_deleted:
-        found.append("it still serves what was forgotten, although it accepted the deletion")
+        found.append("the relay still serves what was forgotten, although it accepted the deletion")
     return found
 
 
@@ -163,7 +163,9 @@ def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
     if report.overruled:
         show(Text(lost_edits(report.overruled)))
     if not in_step:
-        show(Text("Not everything is in step. Nothing is lost: what waits is queued here, try again later."))
+        show(
+            Text("Not everything is in step. Nothing is lost: what waits stays queued here. Try again later.")
+        )
 
 
 def lost_edits(names: Sequence[str]) -> str:
@@ -296,7 +298,7 @@ def _note(relay: RelayStatus) -> str:
     """What else is to be said about a relay."""
     notes = [relay.problem] if relay.problem else []
     if relay.last_complete is None:
-        notes.append("never showed everything, so what is not here may be there")
+        notes.append("never showed everything, so it may have memories that are not here")
     notes += [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
     return "; ".join([*notes, *relay.remarks])
 
@@ -336,21 +338,19 @@ def watch(
     *,
     count: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", show_default=False, help="End after so many changes."),
+        typer.Option(min=1, metavar="N", show_default=False, help="End after N changes."),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(
-            min=0, metavar="S", show_default=False, help="End after so many seconds, whatever came."
-        ),
+        typer.Option(min=0, metavar="S", show_default=False, help="End after S seconds."),
     ] = None,
     _json: JsonOption = False,
 ) -> None:
     """Show changes as other devices and other programs on this machine make them, until Ctrl-C.
 
-    What this agent's other devices did since the last sync comes first. A memory of the palace whose text stays is
-    linked, or changed in another way, such as by being recalled. With --json every change is one line of JSON. What
-    the program is connected to, and when a relay is lost and regained, it says on stderr.
+    Changes that this agent's other devices made since the last sync come first. "linked" and "changed" are memories of
+    the palace whose text stayed the same. With --json every change is one line of JSON. stderr names the relays, and
+    says when a connection is lost or regained.
     """
     invocation = of(context)
 

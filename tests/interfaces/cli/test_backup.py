@@ -92,7 +92,7 @@ def test_a_second_backup_keeps_the_first_and_checks_the_password(written, usb, m
     assert (usb / "default-20270115-080000.jsonl").exists()
 
     wrong = written("backup", usb, "--password-stdin", stdin="wrong", code=2)
-    assert "exists; it was not touched" in wrong.stderr
+    assert "exists, and was not touched" in wrong.stderr
 
 
 def test_a_disk_that_knows_no_permissions_takes_a_backup_too(written, usb):

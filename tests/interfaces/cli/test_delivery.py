@@ -24,7 +24,7 @@ def test_every_write_reports_the_relay_that_waits_and_exits_with_0(agent, relay,
     result = agent("--relay", relay, "--relay", dead_relay, *arguments)
 
     assert result.stdout.endswith(
-        f" · 1 of 2 relays have it, 1 has still to get it ({dead_relay}: refused the connection)\n"
+        f" · 1 of 2 relays have it, 1 does not yet ({dead_relay}: refused the connection)\n"
     )
 
 
@@ -61,7 +61,7 @@ def test_f02_with_all_relays_down_local_commands_work_and_status_explains(agent,
 def test_what_was_never_in_the_ledger_is_not_called_missing_while_no_relay_answers(agent, dead_relay):
     result = agent("--relay", dead_relay, "recall", "k", code=1)
 
-    assert "it may exist there" in result.stderr
+    assert "a relay may hold what is missing" in result.stderr
     assert agent.json("--relay", dead_relay, "recall", "k", code=1)["error"]["type"] == "NotSynced"
 
 
@@ -93,7 +93,10 @@ def test_p02_with_all_relays_refusing_required_acks_exit_with_3_and_the_memory_i
     result = agent("--relay", refusing_relay, "remember", "k", "v", "--require-acks", "1", code=3)
 
     assert result.stdout == f"kept · no relay has it yet, 1 refuses it ({refusing_relay}: blocked)\n"
-    assert result.stderr == "error: 0 relays acknowledged this, 1 were asked for; it is kept here\n"
+    assert (
+        result.stderr
+        == "error: 0 relays acknowledged this, but --require-acks asked for 1; the write is kept here\n"
+    )
     assert agent("--relay", refusing_relay, "recall", "k").stdout == "v"
 
 
@@ -158,7 +161,7 @@ def copies(url, state, problem=""):
         ([copies("wss://a", "acked"), copies("wss://b", "confirmed")], "2 relays have it"),
         (
             [copies("wss://a", "acked"), copies("wss://b", "acked"), copies("wss://c", "queued", "gone")],
-            "2 of 3 relays have it, 1 has still to get it (wss://c: gone)",
+            "2 of 3 relays have it, 1 does not yet (wss://c: gone)",
         ),
         ([copies("wss://a", "refused", "blocked")], "no relay has it yet, 1 refuses it (wss://a: blocked)"),
         (
@@ -167,7 +170,7 @@ def copies(url, state, problem=""):
                 copies("wss://b", "queued", "late"),
                 copies("wss://c", "refused", "no"),
             ],
-            "no relay has it yet, 2 have still to get it, 1 refuses it\n  wss://a: gone\n  wss://b: late\n  wss://c: no",
+            "no relay has it yet, 2 do not yet, 1 refuses it\n  wss://a: gone\n  wss://b: late\n  wss://c: no",
         ),
     ],
 )

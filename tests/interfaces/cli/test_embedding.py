@@ -59,7 +59,7 @@ def test_what_is_left_is_shown_and_then_done(agent, cats):
 def test_sharing_is_asked_for_each_time_or_for_good(agent, cats, relay, monkeypatch):
     agent("embed", "--relay", relay)
     shown = agent("embed", "--share", "--dry-run").stdout
-    assert shown == "model  cats-1\n3 memories to share besides; nothing was read or written\n"
+    assert shown == "model  cats-1\n3 memories to share; nothing was read or written\n"
     assert agent.json("status")["counts"]["embeddings"] == 0
     monkeypatch.setenv("SENSE_MEMORY_SHARE_EMBEDDINGS", "yes")
     assert agent("embed", "--no-share").stdout.endswith("\nNothing was left to do.\n")

@@ -195,7 +195,7 @@ def test_what_was_forgotten_is_gone_from_the_past_too(edited):
 
 
 def test_a_time_that_is_none_is_wrong_input(edited):
-    assert "is no time; give one such as" in edited("as-of", "yore", code=2).stderr
+    assert "is not a time; try" in edited("as-of", "yore", code=2).stderr
     assert edited.json("as-of", "2099-01-01", code=2)["error"]["type"] == "InvalidInput"
     edited("as-of", "2", "days", "ago", code=2)
 
@@ -222,8 +222,8 @@ def test_what_is_not_here_is_unknown_while_no_relay_has_shown_everything(edited,
     told = edited("--relay", dead_relay, *command, code=1)
 
     assert told.stdout == ""
-    assert told.stderr.startswith(f"error: {what}")
-    assert "not in the local ledger, and no relay ever showed everything" in told.stderr
+    assert told.stderr.startswith(f"error: run `sense-memory sync`, then try again: {what}")
+    assert "not in the local ledger, but no relay ever showed everything" in told.stderr
     assert "Run `sense-memory sync`" in told.stderr
     assert edited.json("--relay", dead_relay, *command, code=1)["error"]["type"] == "NotSynced"
 
@@ -270,7 +270,7 @@ def test_undo_as_json_and_on_a_relay(edited, relay):
 def test_undo_can_ask_for_acknowledgements(edited, dead_relay):
     result = edited("--relay", dead_relay, "undo", "k", "--wait", "1", "--require-acks", "1", code=3)
 
-    assert "0 relays acknowledged this, 1 were asked for" in result.stderr
+    assert "0 relays acknowledged this, but --require-acks asked for 1" in result.stderr
     assert edited("recall", "k").stdout == "two"
     edited("undo", "k", "--wait", "0", "--require-acks", "1", code=2)
     assert edited("recall", "k").stdout == "two"

@@ -143,7 +143,7 @@ def test_a_key_among_the_arguments_is_refused_and_not_repeated(cli, key_file, se
 def test_a_hex_key_behind_init_is_refused_and_not_repeated(cli, key_file, secrets):
     result = cli("init", "--import", secrets[1], code=2)
 
-    assert "init takes no arguments" in result.stderr
+    assert "give init no argument" in result.stderr
     assert secrets[1] not in result.output
     assert not key_file.exists()
 
@@ -288,7 +288,7 @@ def test_a_plain_key_needs_no_password_even_where_one_could_follow(cli, key_file
     ("options", "problem"),
     [
         (["--password-stdin"], "the password does not open"),
-        ([], "nobody can be asked for its password here"),
+        ([], "as the second line of stdin with --password-stdin"),
     ],
 )
 def test_an_encrypted_key_that_does_not_open_leaves_nothing(cli, key_file, ncryptsec, options, problem):
@@ -301,5 +301,5 @@ def test_an_encrypted_key_that_does_not_open_leaves_nothing(cli, key_file, ncryp
 
 
 def test_a_password_without_a_key_to_import_is_wrong_usage(cli, key_file):
-    assert "--password-stdin goes with --import" in cli("init", "--password-stdin", code=2).stderr
+    assert "give --import too" in cli("init", "--password-stdin", code=2).stderr
     assert not key_file.exists()

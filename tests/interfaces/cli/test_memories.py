@@ -123,7 +123,7 @@ def test_a_missing_key_names_the_relays_it_was_last_in_step_with(agent, relay):
     assert "(1 relay last asked " in result.stderr
     nowhere = "ws://127.0.0.1:9"
     result = agent("--relay", relay, "--relay", nowhere, "recall", "x", code=4)
-    assert result.stderr.endswith("; 1 relay never sent everything)\n")
+    assert result.stderr.endswith("; 1 relay never showed everything)\n")
 
 
 def test_a_key_that_breaks_the_rules_exits_with_2(agent):
@@ -453,7 +453,7 @@ def test_an_entry_that_is_not_there_or_not_meant_clearly_is_left_alone(agent):
     assert "no journal entry" in agent("journal", "--remove", "0" * 12, code=4).stderr
     assert agent.json("journal", "--remove", memory, code=4)["error"]["type"] == "NotFound"
     for wrong in ("abc", "x" * 64, "0" * 65, ""):
-        assert "an id has 64 digits" in agent("journal", "--remove", wrong, code=2).stderr
+        assert "give at least 8 digits" in agent("journal", "--remove", wrong, code=2).stderr
     agent("journal", "text", "--remove", "0" * 12, code=2)
     assert len(agent.json("recent")) == 1
     assert agent("recall", "k").stdout == "v"

@@ -115,13 +115,13 @@ def test_a_time_that_json_shows_brings_back_what_was_written_then(created_at):
     ["", "3", "days", "3 parsecs", "-3h", "3.5h", "2027-13-01", "tomorrow", "٣h", "1 h 30 min", "9" * 400],
 )
 def test_what_is_no_time_is_refused_with_examples(text):
-    with pytest.raises(InvalidInput, match=r'is no time; give one such as 2027-01-15, "2027-01-15 08:00"'):
+    with pytest.raises(InvalidInput, match=r'is not a time; try 2027-01-15, "2027-01-15 08:00"'):
         moment(text, NOW)
 
 
 @pytest.mark.parametrize("text", ["2027-01-17", "2072-01-15 08:00", "9999-12-31"])
 def test_a_time_to_come_is_refused(text):
-    with pytest.raises(InvalidInput, match=r"has not come yet|is no time"):
+    with pytest.raises(InvalidInput, match=r"is in the future|is not a time"):
         moment(text, NOW)
 
 
@@ -134,5 +134,5 @@ def test_a_length_of_time(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "0h", "6", "h", "6h ago", "-6h", "2027-01-15", "soon"])
 def test_what_is_no_length_of_time_is_refused(text):
-    with pytest.raises(InvalidInput, match="is no length of time"):
+    with pytest.raises(InvalidInput, match="is not a length of time"):
         duration(text)

@@ -241,7 +241,7 @@ def test_what_is_no_flat_memory_is_refused_and_not_flattened(agent, command):
 
     assert said.startswith("error: entry 1, ")
     assert said.endswith(
-        "is not under a plain key; nothing was written. Memories of the palace and the journal travel whole with "
+        "is not a flat memory; nothing was written. Move memories of the palace and journal entries with "
         "`export` and `import`\n"
     )
     assert events(agent) - before <= (command[1:2] == ["recall"])

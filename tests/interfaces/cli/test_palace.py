@@ -112,7 +112,7 @@ def test_relays_get_the_memory_and_what_it_superseded(palace, relay, dead_relay)
         "0.5",
         code=3,
     )
-    assert "0 relays acknowledged this, 1 were asked for; it is kept here" in late.stderr
+    assert "0 relays acknowledged this, but --require-acks asked for 1; the write is kept here" in late.stderr
     palace("palace", "remember", "a/b/c", "x", "--wait", "0", "--require-acks", "1", code=2)
 
 
@@ -204,7 +204,7 @@ def test_a_palace_of_the_past_is_not_called_empty_while_no_relay_has_shown_every
     unknown = palace("--relay", dead_relay, "palace", "as-of", "2020-01-01", code=1).stderr
 
     assert "what was kept at 2020-01-02 00:00" in unknown
-    assert "Run `sense-memory sync`" in unknown
+    assert "run `sense-memory sync`" in unknown
     assert palace("--relay", dead_relay, "palace", "as-of", "now").stderr.startswith("incomplete: ")
     assert "There were no memories here" in palace("palace", "as-of", "2020-01-01").stderr
 
@@ -354,7 +354,7 @@ def test_a_search_of_nothing_at_all_says_how_to_begin_and_a_question_has_words(a
         in agent("palace", "search", "zeppelin").stderr
     )
     assert agent("palace", "search", " ", code=2).stderr == (
-        "error: the question is empty; give some words to look for\n"
+        "error: give some words to look for: the question is empty\n"
     )
 
 

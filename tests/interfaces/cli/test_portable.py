@@ -42,7 +42,7 @@ def test_an_export_as_json(written, tmp_path):
 def test_a_file_that_exists_is_replaced_only_by_force(written, tmp_path):
     (tmp_path / "all.jsonl").write_text("precious")
 
-    assert "exists; it was not touched" in written("export", "all.jsonl", code=2).stderr
+    assert "exists, and was not touched" in written("export", "all.jsonl", code=2).stderr
     assert (tmp_path / "all.jsonl").read_text() == "precious"
     written("export", "all.jsonl", "--force")
     assert (tmp_path / "all.jsonl").read_text().count("\n") == 4

@@ -177,7 +177,9 @@ def test_an_error_is_wrapped_on_a_terminal_and_one_line_elsewhere(monkeypatch, c
 def test_reading_a_ledger_that_is_not_there_is_an_error_and_makes_none(agent, tmp_path, command):
     shown = agent("--ledger", tmp_path / "typo.db", *command, code=2).stderr
 
-    assert shown.startswith(f"error: there is no ledger {tmp_path / 'typo.db'}; nothing was made.")
+    assert shown.startswith(
+        f"error: check --ledger: there is no ledger {tmp_path / 'typo.db'}, and nothing was made."
+    )
     assert not (tmp_path / "typo.db").exists()
 
 
@@ -199,7 +201,7 @@ def test_the_default_ledger_is_made_without_a_word(agent):
 def test_a_backup_of_a_ledger_that_is_not_there_is_an_error(agent, tmp_path):
     shown = agent("--ledger", "typo.db", "backup", "usb", "--password-stdin", stdin="correct horse", code=2)
 
-    assert shown.stderr.startswith("error: there is no ledger typo.db; nothing was made.")
+    assert shown.stderr.startswith("error: check --ledger: there is no ledger typo.db, and nothing was made.")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
 
 

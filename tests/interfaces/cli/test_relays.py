@@ -140,7 +140,7 @@ def test_a_relay_can_be_removed_while_the_key_can_not_be_used(agent, home, dead_
 
     result = agent("relays", "remove", dead_relay)
 
-    assert "what waits for it in the ledger stays there" in result.stderr
+    assert "events for this relay stay queued in the ledger" in result.stderr
     assert agent.json("relays", "list")["relays"] == []
 
 

@@ -109,7 +109,7 @@ def test_no_more_is_read_of_stdin_than_fits_a_memory(agent, monkeypatch, command
 
     said = agent(*command, code=2).stderr
 
-    assert "stdin holds more than the 40,960 bytes of one " in said
+    assert "stdin holds more than 40,960 bytes, the limit of one " in said
     assert said.endswith("nothing was written. Split it into several.\n")
     assert stdin.count == MAX_PLAINTEXT_BYTES + 1
 
@@ -119,7 +119,9 @@ def test_no_more_is_read_of_many_memories_than_the_limit(agent, monkeypatch, tmp
     (tmp_path / "many.json").write_text("a" * 1_001)
     for source in ("many.json", "/dev/zero"):
         said = agent("remember", "--many", source, code=2).stderr
-        assert said.startswith(f"error: {source} holds more than the 1,000 bytes of one `remember --many`;")
+        assert said.startswith(
+            f"error: {source} holds more than 1,000 bytes, the limit of one `remember --many`;"
+        )
 
 
 def test_a_folder_or_a_device_is_no_file_of_memories(agent, tmp_path):

@@ -160,7 +160,7 @@ STATUS = RelayStatus("wss://a", is_local=False, last_complete=1.0, events={"acke
         (
             RelayReport("wss://a", pulled=PullResult(("no EOSE",)), held_back=True),
             STATUS,
-            "incomplete: no EOSE; nothing is sent before it has shown everything",
+            "incomplete: no EOSE; nothing is sent before the relay has shown everything",
         ),
         (
             RelayReport("wss://a", reasons={"rate-limited": 1_000}),

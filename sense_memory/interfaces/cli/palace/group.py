@@ -86,7 +86,7 @@ def palace(
     ] = None,
     limit: Annotated[
         int,
-        typer.Option("--limit", "-n", min=1, metavar="N", help="How many memories of each facet are drawn."),
+        typer.Option("--limit", "-n", min=1, metavar="N", help="Draw at most N memories of each facet."),
     ] = 5,
     _json: JsonOption = False,
 ) -> None:
@@ -96,9 +96,10 @@ def palace(
     projects, world and skills, with facts, beliefs, decisions, procedures and emotions in them.
 
     What is not recalled fades. Above a relevance of 0.3 a memory is active, then fading, below 0.1 forgotten, and
-    below 0.01 dissolved. Drawing, listing and searching change nothing; `recall` makes a memory active again. On a
-    terminal the most relevant of each facet are drawn; a pipe and --json get everything, a pipe one line each: path,
-    state, relevance and text, with tabs between them.
+    below 0.01 dissolved. Drawing, listing and searching revive nothing; `recall` makes a memory active again. `remember`, `search`,
+    `list`, `as-of` and `forget` take memories of the palace too. A terminal shows the most relevant memories of each
+    facet; a pipe and --json get everything, a pipe one line for each memory: path, state, relevance and text, with tabs
+    between them.
     """
     if context.invoked_subcommand is not None:
         if everything or domain or state:
@@ -197,14 +198,14 @@ def compress(
         int,
         typer.Option(
             metavar="N",
-            help="What the text may cost in tokens, by an estimate that is rather too high; at least 32.",
+            help="Print at most N tokens, by an estimate that is rather too high; at least 32.",
         ),
     ] = 500,
     _json: JsonOption = False,
 ) -> None:
     """Print the active memories in shorthand, for a prompt: the most relevant as far as they fit.
 
-    What did not fit is counted in the last line. Nothing is revived by it.
+    The last line counts what did not fit. Nothing is revived.
     """
     invocation = of(context)
 

@@ -43,15 +43,15 @@ def show(
     path: PalaceNameArgument,
     *,
     versions: Annotated[
-        int, typer.Option("--versions", min=0, metavar="N", help="How many versions of the text at most.")
+        int, typer.Option("--versions", min=0, metavar="N", help="Show at most N versions of the text.")
     ] = 3,
     _json: JsonOption = False,
 ) -> None:
     """Show one memory with its life, its versions, its links, and the relays that hold it.
 
-    Looking is no access: it stays as it is, and goes on fading. `recall` is what revives it. The curve begins at the
-    last access; below it stand the bounds that make a memory fading (0.3), forgotten (0.1) and dissolved (0.01), each
-    where the curve reaches it, and now.
+    Showing a memory does not revive it; `recall` does. The curve begins at the last access. Below the curve stand the
+    bounds that make a memory fading (0.3), forgotten (0.1) and dissolved (0.01), each where the curve reaches it, and
+    now.
     """
     invocation = of(context)
 
@@ -129,7 +129,7 @@ def disconnect(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Take the connection between two memories away. Where there is none, nothing happens."""
+    """Remove the connection between two memories. If they are not connected, nothing changes."""
 
     async def change(store: MemoryStore) -> None:
         await store.persona_disconnect(one, other)
@@ -174,7 +174,7 @@ def contradict(
 ) -> None:
     """Mark a memory as contradicted and superseded by another: it loses half its relevance and fades four times faster.
 
-    `remember` does this by itself where the contradiction is plain. Both memories stay readable; `undo` of the old one
+    `remember` does this by itself if the contradiction is plain. Both memories stay readable; `undo` of the old one
     takes the mark away.
     """
     delivery.refuse_contradiction(context, wait, require_acks)

@@ -158,7 +158,7 @@ def _table(out: Console) -> Table:
 _MAX_WIDTH: Final = 100  # of the curve
 _EXCERPT_CHARS: Final = 200
 _HOLDING: Final[Mapping[str, str]] = {
-    "queued": "has still to get it",
+    "queued": "does not have it yet",
     "acked": "has it",
     "confirmed": "has it",
     "refused": "refuses it",

@@ -46,32 +46,32 @@ def introspect(
     everything: Annotated[
         bool,
         typer.Option(
-            "--all", help="Everything that was found, not the first few.", show_default=False, metavar=""
+            "--all", help="Show all findings, not only the first few.", show_default=False, metavar=""
         ),
     ] = False,
     schedule: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help='Again and again after this time, such as 6h or "1 day".', show_default=False
+            metavar="TIME",
+            help='Repeat the report after this time, such as 6h or "1 day".',
+            show_default=False,
         ),
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="With --schedule: end after so many times.", show_default=False
-        ),
+        typer.Option(min=1, metavar="N", help="With --schedule: end after N reports.", show_default=False),
     ] = None,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Look over the palace, and say what has changed, what needs attention, and what could be connected.
+    """Report what has changed in the palace, what needs attention, and what could be connected.
 
-    Nothing is changed by it: below each finding stands the command that acts on it. A log of names and counts, without
-    texts, is written for the next time, encrypted, so that any device can tell what has changed. With --schedule it
-    stays, and before each look fetches what other devices wrote; with --json each report is one line then.
+    No memory is changed: below each finding stands the command that acts on it. An encrypted log of names and counts,
+    without texts, lets the next report on any device tell what has changed. With --schedule the command stays, and
+    fetches what other devices wrote before each report; with --json each report is then one line.
     """
     if count is not None and schedule is None:
-        context.fail("--count needs --schedule")
+        context.fail("give --schedule too: --count ends what --schedule repeats")
     invocation = of(context)
     if schedule is not None:
         from sense_memory.interfaces.cli.inputs import duration
@@ -372,16 +372,16 @@ def prune(
     ] = None,
     yes: Annotated[
         bool,
-        typer.Option("--yes", "-y", help="Delete without a question.", show_default=False, metavar=""),
+        typer.Option("--yes", "-y", help="Delete without asking.", show_default=False, metavar=""),
     ] = False,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Write what time has done to memories, and delete those that have been dissolved for 30 days.
+    """Record the state that memories have faded to, and delete those that have been dissolved for 30 days.
 
-    The plan is shown first. What it deletes is gone for good, here and on relays, so on a terminal it asks before that;
-    elsewhere, and with --json, it does what it is told. Before a deletion every relay is asked for what it holds,
-    because the memory may have been used on another device: while one does not answer, nothing is deleted.
+    The plan is shown first. Deletions are final, here and on relays, so on a terminal you are asked before; elsewhere,
+    and with --json, you are not. Before a deletion every relay is asked what it holds, because another device may have
+    used the memory: while a relay does not answer, nothing is deleted.
     """
     invocation = of(context)
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not (yes or invocation.as_json)
@@ -453,7 +453,7 @@ def _print_plan(report: PruneReport) -> None:
             typer.echo("\t".join(fields))
         return
     if not report.lines:
-        nothing = "Nothing is to be pruned: every memory is in the state that its relevance means."
+        nothing = "There is nothing to prune: every memory is in the state that its relevance means."
         typer.echo(nothing, err=not sys.stdout.isatty())
     else:
         _print_steps(report)
