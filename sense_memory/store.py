@@ -142,10 +142,10 @@ class MemoryStore:
         self._process = os.getpid()
         self._ledger: Ledger | None = None
         self._watchers: Watchers | None = None
-        self._palace: Persona | None = None
-        self._views: Reviews | None = None
-        self._everything: MemorySearch | None = None
-        self._meaning: EmbedderClient | None = None
+        self._persona_memories: Persona | None = None
+        self._palace_reviews: Reviews | None = None
+        self._search: MemorySearch | None = None
+        self._embedder: EmbedderClient | None = None
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
@@ -196,7 +196,7 @@ class MemoryStore:
             timeouts=self._timeouts,
             offline_first=self._offline_first,
             persona=self._persona,
-            has_persona=lambda: self._palace is not None,
+            has_persona=lambda: self._persona_memories is not None,
             warn=self._tell,
         )
         self._journal = Journal(*parts, clock=self._clock, ask=self._replication.ask)
@@ -268,14 +268,14 @@ class MemoryStore:
         try:
             await self._replication.close()
         finally:
-            palace, self._palace, self._views = self._palace, None, None
-            everything, self._everything = self._everything, None
-            self._meaning = None
+            persona, self._persona_memories, self._palace_reviews = self._persona_memories, None, None
+            search, self._search = self._search, None
+            self._embedder = None
             try:
-                if everything is not None:
-                    await everything.close()
-                if palace is not None:
-                    await palace.close()
+                if search is not None:
+                    await search.close()
+                if persona is not None:
+                    await persona.close()
                 await self._reader.save()
             finally:
                 ledger.close()
@@ -952,7 +952,7 @@ class MemoryStore:
         """How many memories the last search knew by words only, although there is an embedder, and why."""
         from sense_memory.memories.embedding_jobs import Gaps
 
-        return Gaps(0, None) if self._everything is None else self._everything.gaps()
+        return Gaps(0, None) if self._search is None else self._search.gaps()
 
     # ── Relays ──────────────────────────────────────────────────────────────────────────
 
@@ -1163,10 +1163,10 @@ class MemoryStore:
     def _persona(self) -> Persona:
         """The persona memories, opened when one is first needed, so that a flat memory does not pay for them."""
         ledger = self._opened()
-        if self._palace is None:
+        if self._persona_memories is None:
             from sense_memory.memories.persona.persona import Persona
 
-            self._palace = Persona(
+            self._persona_memories = Persona(
                 ledger,
                 self._reader,
                 self._writer,
@@ -1175,23 +1175,23 @@ class MemoryStore:
                 plan=self._plan,
                 embedding=None if self._open_embedder is None else self._embedding,
             )
-        return self._palace
+        return self._persona_memories
 
     async def _persona_count(self) -> int:
         return len(await self._persona().palace.refresh())
 
     def _reviews(self) -> Reviews:
         persona, ledger = self._persona(), self._opened()
-        if self._views is None:
+        if self._palace_reviews is None:
             from sense_memory.memories.persona.reviews import Reviews
 
-            self._views = Reviews(persona, ledger, self._reader, self._writer, self._clock)
-        return self._views
+            self._palace_reviews = Reviews(persona, ledger, self._reader, self._writer, self._clock)
+        return self._palace_reviews
 
     async def _memory_search(self) -> MemorySearch:
         persona, ledger = self._persona(), self._opened()
         embedding = await self._embedding()
-        if self._everything is None:
+        if self._search is None:
             from sense_memory.memories.search import MemorySearch
             from sense_memory.memories.shared_embeddings import SharedEmbeddings
 
@@ -1200,17 +1200,17 @@ class MemoryStore:
             if embedding is not None:
                 sharing = SharedEmbeddings(embedding.cache, ledger, self._reader, self._writer, self._clock)
                 about["meaning"] = embedding, sharing
-            self._everything = MemorySearch(persona.palace, ledger, self._reader, **about)
-        return self._everything
+            self._search = MemorySearch(persona.palace, ledger, self._reader, **about)
+        return self._search
 
     async def _embedding(self) -> EmbedderClient | None:
         """The embedder, opened once, when it is first needed; None where the store has no embedder."""
-        if self._meaning is not None or self._open_embedder is None:
-            return self._meaning
+        if self._embedder is not None or self._open_embedder is None:
+            return self._embedder
         self._plan.check_embeddings()
         async with self._embedder_turn:
             if (
-                self._meaning is None
+                self._embedder is None
                 and (embedder := await asyncio.to_thread(self._open_embedder)) is not None
             ):
                 from sense_memory.memories.embedding_jobs import EmbedderClient
@@ -1219,10 +1219,12 @@ class MemoryStore:
                 if not callable(getattr(embedder, "embed", None)) or not isinstance(
                     getattr(embedder, "name", None), str
                 ):
-                    raise InvalidInput("what was to open the embedder gave something else")
+                    raise InvalidInput(
+                        "`embedder` must open an `Embedder`: something with `name` and `embed`"
+                    )
                 cache = VectorCache(self._signer, self._opened().vectors, embedder.name)
-                self._meaning = EmbedderClient(embedder, time.monotonic, cache)
-        return self._meaning
+                self._embedder = EmbedderClient(embedder, time.monotonic, cache)
+        return self._embedder
 
     def _foresee(self, record: Record, sealed: Sealed) -> None:
         self._replication.warn_of_limits(record, sealed)  # it needs the writer, which needs this

@@ -21,7 +21,7 @@ from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
 from sense_memory.memories.embedding_jobs import EmbeddingJobs, EmbedReport, Gaps
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.persona.palace import ROOTS
-from sense_memory.memories.search_items import RecordItems, item_of_record, text_of, written_at
+from sense_memory.memories.search_items import RecordItems, item_of_record, text_of
 from sense_memory.nostr import address
 from sense_memory.palace.catalog import relevances_at
 from sense_memory.palace.lifecycle import state_at
@@ -468,7 +468,7 @@ class MemorySearch(CachedIndex):
             (event,) = opened
             record = event.record
             fields = {"value": text_of(record)} | ({"key": path} if kind == Kind.FLAT else {})
-            more = {"created_at": written_at(record, event.created_at), "event_id": event.id.hex()}
+            more = {"created_at": record.written_at(event.created_at), "event_id": event.id.hex()}
         why = weigher.explain(found, fields)
         return Hit(kind=Kind(kind), path=path, value=fields["value"], score=found.score, why=why, **more)
 

@@ -39,12 +39,6 @@ def text_of(record: Record) -> str:
     return str(record.fields["content" if record.type is RecordType.JOURNAL else "value"])
 
 
-def written_at(record: Record, event_time: int) -> float:
-    """When a record was written, seconds since 1970: the time inside, else its event's."""
-    ts = record.fields.get("ts")
-    return float(ts) if type(ts) is float or type(ts) is int else float(event_time)
-
-
 def item_of_record(record: Record, event_id: str, created_at: float) -> SearchItem | None:
     """A flat memory or journal entry as the index takes it; None for anything else."""
     text = text_of(record) if record.type in {RecordType.JOURNAL, RecordType.FLAT} else ""
@@ -154,7 +148,7 @@ class RecordItems:
             if head.id in records:
                 opened = records[head.id]
                 record = opened.record
-                created_at = written_at(record, opened.created_at)
+                created_at = record.written_at(opened.created_at)
                 item = item_of_record(record, head.id.hex(), created_at)
             if item is not None:
                 row = _Row(item.id, stamp, head.seq, created_at)
