@@ -12,6 +12,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.ledger.heads import Heads
 from sense_memory.ledger.relays import Relays, Remark
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.versions import deletion_targets
@@ -67,7 +68,7 @@ class Outbox:
     """
 
     def __init__(self, db: Database, seed: int | None = None) -> None:
-        self._db, self._relays = db, Relays(db)
+        self._db, self._relays, self._heads = db, Relays(db), Heads(db)
         self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
 
     # ── Queueing ────────────────────────────────────────────────────────────────────────
@@ -124,7 +125,7 @@ class Outbox:
         rows = self._db.rows(
             "SELECT o.event FROM outbox o JOIN relays r USING (relay) JOIN events e ON e.seq = o.event "
             "JOIN slots s ON s.head = e.seq WHERE r.url = ? AND coalesce(o.seen_at, 0) < ? AND e.created_at >= ? "
-            f"AND {WAS_ACCEPTED} AND {'e.role <> 2' if self._drops_deletions(url) else _UNSETTLED}",
+            f"AND {WAS_ACCEPTED} AND {_NO_DELETION if self._drops_deletions(url) else _UNSETTLED}",
             url,
             begun,
             since,
@@ -172,7 +173,9 @@ class Outbox:
         due = f"{_QUEUED_DELETIONS} AND o.due_at <= ?"
         bodies = [body for *_, body in self._db.rows(due, self._relay(url), now)]
         found = (deletion_targets(Event.restored(body)) for body in bodies if self._is_outdated(body))
-        return [slot for targets in found for slot, until in targets if self._db.row(_LIVES, slot, until)]
+        return [
+            slot for targets in found for slot, until in targets if self._heads.is_live_after(slot, until)
+        ]
 
     def hold_back_heads(self, url: str, slots: Iterable[str], now: float) -> None:
         """Queue the heads of slots for later: the relay is about to be sent a deletion request that may remove them.
@@ -201,7 +204,9 @@ class Outbox:
     def _is_outdated(self, body: bytes) -> bool:
         """Whether a deletion request covers an address that has a newer living version: some relays ignore dates."""
         targets = deletion_targets(Event.restored(body))
-        return any(self._db.row(_LIVES, slot, until) for slot, until in targets if not slot.startswith("#"))
+        return any(
+            self._heads.is_live_after(slot, until) for slot, until in targets if not slot.startswith("#")
+        )
 
     def unproven_deletions(self, url: str) -> list[str]:
         """Ids of requests that a relay accepted, none of which it ever showed; none where that is known."""
@@ -469,27 +474,33 @@ _HASTEN = (
     "UPDATE outbox SET due_at = ?1 WHERE state = 'queued' AND due_at > ?1 AND reason NOT IN ('', ?3, ?4) "
     "AND relay = (SELECT relay FROM relays WHERE url = ?2)"
 )
-_UNSETTLED = "NOT (e.role = 1 AND EXISTS (SELECT 1 FROM deletions d WHERE d.target = e.slot AND d.until >= e.created_at))"
+_TOMBSTONE: Final = f"role = {int(Role.TOMBSTONE)}"
+_DELETION: Final = f"role = {int(Role.DELETION)}"
+_LIVING: Final = f"role IN ({int(Role.MEMORY)}, {int(Role.EMBEDDING)})"
+_NO_DELETION: Final = f"e.role <> {int(Role.DELETION)}"
+_UNSETTLED = (
+    f"NOT (e.{_TOMBSTONE} AND EXISTS "
+    "(SELECT 1 FROM deletions d WHERE d.target = e.slot AND d.until >= e.created_at))"
+)
 _DELETED_THERE = (
     "SELECT 1 FROM deletions d JOIN events e ON e.id = d.by_event JOIN outbox o ON o.event = e.seq "
     "JOIN relays r USING (relay) LEFT JOIN slots s ON s.slot = d.target WHERE d.target = ? AND url = ? "
     "AND state IN ('acked', 'confirmed') AND (s.head IS NULL OR s.mark_at <= d.until)"
 )
 _BURIED_THERE = (
-    "SELECT 1 FROM slots s JOIN events e ON e.seq = s.head AND e.role = 1 JOIN outbox o ON o.event = e.seq "
+    f"SELECT 1 FROM slots s JOIN events e ON e.seq = s.head AND e.{_TOMBSTONE} JOIN outbox o ON o.event = e.seq "
     "JOIN relays r USING (relay) WHERE s.slot = ? AND url = ? AND state IN ('acked', 'confirmed')"
 )
 _FORGOTTEN_ONCE = "SELECT 1 FROM deletions d JOIN events e ON e.slot = d.target WHERE e.seq = ?"
-_LIVES = "SELECT 1 FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role IN (0, 3) AND e.created_at > ?"
 # Else SQLite goes through all that a relay was ever given, for the few that wait.
 _WAITING = "outbox o INDEXED BY outbox_waiting"
 _QUEUED_DELETIONS = (
-    f"SELECT e.seq, o.reason, e.body FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.role = 2 "
+    f"SELECT e.seq, o.reason, e.body FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{_DELETION} "
     "WHERE o.relay = ? AND o.state = 'queued'"
 )
 _HELD_BACK = f"SELECT 1 FROM {_WAITING} WHERE o.relay = ? AND o.state = 'queued' AND o.due_at > ? AND o.reason = ? LIMIT 1"
 _QUEUED_GRAVES = (
-    f"SELECT e.seq FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.role = 1 WHERE o.relay = ? "
+    f"SELECT e.seq FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{_TOMBSTONE} WHERE o.relay = ? "
     "AND o.state = 'queued' AND NOT EXISTS (SELECT 1 FROM slots WHERE head = e.seq)"
 )
 _HOLD_BACK = (
@@ -504,15 +515,15 @@ _RELEASE = "UPDATE outbox SET due_at = ?2, reason = '' WHERE relay = ?1 AND stat
 _LEAVE_OUT = "UPDATE outbox SET state = 'superseded', reason = '' WHERE relay = ? AND event = ?"
 _KEPT_DELETION = (
     "SELECT 1 FROM events e CROSS JOIN outbox o ON o.event = e.seq JOIN relays r USING (relay) "
-    "WHERE e.role = 2 AND o.state = 'confirmed' AND r.url = ?"
+    f"WHERE e.{_DELETION} AND o.state = 'confirmed' AND r.url = ?"
 )
 _UNPROVEN = (
     "SELECT e.id FROM events e CROSS JOIN outbox o ON o.event = e.seq JOIN relays r USING (relay) "
-    "WHERE e.role = 2 AND o.state = 'acked' AND r.url = ? ORDER BY e.seq DESC LIMIT 20"
+    f"WHERE e.{_DELETION} AND o.state = 'acked' AND r.url = ? ORDER BY e.seq DESC LIMIT 20"
 )
 _BURY_AGAIN = (
     "INSERT INTO outbox (relay, event, state, due_at) SELECT ?2, s.head, 'queued', ?1 FROM deletions d "
-    "CROSS JOIN slots s ON s.slot = d.target CROSS JOIN events e ON e.seq = s.head AND e.role = 1 WHERE ?2 > 0 "
+    f"CROSS JOIN slots s ON s.slot = d.target CROSS JOIN events e ON e.seq = s.head AND e.{_TOMBSTONE} WHERE ?2 > 0 "
     "ON CONFLICT DO UPDATE SET state = 'queued', reason = '', due_at = excluded.due_at, tries = 0, "
     "first_try_at = NULL WHERE state IN ('acked', 'confirmed', 'superseded')"
 )
@@ -536,5 +547,5 @@ _CURRENT_OF_SLOT = (
     "SELECT head FROM slots WHERE slot = ? AND head IS NOT NULL UNION "
     f"SELECT e.seq FROM deletions d JOIN events e ON e.id = d.by_event AND e.role = {int(Role.DELETION)} "
     "WHERE d.target = ? AND NOT EXISTS (SELECT 1 FROM slots s JOIN events h ON h.seq = s.head "
-    "WHERE s.slot = d.target AND h.role IN (0, 3) AND h.created_at > d.until)"
+    f"WHERE s.slot = d.target AND h.{_LIVING} AND h.created_at > d.until)"
 )

@@ -189,7 +189,7 @@ def add_head_fork(db: Database, slot: str) -> None:
     if address.merges(slot):
         db.execute(
             "INSERT OR IGNORE INTO forks (slot, event) SELECT s.slot, s.head FROM slots s "
-            "JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role = 0",
+            f"JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role = {int(Role.MEMORY)}",
             slot,
         )
 
