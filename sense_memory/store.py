@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.signer import PynostrKey, Signer
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
-    from sense_memory.records.envelope import Record, Sealed
+    from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.relay.client.timeouts import Timeouts
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import SyncReport
@@ -1226,7 +1226,7 @@ class MemoryStore:
                 self._embedder = EmbedderClient(embedder, time.monotonic, cache)
         return self._embedder
 
-    def _foresee(self, record: Record, sealed: Sealed) -> None:
+    def _foresee(self, record: Record, sealed: SealedRecord) -> None:
         self._replication.warn_of_limits(record, sealed)  # it needs the writer, which needs this
 
     def _wake(self) -> None:

@@ -15,7 +15,7 @@ from sense_memory.ledger.feed import ChangeFeed, HeadChanges
 from sense_memory.ledger.heads import Heads, Stored, stored
 from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.outbox import Outbox
-from sense_memory.ledger.relays import Relays, Remark
+from sense_memory.ledger.relays import RelayRecords, Remark
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, save_draft
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.snapshot_file import SnapshotFile
@@ -81,7 +81,7 @@ class Ledger:
         except BaseException:
             self._db.close()
             raise
-        self.relays, self.drafts = Relays(self._db), Drafts(self._db)
+        self.relays, self.drafts = RelayRecords(self._db), Drafts(self._db)
         self.heads, self.feed, self.edits = Heads(self._db), ChangeFeed(self._db), Edits(self._db)
         self.head_changes = HeadChanges(self._db, self.feed, self.heads)
         self.vectors = Vectors(self._db)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.heads import Heads
-from sense_memory.ledger.relays import Relays, Remark
+from sense_memory.ledger.relays import RelayRecords, Remark
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.limits import (
@@ -68,7 +68,7 @@ class Outbox:
     """
 
     def __init__(self, db: Database, seed: int | None = None) -> None:
-        self._db, self._relays, self._heads = db, Relays(db), Heads(db)
+        self._db, self._relays, self._heads = db, RelayRecords(db), Heads(db)
         self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
 
     # ── Queueing ────────────────────────────────────────────────────────────────────────
@@ -412,7 +412,7 @@ class Outbox:
             why = OLD_DELETION if self._db.row(_FORGOTTEN_ONCE, seq) else NOT_OUR_DELETION
             return RelayVerdict(RelayOutcome.REFUSED, why)
         if role is Role.TOMBSTONE and outcome in _NO and self._db.row(_SETTLED, relay, seq):
-            # Relays without the word `deleted` have others for it. Where nothing says any more that it was
+            # RelayRecords without the word `deleted` have others for it. Where nothing says any more that it was
             # forgotten, that is no end: it is tried again.
             drops = self._drops_deletions(url)
             return RelayVerdict(RelayOutcome.RETRY, NO_TOMBSTONE) if drops else _ACCEPTS

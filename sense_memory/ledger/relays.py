@@ -86,7 +86,7 @@ class PullProgress:
     walks: Mapping[int, tuple[int | None, int, str]] = field(default_factory=dict)
 
 
-class Relays:
+class RelayRecords:
     """The relays of a ledger.
 
     Args:

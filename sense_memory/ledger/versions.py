@@ -44,7 +44,7 @@ DUE: Final = "SELECT slot, role, body FROM events WHERE quarantined = 1 AND crea
 _NEVER: Final = -1  # a second before every event
 
 # Whether an event is known, and everything about its slot that decides on it, in one look.
-_SLOT_STATE: Final = (
+_PREVIOUS_STATE: Final = (
     "SELECT k.seq, k.quarantined, s.mark_at, e.seq, e.created_at, e.id, e.role, d.until, x.by_event, x.until "
     "FROM (SELECT 1) LEFT JOIN events k ON k.id = ? "
     "LEFT JOIN slots s ON s.slot = ? LEFT JOIN events e ON e.seq = s.head "
@@ -118,7 +118,7 @@ def apply(db: Database, filed: Filed, context: FilingContext) -> tuple[Fate, int
     event, ident = filed.event, bytes.fromhex(filed.event.id)
     if context.replaces:
         _replace_head(db, filed)
-    state = _slot_state(db, filed, ident)
+    state = _previous_state(db, filed, ident)
     if state.known is not None:
         return (Fate.QUARANTINED if state.quarantined else Fate.KNOWN), state.known
     if event.created_at > context.now + MAX_FUTURE_SECONDS:
@@ -184,7 +184,7 @@ def marks(db: Database, slots: Iterable[str]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _SlotState:
+class _PreviousState:
     """A slot before an event is filed there.
 
     Attributes:
@@ -216,10 +216,10 @@ class _SlotState:
         return self.head is None or wins_over(event.created_at, event.id, self.head_at, self.head_id)
 
 
-def _slot_state(db: Database, filed: Filed, ident: bytes) -> _SlotState:
-    found = db.row(_SLOT_STATE, ident, filed.slot, filed.slot, slot_of_id(filed.event.id)) or (None,) * 10
+def _previous_state(db: Database, filed: Filed, ident: bytes) -> _PreviousState:
+    found = db.row(_PREVIOUS_STATE, ident, filed.slot, filed.slot, slot_of_id(filed.event.id)) or (None,) * 10
     known, quarantined, mark_at, head, head_at, head_id, role, until, deleted_by, named_until = found
-    return _SlotState(
+    return _PreviousState(
         known,
         bool(quarantined),
         _NEVER if mark_at is None else mark_at,
@@ -246,7 +246,7 @@ def _replace_head(db: Database, filed: Filed) -> None:
 
 
 def _file_version(
-    db: Database, filed: Filed, state: _SlotState, context: FilingContext
+    db: Database, filed: Filed, state: _PreviousState, context: FilingContext
 ) -> tuple[Fate, int | None]:
     """A memory, an entry or an embedding: the head if it wins, else history, and nothing where it was removed."""
     event = filed.event
@@ -287,7 +287,7 @@ def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
     return removal.names(filed.event.id) or (is_covered and removal.reaches(filed.comes_from))
 
 
-def _compare(db: Database, filed: Filed, state: _SlotState, context: FilingContext) -> None:
+def _compare(db: Database, filed: Filed, state: _PreviousState, context: FilingContext) -> None:
     """A head is about to be replaced: note where that was an edit of this device, and not known."""
     if context.origins is None or not overwrites(filed):
         return
@@ -313,7 +313,7 @@ def _merges(filed: Filed) -> bool:
 
 
 def _file_tombstone(
-    db: Database, filed: Filed, state: _SlotState, context: FilingContext
+    db: Database, filed: Filed, state: _PreviousState, context: FilingContext
 ) -> tuple[Fate, int | None]:
     """A tombstone: what it removes goes for good.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
-    from sense_memory.records.envelope import Record, Sealed
+    from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
     from sense_memory.relay.client.session import Timeouts
@@ -294,7 +294,7 @@ class Replication:
             return []
         return await self._persona().publish_accesses(due=True)
 
-    def warn_of_limits(self, record: Record, sealed: Sealed) -> None:
+    def warn_of_limits(self, record: Record, sealed: SealedRecord) -> None:
         """Warn of relays that will not take what is about to be signed, as far as they have said so (NIP-11)."""
         size = sealed.event_bytes()
         if self._pool is None or size < SMALL_EVENT_BYTES:

@@ -79,7 +79,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedRecord:
     """Ciphertext that was opened and compared, waiting for its time and signature."""
 
     kind: int
@@ -147,7 +147,7 @@ def tombstone(path: str, removing: Mapping[str, Any] | None = None) -> Record:
     return Record(RecordType.TOMBSTONE, path, {**(removing or {}), **fields})
 
 
-async def seal(signer: Signer, record: Record) -> Sealed:
+async def seal(signer: Signer, record: Record) -> SealedRecord:
     """Encrypt a record to oneself and check that it opens again.
 
     Raises:
@@ -167,8 +167,8 @@ async def seal(signer: Signer, record: Record) -> Sealed:
     if opened != plaintext:
         raise SealVerificationError
     if record.type is RecordType.JOURNAL:
-        return Sealed(KIND_DIRECT_MESSAGE, (("p", me),), content)
-    return Sealed(KIND_APP_DATA, (("d", address.d_tag(record.path)),), content)
+        return SealedRecord(KIND_DIRECT_MESSAGE, (("p", me),), content)
+    return SealedRecord(KIND_APP_DATA, (("d", address.d_tag(record.path)),), content)
 
 
 def fits(record: Record) -> bool:

@@ -101,7 +101,7 @@ class Opened(NamedTuple):
         return self.type not in _UNKEPT
 
 
-class _Place(NamedTuple):
+class _MessageLocation(NamedTuple):
     """Where a message lies in the file."""
 
     number: int
@@ -152,12 +152,12 @@ class Contents:
             offset = int.from_bytes(opened.read(_WORD_BYTES), "big")
             opened.seek(offset)
             blocks, extras = orjson.loads(seal.open(_DIRECTORY, opened.read(end - offset)))
-        self._blocks: list[tuple[str, int, _Place]] = [
-            (first, rows, _Place(*place)) for first, rows, place in blocks
+        self._blocks: list[tuple[str, int, _MessageLocation]] = [
+            (first, rows, _MessageLocation(*place)) for first, rows, place in blocks
         ]
         self._firsts = [first for first, _, _ in self._blocks]
         self._extras = {
-            name: (made_of, size, [_Place(*place) for place in places])
+            name: (made_of, size, [_MessageLocation(*place) for place in places])
             for name, (made_of, size, places) in extras.items()
         }
         self.count = sum(rows for _, rows, _ in self._blocks)
@@ -218,7 +218,7 @@ class Contents:
         except (ValueError, TypeError, KeyError):  # as if it were empty
             return {}
 
-    def _message(self, place: _Place) -> bytes:
+    def _message(self, place: _MessageLocation) -> bytes:
         """One message; empty where it cannot be read, or something was forgotten since it was written."""
         if self._file.key != self._sealed:
             return b""
@@ -241,12 +241,12 @@ class NewContents:
     def __init__(self, file: BinaryIO, seal: Seal) -> None:
         self._file, self._seal = file, seal
         self._offset, self._number = file.write(MAGIC), _DIRECTORY
-        self._blocks: list[tuple[str, int, _Place]] = []
-        self._extras: dict[str, tuple[str, int, list[_Place]]] = {}
+        self._blocks: list[tuple[str, int, _MessageLocation]] = []
+        self._extras: dict[str, tuple[str, int, list[_MessageLocation]]] = {}
 
     async def add_extra(self, name: str, made_of: str, pieces: Iterable[bytes | memoryview]) -> None:
         """An extra, in messages of the usual size."""
-        places, size, waiting = list[_Place](), 0, bytearray()
+        places, size, waiting = list[_MessageLocation](), 0, bytearray()
         for piece in pieces:
             for start in range(0, len(piece), SNAPSHOT_MESSAGE_BYTES):
                 waiting += piece[start : start + SNAPSHOT_MESSAGE_BYTES]
@@ -284,12 +284,12 @@ class NewContents:
         )
         self._file.write(offset.to_bytes(_WORD_BYTES, "big"))
 
-    async def _add(self, text: bytes | bytearray) -> _Place:
+    async def _add(self, text: bytes | bytearray) -> _MessageLocation:
         await asyncio.sleep(0)
         self._number += 1
         sealed = self._seal.close(self._number, text)
         self._file.write(sealed)
-        place = _Place(self._number, self._offset, len(sealed))
+        place = _MessageLocation(self._number, self._offset, len(sealed))
         self._offset += len(sealed)
         return place
 

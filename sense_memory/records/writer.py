@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Basis, Ledger, Origin
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
-    from sense_memory.records.envelope import Record, Sealed
+    from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.records.reader import Reader
 
 
@@ -69,7 +69,7 @@ class Writer:
         relays: Sequence[str],
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        look: Callable[[Record, Sealed], None] | None = None,
+        look: Callable[[Record, SealedRecord], None] | None = None,
     ) -> None:
         self._signer, self._ledger, self._reader = signer, ledger, reader
         self._relays, self._clock, self._sleep, self._look = relays, clock, sleep, look
@@ -322,7 +322,7 @@ class Writer:
     async def _filed(
         self,
         records: Sequence[Record],
-        sealed: Sequence[Sealed],
+        sealed: Sequence[SealedRecord],
         before: Sequence[Filed],
         known: Collection[str],
     ) -> list[Filed]:

@@ -25,7 +25,7 @@ from sense_memory.ledger import Ledger, database
 from sense_memory.ledger import database as pages
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.outbox import Outbox
-from sense_memory.ledger.relays import Relays
+from sense_memory.ledger.relays import RelayRecords
 from sense_memory.limits import SNAPSHOT_NEW_COUNT
 from sense_memory.relay.client import websocket
 from sense_memory.relay.client.websocket import RelaySocket
@@ -78,7 +78,7 @@ def wrap_transactions(step: Steps) -> None:
         (Ledger, "append_versions", "event"),
         (Ledger, "file_events", "page"),
         (Outbox, "record_verdicts", "OK"),
-        (Relays, "record_pull", "cursor"),
+        (RelayRecords, "record_pull", "cursor"),
     ):
         setattr(owner, method, named(getattr(owner, method), name, whose))
     fold = Database.checkpoint

@@ -146,7 +146,7 @@ def test_no_text_shows_in_any_repr(signer):
     assert sealed.content not in shown
 
 
-# ── Sealed is opened before it is let go (C-03) ─────────────────────────────────────────
+# ── SealedRecord is opened before it is let go (C-03) ─────────────────────────────────────────
 
 
 def corrupted(plaintext):
