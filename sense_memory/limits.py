@@ -1,7 +1,6 @@
-"""Every number that bounds the program: its unit, its value, and why it is that value.
+"""Every limit of the program, with its unit, its value, and the reason for the value.
 
-Nothing here is computed and nothing here is read from settings. A name ends in its unit
-(`_BYTES`, `_SECONDS`, `_COUNT`, `_CHARS`).
+No limit is computed or read from settings. A name ends in its unit (`_BYTES`, `_SECONDS`, `_COUNT`, `_CHARS`).
 """
 
 from __future__ import annotations
@@ -9,71 +8,71 @@ from __future__ import annotations
 
 # ── Memories ────────────────────────────────────────────────────────────────────────────
 MAX_PLAINTEXT_BYTES = 40_960  # largest envelope whose event fits strfry's default 65,536 bytes
-SMALL_EVENT_BYTES = 4_096  # no relay is asked whether it takes an event that is shorter
-MAX_READ_PLAINTEXT_BYTES = 163_840  # what we still read when another writer was more generous
+SMALL_EVENT_BYTES = 4_096  # a shorter event is sent without reading the limits of a relay
+MAX_READ_PLAINTEXT_BYTES = 163_840  # the longest envelope of another writer that is read
 MAX_KEY_CHARS = 256  # the published 0.3.1 package's limit; longer keys would not be readable there
 MAX_NAME_CHARS = 64  # domains and facets, as 0.3.1
 MAX_D_TAG_BYTES = 182  # LMDB-based relays truncate longer tag values; above it the path is hashed
 MAX_RECENT_COUNT = 100_000  # journal entries returned by one call
-ENTRY_AHEAD_SECONDS = 1.0  # a journal entry may be dated so far ahead to follow the one before; a million do
+ENTRY_AHEAD_SECONDS = 1.0  # a journal entry may be dated this far ahead; room for a million entries
 
 # ── The palace (sense-memory v2) ────────────────────────────────────────────────────────
-DEFAULT_HALFLIFE_DAYS = 30.0  # the spec's
-MIN_HALFLIFE_DAYS = 1e-5  # about a second; less is nothing, and has no finite rate
-MAX_HALFLIFE_DAYS = 36_500.0  # a hundred years; what shall never fade needs no more
-ACTIVE_ABOVE = 0.3  # relevance of the spec's states: active above it,
+DEFAULT_HALFLIFE_DAYS = 30.0  # the default of the specification
+MIN_HALFLIFE_DAYS = 1e-5  # about a second; a shorter half-life has no finite rate
+MAX_HALFLIFE_DAYS = 36_500.0  # a hundred years; means that a memory never fades
+ACTIVE_ABOVE = 0.3  # relevance of the states in the specification: active above this,
 FADING_FROM = 0.1  # fading from here,
 FORGOTTEN_FROM = 0.01  # forgotten from here, dissolved below
-CONNECTION_BOOST = 0.1  # of its score, for each connection
-SUPERSEDED_FACTOR = 4  # times faster that a superseded memory decays
-ACCESS_SECONDS = 5.0  # until an access that was noted in memory is noted in the ledger too
+CONNECTION_BOOST = 0.1  # added to the factor of the score for each connection
+SUPERSEDED_FACTOR = 4  # a superseded memory decays this many times faster
+ACCESS_SECONDS = 5.0  # an access is written to the ledger after this time
 MAX_THEMES_COUNT = 64  # of one memory
 MAX_LINKS_COUNT = 256  # connections of one memory; each is a path, and all have to fit one event
-MAX_BATCH_COUNT = 200  # memories that one write changes, where many are to be changed
-MAX_FORGOTTEN_TEXTS_COUNT = 1_000  # texts that are remembered to be forgotten, of one address
-NAMED_TEXTS_COUNT = 400  # texts that one deletion names, shared by its addresses: some 8 KB of what is inside
+MAX_BATCH_COUNT = 200  # memories changed by one write, when many have to change
+MAX_FORGOTTEN_TEXTS_COUNT = 1_000  # forgotten texts that are remembered for one slot
+NAMED_TEXTS_COUNT = 400  # texts that one deletion names, for all its slots together: some 8 KB of content
 MAX_DELETED_COUNT = 32  # memories that one deletion request names, each in three tags; some relays take 100
-MAX_NAMED_COUNT = 400  # versions that one deletion request names by their ids: 30 KB of tags
-# Behind the newest date that is known: a clock that started anew, not one that was set wrong.
+MAX_NAMED_COUNT = 400  # versions that one deletion request names by id: 30 KB of tags
+# A clock this far behind the newest known date was reset; it is not just wrong.
 OLD_CLOCK_SECONDS = 30 * 86_400
 MAX_FOUND_COUNT = 1_000  # memories that one search returns
-MAX_SUSPICIONS_COUNT = 500  # doubtful contradictions that are kept for the next introspection
+MAX_SUSPICIONS_COUNT = 500  # doubtful contradictions kept for the next introspection
 MAX_CANDIDATES_COUNT = 10  # paths that an error lists when a bare key is not unique
-DISSOLVED_DAYS = 30.0  # from first seen dissolved to deletion
-HOUR_SECONDS = 3_600.0  # between two looks of the background at what was recalled
+DISSOLVED_DAYS = 30.0  # from the first pruning that finds a memory dissolved to its deletion
+HOUR_SECONDS = 3_600.0  # between two checks of the background for accesses to publish
 DAY_SECONDS = 86_400.0
 
 # ── Introspection (sense-memory v2) ─────────────────────────────────────────────────────
-LOW_CONFIDENCE = 0.5  # a belief below it is more likely wrong than right
-REVISION_HALFLIVES_COUNT = 3  # without being linked or written: by its own measure 7/8 of a belief has faded
-CONTEXT_TOKENS_COUNT = 500  # the spec's target for what a prompt is given
-EMBEDDER_REST_SECONDS = 60  # without asking an embedder that has just failed
-EMBED_BATCH_COUNT = 64  # memories that are embedded at a time: less than a second of a small model
-INDEX_SECONDS = 3.0  # that a search waits for memories to be read; then it answers from those that are
-EMBED_SECONDS = 1.0  # that a search spends on memories without vectors; the others it finds by words
-MAX_ALIKE_COUNT = 5_000  # memories compared by what they mean, each with each: less than a second
-CHARS_PER_TOKEN_COUNT = 4  # of English in the usual tokenizers; an estimate is all that is needed
-OVERLOADED_FACET_COUNT = 50  # active memories: at ten tokens a line, more than these exceed a prompt's share
-SUGGESTED_PAIRS_COUNT = 50  # pairs that one run suggests: nobody reads more, and the next run goes on
+LOW_CONFIDENCE = 0.5  # a belief with less is more likely wrong than right
+REVISION_HALFLIVES_COUNT = 3  # without a link or a write: 7/8 of the relevance of a belief has decayed
+CONTEXT_TOKENS_COUNT = 500  # the target of the specification for the memories in a prompt
+EMBEDDER_REST_SECONDS = 60  # an embedder that failed is not called again for this long
+EMBED_BATCH_COUNT = 64  # memories embedded by one call: less than a second of a small model
+INDEX_SECONDS = 3.0  # a search waits this long for the index, then answers from what is indexed
+EMBED_SECONDS = 1.0  # a search spends this long on memories without vectors; the rest is found by words
+MAX_ALIKE_COUNT = 5_000  # memories compared in meaning, each with each: less than a second
+CHARS_PER_TOKEN_COUNT = 4  # of English text in the usual tokenizers; an estimate is enough
+OVERLOADED_FACET_COUNT = 50  # active memories: at ten tokens a line, more exceed the share of a prompt
+SUGGESTED_PAIRS_COUNT = 50  # pairs that one run suggests: nobody reads more, and the next run continues
 THEMES_PAIRED_COUNT = 12  # themes of one memory that are paired, the rarest: 66 pairs of themes
 THEME_GROUP_COUNT = 64  # memories with the same two themes that are compared, the most relevant
 THEME_PAIRS_COUNT = 500_000  # pairs of memories that are looked up among links: some 50 ms
 SCORED_PAIRS_COUNT = 50_000  # pairs that are scored: some 150 ms
 LOG_LIST_BYTES = 1_000  # of each list in an introspection log; 11 lists
 LOG_CHANGE_BYTES = 400  # of each list of changes in it; 7 lists
-LOG_BASELINE_BYTES = 14_000  # for who stood where, so that the next run can tell what changed
-LOG_PAIRS_BYTES = 3_000  # and for which pairs contradicted each other; all together well below 40,960
+LOG_BASELINE_BYTES = 14_000  # for the states of memories, so that the next run knows what changed
+LOG_PAIRS_BYTES = 3_000  # for the contradicting pairs; all together well below 40,960
 
 # ── The version clock (docs/wire-format.md) ─────────────────────────────────────────────
-MAX_EVENTS_PER_SECOND_COUNT = 200  # a page of 500 must always hold a whole second of ours
+MAX_EVENTS_PER_SECOND_COUNT = 200  # a page of 500 must always hold a whole second of our events
 STAMP_LOOKBACK_SECONDS = 3_600  # a burst may be dated back this far, inside every relay's age limit
-AHEAD_SECONDS = 1.0  # that an event which is dated ahead waits for its second, before it is sent
-CLOCK_TICK_SECONDS = 0.05  # after which a clock that runs says something else
-MAX_FUTURE_SECONDS = 300  # later than this is quarantined; the strictest relay sampled allows 300
+AHEAD_SECONDS = 1.0  # an event that is dated ahead waits at most this long before it is sent
+CLOCK_TICK_SECONDS = 0.05  # a clock that runs shows another time after this
+MAX_FUTURE_SECONDS = 300  # events dated further ahead are quarantined; the strictest relay allows 300
 
 # ── Encrypted keys (NIP-49) ─────────────────────────────────────────────────────────────
 MIN_SCRYPT_LOG_N = 16  # 64 MiB and some 0.2 s for each guess at a password; less protects too little
-MAX_SCRYPT_LOG_N = 20  # 1 GiB and some 5 s; a text that asks for more could exhaust the machine
+MAX_SCRYPT_LOG_N = 20  # 1 GiB and some 5 s; a higher cost could exhaust the machine
 
 # ── Wire ────────────────────────────────────────────────────────────────────────────────
 MAX_FRAME_BYTES = 262_144  # one relay message; twice strfry's own cap of 131,072
