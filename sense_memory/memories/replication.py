@@ -149,26 +149,26 @@ class Replication:
 
     async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """Pull from every relay, then push; the edits that lost (`overruled`) are left to be told by the caller."""
-        from sense_memory.relay.sync.agenda import Question, SyncPlan
+        from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
         unfit = await self._publish_accesses()
         if retry_refused:
             await self._ledger.write(self._ledger.outbox.requeue_refused, self._urls, self._clock())
-        report = await self._round(SyncPlan(Question.SWEEP if full else Question.COMPARE))
+        report = await self._round(SyncPlan(RelayQuestion.SWEEP if full else RelayQuestion.COMPARE))
         if not self._urls:
             await self.settle()
         return replace(report, unfit=(*report.unfit, *unfit))
 
     async def flush(self) -> SyncReport:
         """Push, and pull from no relay but those that were never pulled completely."""
-        from sense_memory.relay.sync.agenda import Question, SyncPlan
+        from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
         unfit: list[str] = []
         if self._has_persona() or self._ledger.edits.accesses():
             unfit = await self._persona().publish_accesses()
         fresh = [url for url in self._urls if self._ledger.relays.state(url).completed_at is None]
         pulls = bool(fresh) and not self._offline_first
-        report = await self._round(SyncPlan(Question.COMPARE if pulls else Question.PUSH))
+        report = await self._round(SyncPlan(RelayQuestion.COMPARE if pulls else RelayQuestion.PUSH))
         return replace(report, unfit=tuple(unfit))
 
     async def holdings(self) -> list[Holding]:

@@ -1,11 +1,17 @@
 """Negentropy, protocol version 1 (NIP-77): which events does only one of two sides have?
 
-Each side keeps its events as (created_at, id) pairs in order, and says something about every range of that
-order: a fingerprint of the ids in it, or the ids themselves, or nothing. Ranges whose fingerprints differ
-are cut into smaller ones, until few ids are left and are listed.
+Each side keeps its events as (created_at, id) pairs in order, and describes every range of that order: by a fingerprint
+of the ids in it, by the ids themselves, or by nothing. Ranges whose fingerprints differ are cut into smaller ones, until
+few ids are left and are listed.
 
-Bytes in, bytes out: no frames, no hex, no I/O, no clock. Whatever a peer sends raises `MalformedFrame` at
-worst; a message costs time and memory in proportion to its length and the own items, and the rounds are counted.
+What is guaranteed: between two honest sides the conversation ends with exactly the difference. Each id is told once.
+
+Why it is safe: whatever a peer sends raises `MalformedFrame` at worst. Rounds and claimed ids are counted and bounded. A
+fingerprint is a sum that somebody who may choose ids could forge, so a hostile relay can hide a difference; it can do so
+by not serving the event as well.
+
+What it costs: time and memory in proportion to the message and the own items. Sums from the start make each fingerprint
+one subtraction and one hash. Bytes in, bytes out: no frames, no hex, no I/O, no clock.
 """
 
 from __future__ import annotations

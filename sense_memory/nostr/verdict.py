@@ -50,7 +50,7 @@ _BY_PREFIX: Final = {
     "duplicate": _ACCEPTED,
     "rate-limited": RelayVerdict(RelayOutcome.RATE_LIMITED, "rate-limited"),
     "auth-required": RelayVerdict(RelayOutcome.NEEDS_AUTH, "auth-required"),
-    "pow": RelayVerdict(RelayOutcome.REFUSED, "proof of work asked"),
+    "pow": RelayVerdict(RelayOutcome.REFUSED, "requires proof of work"),
     "blocked": RelayVerdict(RelayOutcome.REFUSED, "blocked"),
     "restricted": RESTRICTED,
     "mute": RelayVerdict(RelayOutcome.REFUSED, "muted"),

@@ -20,8 +20,8 @@ log: Final = logging.getLogger("sense_memory.relay")
 
 def log_fault(url: str, error: BaseException) -> str:
     """Log an exception that nobody foresaw; returns what to say of it in a report."""
-    log.error("%s: unexpected %s; it is tried again\n%s", url, _name(error), "".join(_traces(error)))
-    return f"stopped by a fault of this program ({_name(error)}); the log has its traceback"
+    log.error("%s: unexpected %s; will try again\n%s", url, _name(error), "".join(_traces(error)))
+    return f"stopped by a bug in sense-memory ({_name(error)}); the log has the traceback"
 
 
 def _name(error: BaseException) -> str:

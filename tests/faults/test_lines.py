@@ -72,7 +72,7 @@ async def test_r14_a_second_that_can_not_be_walked_past_holds_up_no_sending(stag
 
 
 # Where the system has room for all that may be in flight, nobody waits for the relay to read, but for its OKs.
-NOT_READING = {"does not read what it is sent", ""}
+NOT_READING = {"does not read what we send", ""}
 
 
 @pytest.mark.virtual_time

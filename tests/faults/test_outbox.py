@@ -471,7 +471,7 @@ async def test_p15_what_a_relay_said_it_will_not_take_is_told(stage, told, words
 async def test_p17_too_large_without_being_told(stage, says_why):
     """Three of forty events make the relay hang up: those are refused, the others arrive, and one can ask again."""
     large = HangUpAt(lambda event: len(event["content"]) > 8_000, says_why=says_why)
-    reason = "too large for this relay" if says_why else "the relay hangs up when it is sent this"
+    reason = "too large for this relay" if says_why else "the relay disconnects when it receives this event"
     async with stage.liar(record := Record(), large) as liar, stage.store(liar) as store:
         await stage.sync(store)
         small = [await store.remember(f"k{number}", stage.plaintext) for number in range(20)]

@@ -294,7 +294,7 @@ async def test_r06_what_is_written_while_an_answer_ends_is_no_lie(stage):
 
 
 REFUSALS = {
-    "duplicate: of something": "closed by the relay", "pow: 28 bits": "proof of work asked",
+    "duplicate: of something": "closed by the relay", "pow: 28 bits": "requires proof of work",
     "blocked: go away": "blocked", "rate-limited: slow down": "rate-limited", "invalid: filter": "called invalid",
     "restricted: members only": "restricted", "mute: no": "muted", "error: database": "relay error",
     "auth-required: who are you": "authentication refused", "unsupported: kind": "unsupported",

@@ -125,7 +125,7 @@ def test_prefixes_are_read_in_any_case_and_behind_blanks(prefix):
         ("invalid: created_at too late", "too far in the future for this relay"),
         ("invalid: event size exceeds 65536 bytes", "too large for this relay"),
         ("invalid: missing fields", "called invalid"),
-        ("pow: 28", "proof of work asked"),
+        ("pow: 28", "requires proof of work"),
         ("blocked: no", "blocked"),
         ("replaced: have newer event", "says it has a newer version"),
         ("", "unreadable answer"),

@@ -35,7 +35,7 @@ _TOO_OFTEN = RelayVerdict(RelayOutcome.RETRY, "asks for authentication too often
 _OVERDUE = {
     Phase.UNCHALLENGED: _NOT_ABLE,
     Phase.SIGNING: RelayVerdict(RelayOutcome.RETRY, "the signer did not answer"),
-    Phase.SENT: RelayVerdict(RelayOutcome.RETRY, "authentication not answered"),
+    Phase.SENT: RelayVerdict(RelayOutcome.RETRY, "did not answer the authentication"),
 }
 
 

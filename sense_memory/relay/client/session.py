@@ -369,7 +369,7 @@ class Session:
             case Admission.INVALID:
                 self.counts.invalid += 1
                 if self.counts.invalid >= self._invalid_budget:
-                    return self._hang_up("hung up: it sends invalid events")
+                    return self._hang_up("disconnected: it sent too many invalid events")
         return []
 
     def _eose(self, subscription: str, now: float) -> list[SessionAction]:
@@ -510,7 +510,7 @@ class Session:
         self._noise += 1
         if self._noise <= self._noise_budget:
             return []
-        return self._hang_up("hung up: it sends what nobody asked for")
+        return self._hang_up("disconnected: it sent too much that was not requested")
 
     def _hang_up(self, reason: str) -> list[SessionAction]:
         self.misbehaving = True

@@ -78,7 +78,7 @@ class RelaySocket(ClientConnection):
                 async with asyncio.timeout(seconds):
                     await self.drain()
             except TimeoutError:
-                raise ConnectionLost("does not read what it is sent") from None
+                raise ConnectionLost("does not read what we send") from None
             except OSError:
                 return
 

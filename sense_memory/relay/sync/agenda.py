@@ -1,6 +1,6 @@
 """What one relay is asked next: decided here and nowhere else, from plain state. No I/O, no clock, no ledger.
 
-A relay is asked one `Question` at a time. `Agenda` picks the background's next one, `pull_steps` says how a pull is
+A relay is asked one `RelayQuestion` at a time. `Agenda` picks the background's next one, `pull_steps` says how a pull is
 made of comparisons and walks, and `after_cut_off` what is left of a question when the relay hung up. The link, the
 puller and the live subscription carry that out and report what happened.
 
@@ -46,7 +46,7 @@ BEGINNING: Final[Mapping[int, tuple[int | None, int, str]]] = dict.fromkeys(KIND
 _CUT_OFF_COUNT: Final = 2  # connections in a row; then a relay is pulled without a subscription
 
 
-class Question(Enum):
+class RelayQuestion(Enum):
     """What a relay can be asked. Every pull is followed by sending what is queued."""
 
     NOTHING = auto()
@@ -59,7 +59,7 @@ class Question(Enum):
     @property
     def pulls(self) -> bool:
         """Whether the relay is asked for events."""
-        return self not in {Question.NOTHING, Question.PUSH}
+        return self not in {RelayQuestion.NOTHING, RelayQuestion.PUSH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class SyncPlan:
         offline_first: send even where no pull was ever complete.
     """
 
-    question: Question = Question.COMPARE
+    question: RelayQuestion = RelayQuestion.COMPARE
     offline_first: bool = False
 
 
@@ -92,7 +92,7 @@ class Round:
         new: events that it brought.
     """
 
-    question: Question
+    question: RelayQuestion
     failed: bool = False
     complete: bool = True
     cut_off: bool = False
@@ -122,7 +122,7 @@ class Agenda:
 
     def next_question(
         self, now: float, *, rest_ends: float = 0.0, unheard: bool = False
-    ) -> tuple[Question, float]:
+    ) -> tuple[RelayQuestion, float]:
         """The next question; NOTHING comes with the time at which to ask again.
 
         Args:
@@ -132,13 +132,13 @@ class Agenda:
         """
         idle_until = rest_ends if now < rest_ends else self._idle_until
         if now < idle_until:
-            return Question.NOTHING, idle_until
+            return RelayQuestion.NOTHING, idle_until
         self._compares |= unheard
         if self._sends_first or not (self.pull_is_due or now >= self._next_pull):
-            return Question.PUSH, now
+            return RelayQuestion.PUSH, now
         if self._compares:
-            return Question.COMPARE, now
-        return (Question.RECENT if now >= self._whole_due else Question.NEWER), now
+            return RelayQuestion.COMPARE, now
+        return (RelayQuestion.RECENT if now >= self._whole_due else RelayQuestion.NEWER), now
 
     def wake(self) -> None:
         """Something was written, or the relay was found to be in order: ask again now."""
@@ -152,7 +152,7 @@ class Agenda:
             return
         self._compares = False
         self._next_pull = now + (BACKGROUND_SECONDS if done.complete else INCOMPLETE_SECONDS)
-        if done.question is not Question.NEWER:
+        if done.question is not RelayQuestion.NEWER:
             self._vain_pulls = 0 if done.new else min(self._vain_pulls + 1, VAIN_DOUBLINGS_COUNT)
             self._whole_due = now + done.in_vain * VAIN_EVENT_SECONDS * 2**self._vain_pulls
 
@@ -175,7 +175,7 @@ class Agenda:
         self.pull_is_due = seconds > BACKGROUND_SECONDS or not is_connected
 
 
-def after_cut_off(question: Question, *, further: bool, complete: bool) -> Question:
+def after_cut_off(question: RelayQuestion, *, further: bool, complete: bool) -> RelayQuestion:
     """What is left of a question when the relay hung up; NOTHING where trying again at once is of no use.
 
     Args:
@@ -185,7 +185,7 @@ def after_cut_off(question: Question, *, further: bool, complete: bool) -> Quest
     """
     if question.pulls and further and not complete:
         return question
-    return Question.PUSH if further or question.pulls else Question.NOTHING
+    return RelayQuestion.PUSH if further or question.pulls else RelayQuestion.NOTHING
 
 
 # ── A pull ──────────────────────────────────────────────────────────────────────────────
@@ -240,16 +240,19 @@ class PullStep:
         return 0 if self.heals else HEAL_SECONDS
 
 
-def first_step(question: Question, state: PullState) -> PullStep:
+def first_step(question: RelayQuestion, state: PullState) -> PullStep:
     """How a pull begins.
 
     What a relay serves although it was deleted shows only in a walk: a comparison takes it for known. A relay that
     forgets is looked at completely, and so is one that serves what was deleted if everything is to be compared.
     """
-    asks_all, sweeps = question in {Question.COMPARE, Question.SWEEP}, question is Question.SWEEP
+    asks_all, sweeps = (
+        question in {RelayQuestion.COMPARE, RelayQuestion.SWEEP},
+        question is RelayQuestion.SWEEP,
+    )
     heals = sweeps or state.may_heal
     looks_again = (asks_all and state.serves_deleted) or ((asks_all or heals) and state.is_forgetful)
-    if question is Question.NEWER and (newer := _newer(state)) is not None:
+    if question is RelayQuestion.NEWER and (newer := _newer(state)) is not None:
         return PullStep(newer, only_newer=True)
     progress = _progress(state, sweeps=sweeps or looks_again)
     compares = progress.walks == BEGINNING and not state.serves_deleted

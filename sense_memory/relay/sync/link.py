@@ -1,7 +1,16 @@
 """One relay of a store: its connection while it lives, runs over it, and the background that follows it.
 
-It is asked for what is new every half minute, seldom for all that may come late (`overlap`), and sent to as soon as
-something was written. A relay that is dead, or hangs up again and again, is left alone for a while whoever writes.
+What is asked next is `agenda`'s to decide; how often the relay is dialled is `dialler`'s. The link carries both out.
+
+What is guaranteed: whatever a relay does, `run` returns a report, and one relay never holds up another. Only what is
+wrong on this machine is kept apart, in `failure`. A relay that hangs up in the middle is dialled again at once as long as
+each try brings it further, and within its hourly number of dials.
+
+Why it is safe: runs over one connection never overlap (`_run_lock`), and nothing that a run achieved depends on its end:
+pages, verdicts and positions are in the ledger by then.
+
+What it costs: one connection while the relay holds it, a pull every half minute, and a look at the ledger every two
+seconds for what other processes wrote.
 """
 
 from __future__ import annotations
@@ -18,7 +27,7 @@ from sense_memory.limits import (
 )
 from sense_memory.relay.client.dialler import Dialler
 from sense_memory.relay.log import log_fault
-from sense_memory.relay.sync.agenda import Agenda, Question, Round, SyncPlan, after_cut_off
+from sense_memory.relay.sync.agenda import Agenda, RelayQuestion, Round, SyncPlan, after_cut_off
 from sense_memory.relay.sync.live import LiveSubscription
 from sense_memory.relay.sync.push import RelaySync
 from sense_memory.relay.sync.reports import RelayLog, RelayReport
@@ -138,9 +147,9 @@ class RelayLink:
             return None
         further, complete = self._sync.came_further, report.pulled.complete
         rest = replace(plan, question=after_cut_off(plan.question, further=further, complete=complete))
-        if rest.question is Question.PUSH and not await self._is_behind(rest):
+        if rest.question is RelayQuestion.PUSH and not await self._is_behind(rest):
             return None
-        return None if rest.question is Question.NOTHING else rest
+        return None if rest.question is RelayQuestion.NOTHING else rest
 
     @property
     def has_answered(self) -> bool:
@@ -188,7 +197,7 @@ class RelayLink:
         while True:
             at, rest = now(), self._rest_seconds
             question, until = agenda.next_question(at, rest_ends=at + rest, unheard=self.live.needs_start)
-            if question is Question.NOTHING:
+            if question is RelayQuestion.NOTHING:
                 await _wait(self._recovered if rest else self.wake, until - now())
                 agenda.wake()
                 continue
@@ -199,7 +208,7 @@ class RelayLink:
                     await self._on_pull()
             agenda.ended(now(), self._round(question, report))
 
-    def _round(self, question: Question, report: RelayReport) -> Round:
+    def _round(self, question: RelayQuestion, report: RelayReport) -> Round:
         """What the agenda has to know of a run."""
         return Round(
             question,
@@ -217,7 +226,7 @@ class RelayLink:
             return
         with suppress(SenseMemoryError):  # the ledger's: what is queued stays so
             is_fresh = self._ledger.relays.state(self.url).completed_at is None
-            question = Question.COMPARE if is_fresh and not offline_first else Question.PUSH
+            question = RelayQuestion.COMPARE if is_fresh and not offline_first else RelayQuestion.PUSH
             plan = SyncPlan(question, offline_first)
             if await self._is_behind(replace(plan, offline_first=True)):
                 await self.run(plan, brief=True)

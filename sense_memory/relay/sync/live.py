@@ -1,10 +1,14 @@
-"""One relay listened to, while somebody wants to know at once what comes in.
+"""The live subscription of one relay, open while somebody watches.
 
-A live subscription is opened before a pull, never after: so what comes during the pull is not missed, and what
-came while nobody listened the pull brings. For that it compares everything, because what came may be dated long
-ago; from a relay that does not compare it asks for what is dated since the cursor, and the rest comes with the
-next daily sweep. Whenever the subscription ends, a pull is due that begins with a new one. A relay that will
-not have it is pulled now and then, as without. Carries opaque verified events.
+What is guaranteed: nothing that the relay sends between two pulls is missed. The subscription is opened before a pull,
+never after, so the pull brings what came while nobody listened, and the subscription brings what comes during the pull.
+Whenever it ends, a pull is due that begins with a new one.
+
+Why it is safe: a relay that does not compare (NIP-77) is only asked for what is dated since the cursor, but the daily
+sweep brings the rest. A relay that refuses the subscription is pulled every half minute, as without one.
+
+What it costs: one open subscription, and memory for at most 5,000 events or 32 MB that wait to be stored. A relay that
+sends faster than that is pulled instead. It carries verified events whose content it cannot read.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.sync.agenda import Agenda
     from sense_memory.relay.sync.push import Intake
 
-_TOO_FAST = "sends more than can be filed"
+_TOO_FAST = "sends events faster than they can be stored"
 
 
 class _Inbox:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.limits import DEBOUNCE_SECONDS, FIRST_ANSWER_SECONDS, FIRST_SILENCE_SECONDS
 from sense_memory.relay.client.nip11 import broken_limit
-from sense_memory.relay.sync.agenda import Question, SyncPlan
+from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 from sense_memory.relay.sync.link import RelayLink
 from sense_memory.relay.sync.reconcile import InventoryCache
 from sense_memory.relay.sync.reports import SyncReport
@@ -129,7 +129,7 @@ class Pool:
         """Send a relay what came in from the others meanwhile."""
         if report.problem:
             return report
-        link.report = report.followed_by(await link.run(replace(plan, question=Question.PUSH)))
+        link.report = report.followed_by(await link.run(replace(plan, question=RelayQuestion.PUSH)))
         return link.report
 
     def start(self) -> None:

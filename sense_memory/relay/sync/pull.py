@@ -1,7 +1,16 @@
-"""The whole pull of one relay: by comparison, by walks, or on from where a walk was cut off.
+"""One pull of one relay, step by step as `agenda` says: by comparison, by walks, or on from where a walk was cut off.
 
-Decides how far to go back, whether the relay's word that there is no more can be taken, and remembers what
-there is to say about how it behaved. Carries opaque verified events.
+What is guaranteed: a pull is called complete only if the relay itself said, for every page or comparison, that there is
+no more, and then kept silent. Only a complete pull moves the cursor, and the cursor never passes the clock or the newest
+verified event. Events that the relay had accepted and did not show are queued for it again.
+
+Why it is safe: pages are filed before the pull ends, so no cursor ever passes an event that was not stored. A pull that
+was cut off leaves its position in the ledger and goes on from there for an hour; after that it begins anew.
+
+What it costs: three walks at once (memories, deletions, journal), each of as many requests as the relay has pages, plus
+one request each to see that nothing lies below. A comparison costs a few hundred bytes where nothing differs.
+
+It carries verified events whose content it cannot read.
 """
 
 from __future__ import annotations
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
-    from sense_memory.relay.sync.agenda import PullStep, Question
+    from sense_memory.relay.sync.agenda import PullStep, RelayQuestion
     from sense_memory.relay.sync.reconcile import InventoryCache
     from sense_memory.relay.sync.walk import Fetch, FileEvents
 
@@ -122,7 +131,7 @@ class Puller:
         self,
         connection: RelayConnection,
         file_events: FileEvents,
-        question: Question,
+        question: RelayQuestion,
         as_of: float,
     ) -> PullResult:
         """Make a pull, step by step as `agenda` says, and remember what it shows of the relay.

@@ -1,14 +1,19 @@
-"""Pulling a relay: pages by `until`, and complete told apart from incomplete. No I/O, no clock.
+"""The walk over a relay's events, from the newest down: pages by `until`, complete told apart from incomplete. No I/O, no clock.
 
-A short page is never the end of the world: paging goes on until there is nothing below. Where one second
-holds more than a page, time cannot advance: the known addresses are then asked for one by one, the walk
-goes on below that second, and the pull is reported incomplete.
+What is guaranteed: a walk without `reasons` has seen everything that the relay showed for the filter. A short page does
+not end it; only an empty one below the oldest event does.
 
-NIP-01 lets `until` take in the second that it names; some relays leave that second out, and would skip what a
-page cut off. So a page counts as the continuation of another only if it shows some event again of the second in
-which the other ended. Where it does not, `until` is set one second later, which skips nothing whatever a relay
-makes of it: two more requests, once in a walk. What neither page shows again has to be gone, as when another
-device replaced it meanwhile. A relay that has it after all, or changes its mind, is never called complete.
+Why it is safe: NIP-01 lets `until` include the second that it names, but some relays leave that second out and would
+skip what a page cut off. So a page counts as the continuation of another only if it shows some event again of the second
+in which the other ended. Where it does not, `until` is set one second later, which skips nothing whatever a relay makes
+of it. An event that neither page shows again must be gone, as when another device replaced it meanwhile. A relay that
+has it after all, or changes its mind, is never called complete.
+
+Where one second holds more than a page, time cannot advance. The known addresses are then asked for one by one, the
+walk goes on below that second, and the pull is reported incomplete.
+
+What it costs: a request for each page and one below the last; two more, once in a walk, at relays that leave `until`
+out. Ids are kept for the oldest second only.
 """
 
 from __future__ import annotations
@@ -35,8 +40,8 @@ if TYPE_CHECKING:
 # A page that is cut off before its EOSE says nothing of the second in which it was cut. So a relay that hangs up after
 # each single message cannot be pulled: every answer begins with what is known, and stepping past a second unseen
 # would bring more events, but never a complete pull, and without one nothing is sent there.
-CROWDED: Final = "more events in one second than a page holds"
-GAP: Final = "its pages leave events out"
+CROWDED: Final = "more events in one second than fit a page"
+GAP: Final = "its pages skip events"
 _NOTHING: Final = EventPage((), complete=True)
 
 

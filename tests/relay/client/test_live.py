@@ -217,8 +217,8 @@ def test_forged_events_are_counted_and_the_relay_is_hung_up_on(begun, make_event
 
     actions = begun.hear("EVENT", "sub", {**event, "sig": "f" * 128})
 
-    assert Hangup("hung up: it sends invalid events") in actions
-    assert the_end(actions) == ("hung up: it sends invalid events", RelayOutcome.RETRY)
+    assert Hangup("disconnected: it sent too many invalid events") in actions
+    assert the_end(actions) == ("disconnected: it sent too many invalid events", RelayOutcome.RETRY)
     assert begun.heard == []
 
 

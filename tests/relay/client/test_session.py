@@ -948,7 +948,7 @@ def test_a_relay_that_never_answers_the_auth_leaves_the_event_for_later(talk, ma
     talk.hear("OK", event.id, False, "auth-required: x")
     auth, _ = talk.signed("one")
     assert judged(talk.wait(10)) == {
-        event.id: RelayVerdict(RelayOutcome.RETRY, "authentication not answered")
+        event.id: RelayVerdict(RelayOutcome.RETRY, "did not answer the authentication")
     }
     assert talk.hear("OK", auth.id, True, "") == []
 

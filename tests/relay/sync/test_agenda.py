@@ -21,7 +21,7 @@ from sense_memory.relay.sync.agenda import (
     BEGINNING,
     Agenda,
     PullState,
-    Question,
+    RelayQuestion,
     Round,
     after_cut_off,
     first_step,
@@ -32,7 +32,7 @@ from sense_memory.relay.sync.agenda import (
 from sense_memory.relay.sync.walk import CROWDED, GAP
 
 
-NOTHING, PUSH, NEWER, RECENT, COMPARE, SWEEP = Question
+NOTHING, PUSH, NEWER, RECENT, COMPARE, SWEEP = RelayQuestion
 PULLED = Round(COMPARE)
 
 

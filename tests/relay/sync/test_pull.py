@@ -21,7 +21,7 @@ from sense_memory.relay.sync.walk import GAP, Position, PullResult, by_address, 
 
 
 ME = "ab" * 32
-CROWDED = "more events in one second than a page holds"
+CROWDED = "more events in one second than fit a page"
 EVERYTHING = Filter(authors=(ME,), kinds=(30078,))
 
 

@@ -20,7 +20,7 @@ from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr.event import Unsigned
 from sense_memory.relay.server import client_handler
 from sense_memory.relay.server import limits as relay_limits
-from sense_memory.relay.sync.agenda import Question, SyncPlan
+from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 from sense_memory.relay.sync.reconcile import InventoryCache
 from tests.time_unit import SECOND
 
@@ -641,7 +641,7 @@ async def test_the_background_asks_for_what_is_new_once_it_has_compared(ours):
         await store.sync()
         await store.sync()
         forget_frames(record)
-        await store._replication.pool().sync(SyncPlan(Question.RECENT))
+        await store._replication.pool().sync(SyncPlan(RelayQuestion.RECENT))
         assert record.said("NEG-OPEN") == []
         assert {frame[2].get("since") for frame in record.said("REQ")} == {
             store._ledger.relays.state(record.url).cursor
@@ -650,7 +650,7 @@ async def test_the_background_asks_for_what_is_new_once_it_has_compared(ours):
 
 # ── The overlap ─────────────────────────────────────────────────────────────────────────
 
-FROM_CURSOR = SyncPlan(Question.RECENT)  # as the background pulls
+FROM_CURSOR = SyncPlan(RelayQuestion.RECENT)  # as the background pulls
 
 
 async def test_what_is_dated_since_the_cursor_is_compared_where_that_is_much(stage):
