@@ -273,8 +273,8 @@ class NegentropyStep:
 
     Attributes:
         message: to send to the responder; None when nothing is left to compare.
-        have: ids that only this side has; each is told once, in one of the steps.
-        need: ids that the other side says only it has; each is told once. They may be lies.
+        have: ids that only this side has; each is reported once, in one of the steps.
+        need: ids that the other side says only it has; each is reported once. They may be lies.
     """
 
     message: bytes | None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.contradictions.phrases import Phrases
     from sense_memory.palace.introspection import introspect
     from sense_memory.palace.lifecycle import current_relevance, current_state
-    from sense_memory.palace.tokens import estimated_tokens
+    from sense_memory.palace.token_estimate import estimated_tokens
 
 _HOMES = {
     "ClaimIndex": "contradictions.detection",
@@ -29,7 +29,7 @@ _HOMES = {
     "compress": "compression",
     "current_relevance": "lifecycle",
     "current_state": "lifecycle",
-    "estimated_tokens": "tokens",
+    "estimated_tokens": "token_estimate",
     "introspect": "introspection",
 }
 

@@ -25,7 +25,7 @@ from sense_memory.errors import InvalidInput
 from sense_memory.limits import ACTIVE_ABOVE
 from sense_memory.palace.catalog import Columns
 from sense_memory.palace.shorthand import Piece, header, plain, shorthand
-from sense_memory.palace.tokens import estimated_tokens
+from sense_memory.palace.token_estimate import estimated_tokens
 
 
 if TYPE_CHECKING:

@@ -219,7 +219,7 @@ def compress(
 
     text = invocation.run(work)
     if invocation.as_json:
-        from sense_memory.palace.tokens import estimated_tokens
+        from sense_memory.palace.token_estimate import estimated_tokens
 
         typer.echo(as_json({"text": text, "tokens": estimated_tokens(text)}))
     elif not text:

@@ -13,7 +13,7 @@ from sense_memory.palace.contradictions.phrases import MAX_ASKED_COUNT, Phrases
 from sense_memory.palace.neighbours import PER_MEMORY_COUNT, near_pairs
 
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 
 
 def labelled(name):

@@ -19,7 +19,7 @@ from sense_memory.palace.contradictions.detection import (
 
 PAIRS = [
     json.loads(line)
-    for line in (Path(__file__).parent / "contradictions.jsonl").read_text(encoding="utf-8").splitlines()
+    for line in (Path(__file__).parents[1] / "contradictions.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 
 
