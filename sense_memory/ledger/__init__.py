@@ -1,6 +1,7 @@
 """The ledger: signed ciphertext events, their heads and marks, and what each relay was given.
 
-No plaintext and no clock: times are parameters. `Ledger` is the door; the other rooms are its parts.
+It holds no plaintext and reads no clock: times are parameters. `Ledger` is what the rest of the program holds; it
+hands out its parts (`outbox`, `heads`, `feed`, …).
 """
 
 from __future__ import annotations

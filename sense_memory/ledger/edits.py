@@ -1,8 +1,17 @@
 """What edits of memories start from: heads, versions that may not be known to them, and accesses that wait.
 
-Whoever edits a memory reads it, changes something and writes it back. The ledger takes that only if nothing
-has come in between. It does not know what a version knows; that is inside the ciphertext. So every version
-that another device's replaces, or that comes late, is listed as a *fork* until somebody has looked.
+Whoever edits a memory reads it, changes something and writes it back.
+
+Guaranteed: no edit overwrites a version that it was not made from, in this process, another one, or on another device,
+and no access that the ledger noted is counted twice or lost.
+
+Why it is safe: `basis` reads the head and the forks of a slot, and `check_bases` compares them in the transaction that
+writes; if anything has come in between, `HeadMoved` is raised and nothing is written. What a version knows is inside
+the ciphertext, so the ledger lists as a *fork* every version that another device's replaces, or that comes late, until
+somebody has opened it and written an edit that knows it.
+
+Cost: five queries by index to read a basis, two of them again to check it; a row for each fork and each memory that was
+read since its last edit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,18 @@
 """The outbox: which relay was given which event.
 
-A row per (relay, event): `queued` until an OK with its id, then `acked`; `confirmed` once the relay served
-it back; `refused` or `parked` with a reason; `superseded` once the relay has shown a newer version, whose claim
-alone leaves it `queued`. What was accepted and is gone is `queued` again. The bytes never change between tries,
-so sending twice is harmless. Times are seconds since 1970 and come from the caller.
+There is a row for each relay and event. It is `queued` until an OK with the event's id, then `acked`; `confirmed` once
+the relay has served it back; `refused` or `parked` with a reason; `superseded` once the relay has shown a newer
+version. A mere claim to have one leaves it `queued`, and so does an OK for what the relay has lost since.
+
+Guaranteed: whatever is written reaches every relay, or its row says why not; a kill at any moment loses no row, and a
+relay that loses what it accepted gets it again. Nothing is dropped: what was tried in vain for a week is parked, visibly.
+
+Why it is safe: a row is committed with its event, before anything is sent. The bytes of an event never change, so
+sending it twice is harmless, and a row changes only after the relay has answered. Where sending one event may remove
+another at the relay (an old deletion request), the other is queued again before the request leaves.
+
+Cost: one row for each relay and event, and an index of the queued rows alone, so that a push among a hundred thousand
+accepted events reads only those that wait. Times are seconds since 1970 and come from the caller.
 """
 
 from __future__ import annotations

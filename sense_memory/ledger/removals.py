@@ -1,15 +1,24 @@
-"""Removals: what was forgotten or pruned at a slot, by whom knowing what; and which versions that reaches.
+"""Removals: what was forgotten or pruned at a slot, which versions that reaches, and how they are erased.
 
-A removal comes with a tombstone or a deletion, from inside its ciphertext. Every device decides from it alone, in
-whatever order events arrive, and removals of one slot join (maximum, union), so that all decide the same:
+A removal comes with a tombstone or a deletion, from inside its ciphertext:
 
-* A text that somebody *forgot* goes by date: what was said up to the second of forgetting. The forgetter also
-  names the texts that it had; those go whatever their date, and copies of them at other addresses go too. A text
-  that it did not have goes, but whoever said it keeps a draft.
-* What was *pruned* goes by knowledge: only versions that the pruner knew, whatever the dates. Any edit, link or
+* A text that somebody *forgot* goes by date: what was said up to the second of forgetting. The forgetter also names
+  the texts that it had; those go whatever their date, and so do their copies at other addresses. A text that the
+  forgetter did not have goes too, but the device that said it keeps a draft.
+* What was *pruned* goes by knowledge: only versions that the pruner knew, whatever their dates. An edit, link or
   access that it did not know lives, and the memory with it.
 
-Nothing here knows a text: it is about numbers, ids and devices. One row a slot, some bytes for each forgetting.
+Guaranteed: all devices remove the same versions, in whatever order events arrive, and what is removed is readable in
+no file beside the ledger either. A draft of a text that was forgotten unseen exists if and only if the text is gone.
+
+Why it is safe: each device decides from the removal alone, and the removals of a slot join (maximum and union), so the
+order cannot matter. Purging runs inside the transaction that files the tombstone or the deletion. A trigger notes every
+deleted row in the same transaction, so a crash before the files are cleaned leaves the debt behind, not the text.
+
+Cost: one row for each slot, some bytes for each forgetting (the last 1,000 texts are named), and a look at each version
+of the slot, whose inside the caller has opened before.
+
+Nothing here knows a text: it is about numbers, ids and devices.
 """
 
 from __future__ import annotations
@@ -157,11 +166,10 @@ def join_removal(db: Database, slot: str, removal: Removal) -> None:
 
 
 # ── Purging ─────────────────────────────────────────────────────────────────────────────
-# What a removal does to the versions of a slot that are stored: some go, some stay and are listed as in doubt.
+# What a removal does to the versions of a slot that are stored: some go, some stay and are listed as forks.
 #
-# That depends on the inside of each version, which whoever can open it has looked at before (`FilingContext`). Functions here
-# run inside the transaction that files the tombstone or the deletion, so that a draft of a text that was forgotten
-# unseen is there if and only if the text is gone.
+# That depends on the inside of each version, which its owner has opened before (`FilingContext`). Functions here run
+# inside the transaction that files the tombstone or the deletion.
 
 
 # ── Versions in doubt ───────────────────────────────────────────────────────────────────

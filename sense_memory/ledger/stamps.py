@@ -1,10 +1,15 @@
-"""The version clock: which second a new event is stamped with (docs/wire-format.md). Pure.
+"""The version clock: which second a new event is stamped with (docs/wire-format.md), and what nobody was given yet.
 
 Every write takes the latest second that is not after now, after the address's mark, and holds fewer
 than 200 of our events, at most an hour back; else the mark itself, where the version there was given to nobody
 and may be replaced (see below); else the first such second ahead. So a burst of thousands never puts more
 into one second than a relay's page holds, two edits that were handed out never share a second, and rewriting an
 address never runs further ahead.
+
+Guaranteed: no two versions of an address that were handed out share a second, no second holds more than 200 of our
+events (deletion requests aside), and an address is dated at most a second ahead by being rewritten. It is safe with several processes,
+because the ledger checks every stamp again inside the transaction that writes it. It costs one count by index for each
+second that is looked at; a full one is not counted again.
 """
 
 from __future__ import annotations

@@ -1,11 +1,20 @@
 """Versions, heads, marks and deletions: what becomes of an event that enters the ledger.
 
-A *slot* is the logical place of an event: the d-tag of an addressable one, `#{id}` of any other. Its
-*mark* is the newest second ever seen and never goes back; its *head* is the version that counts. What
-is stored of a slot is its living versions and its best tombstone; the first of them is the head. A version that
-no removal reaches lives, even where a later tombstone stands over it: it is listed as one to be looked at, and
-whoever looks writes it anew, above. So the order in which events arrive never matters. Functions here run inside
-a transaction.
+A *slot* is the logical address of an event: the d-tag of an addressable one, `#{id}` of any other. Its *mark* is the
+newest second ever seen there and never goes back; its *head* is the version that counts. Stored are the living
+versions of a slot and its best tombstone; the best of them all, by NIP-01, is the head.
+
+Guaranteed: the same events give the same heads and the same purges, in whatever order they arrive, however often each
+one does, and wherever the process is killed.
+
+Why it is safe: every decision compares the event with facts that only grow (marks, deletions, removals), never with
+the order of arrival, and the event, its slot and everything that it removes change in one transaction. What depends on
+the inside of a version was read before, outside the transaction, and comes in as a `FilingContext`; if a version that
+nobody read has come in since, `HeadMoved` undoes everything and the caller reads again. A version that no removal
+reaches lives, even below a later tombstone: it is listed as a fork, and whoever opens it writes it anew, above.
+
+Cost: one query by index for each event (`_PREVIOUS_STATE`) and, for a new head, two writes; a removal reads each
+version of its slots once. Functions here run inside a transaction.
 """
 
 from __future__ import annotations
