@@ -63,7 +63,7 @@ async def test_r22_one_link_dies_of_a_bug(stage, lines):
         assert sorted(held) == [0, 1]
         assert_one_fault(lines, "link.py")
         problems = [relay.problem for relay in store.status().relays]
-        assert sum("fault of this program (Stumble)" in problem for problem in problems) == 1
+        assert sum("bug in sense-memory (Stumble)" in problem for problem in problems) == 1
 
         await stage.passes(10)
         assert [len(await stage.stored(relay.url)) for relay in (one, other)] == [1, 1]
@@ -97,7 +97,7 @@ async def test_r22_a_round_that_somebody_asks_for_says_that_it_failed(stage, lin
 
     async with stage.liar(Trips()) as liar, stage.store(liar, clock=clock) as store:
         (line,) = (await store.sync()).relays
-        assert "fault of this program (Stumble)" in line.problem
+        assert "bug in sense-memory (Stumble)" in line.problem
         assert not line.complete
         liar.faults[0].on = False
         assert (await stage.sync(store)).in_step

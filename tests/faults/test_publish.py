@@ -315,6 +315,6 @@ async def test_a_broken_background_is_no_secret_and_nobody_waits_for_it(stage, m
 
     monkeypatch.setattr(RelaySync, "run", broken)
     async with stage.relay() as relay, stage.store(relay, background=True) as store:
-        with pytest.raises(NotSynced, match="a fault of this program \\(ZeroDivisionError\\)"):
+        with pytest.raises(NotSynced, match="a bug in sense-memory \\(ZeroDivisionError\\)"):
             await store.recall("k")
     assert "raise ZeroDivisionError" in caplog.text
