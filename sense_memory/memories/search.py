@@ -400,6 +400,7 @@ class MemorySearch(CachedIndex):
     async def _take_in(self, index: MemoryIndex, paths: Sequence[str]) -> None:
         """Index some persona memories as they are now."""
         items = []
+        self._palace.catalog.all_of(paths)  # reading many together costs less each
         for path in paths:
             del self._changed[path]
             memory, ident = self._palace.catalog.get(path), self._palace.plain.get(path)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 COMPOUND_CHARS: Final = 10  # a shorter word is no compound worth taking apart
 PART_CHARS: Final = 4  # the shortest part of a compound
+RECENT_NAMES_COUNT: Final = 1_000  # whole texts whose terms are at hand
 MAX_LIKE: Final = 64  # words that one beginning may stand for
 _LINKS: Final = ("", "s", "n", "es", "en", "er", "e")  # what German puts between the parts of a compound
 
@@ -33,6 +34,7 @@ class Vocabulary:
         self._words: dict[str, int] = {}
         self._numbered: dict[str, int] = {}  # terms
         self._loaded = ""  # terms nobody has asked for yet, one a line: most queries know all their words
+        self._recent_names: dict[str, int] = {}  # terms of whole texts: many memories have the same themes
         self._all = _Haystack(1)
         self._long = _Haystack(COMPOUND_CHARS)
 
@@ -77,10 +79,16 @@ class Vocabulary:
 
     def add_name(self, text: str, longest: int) -> int | None:
         """The term of a text as a whole, learned if need be; None where it has no words or more than `longest`."""
-        stems = self.stems(text)
-        if not 0 < len(stems) <= longest:
-            return None
-        return self._terms.setdefault(" ".join(stems), len(self._terms))
+        term = self._recent_names.get(text)
+        if term is None:
+            stems = self.stems(text)
+            if not 0 < len(stems) <= longest:
+                return None
+            term = self._terms.setdefault(" ".join(stems), len(self._terms))
+            if len(self._recent_names) == RECENT_NAMES_COUNT:
+                self._recent_names.clear()
+            self._recent_names[text] = term
+        return term
 
     def names_in(self, text: str, longest: int) -> set[int]:
         """The terms of whole texts, as `add_name` learned them, that stand in another text."""
