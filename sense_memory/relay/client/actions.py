@@ -27,7 +27,7 @@ class Send(SessionAction):
 
 @dataclass(frozen=True, slots=True)
 class LookUpIds(SessionAction):
-    """Find out which of these events, by what claims to be their ids, are stored here; then call `looked_up`."""
+    """Find out which of these claimed ids are stored here, then call `looked_up`."""
 
     subscription: str
     ids: Sequence[str]
@@ -35,7 +35,7 @@ class LookUpIds(SessionAction):
 
 @dataclass(frozen=True, slots=True)
 class LiveEvents(SessionAction):
-    """A live subscription brought these events; with none, the relay says that from now on it tells."""
+    """A live subscription brought these events; an empty list means that the relay has opened it."""
 
     subscription: str
     events: Sequence[Event]

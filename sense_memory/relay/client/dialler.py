@@ -1,7 +1,7 @@
-"""Dialling one relay: how often, an open connection each time, and once what it says about itself (NIP-11).
+"""Dials one relay, limits how often, and asks once what the relay says about itself (NIP-11).
 
 Every dial of a relay is counted in one place, so that no way of hanging up makes for more of them than an hour
-may have. Only who asks for a round himself is never told to wait; his dials count like others.
+may have. A sync that a user asks for never waits; its dials count like others.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class InFlightEvents:
 
 @dataclass(slots=True)
 class UselessCounts:
-    """What a relay sent on one connection that was of no use.
+    """Counts of useless frames that a relay sent on one connection.
 
     Attributes:
         malformed: messages that are no frame, and challenges that are too long.

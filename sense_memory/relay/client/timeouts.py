@@ -44,7 +44,7 @@ class Timeouts:
 
 
 class ConnectionLost(Exception):
-    """The connection is gone.
+    """The connection has ended.
 
     Attributes:
         problem: why, in our words.

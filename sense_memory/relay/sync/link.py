@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
 
 class RelayLink:
-    """One relay: its connection while it lives, its back-off, its last report.
+    """One relay: its connection, its back-off and its last report.
 
     Attributes:
         report: of the last run.
-        failure: what went wrong on this machine in the last run, or None.
+        failure: what went wrong on this machine in the last run (a ledger error), or None.
         last_pull_complete: whether the last pull was complete; None where the relay could not be reached, or refuses to be read.
     """
 
@@ -126,7 +126,7 @@ class RelayLink:
             return self.report
 
     async def _attempt(self, plan: SyncPlan, as_of: float) -> RelayReport:
-        """One run over one connection; what came to the relay until a moment has to be shown."""
+        """One run over one connection; `as_of` is the time up to which the relay has to show its events."""
         self._sync.was_cut_off = self._sync.came_further = False
         try:
             connection = await self._connected()
@@ -153,12 +153,12 @@ class RelayLink:
 
     @property
     def has_answered(self) -> bool:
-        """Whether this relay ever showed everything it has."""
+        """Whether a pull of this relay was ever complete."""
         return self._ledger.relays.state(self.url).completed_at is not None
 
     @property
     def last_message_at(self) -> float:
-        """When it last sent anything, in seconds of the loop; never where it is not connected."""
+        """When the relay last sent anything, in seconds of the loop; minus infinity while it is not connected."""
         return self._connection.last_message_at if self._connection is not None else float("-inf")
 
     @property
@@ -172,7 +172,7 @@ class RelayLink:
         return tuple(self._connection.notices) if self._connection is not None else ()
 
     async def _is_behind(self, plan: SyncPlan) -> bool:
-        """Whether something may be sent to this relay: it is queued, or came in and was never given to it."""
+        """Whether events wait for this relay: queued ones, or ones from other relays that it was never sent."""
         if self._sync.is_held_back(plan):
             return False
         await self._ledger.write_if_due(self._ledger.outbox.queue_missing, self.url, self._clock())
@@ -180,7 +180,7 @@ class RelayLink:
         return due is not None and due <= self._clock() + AHEAD_SECONDS
 
     async def follow(self, offline_first: bool) -> None:
-        """Stay in step for good, whatever happens on the way; see `_follow`."""
+        """Follow the relay until cancelled; a bug ends one round and not the following."""
         while True:
             try:
                 await self._follow(offline_first)
@@ -233,7 +233,7 @@ class RelayLink:
 
     @property
     def _rest_seconds(self) -> float:
-        """How long nothing is done whoever writes, unless somebody else finds the relay in order."""
+        """Seconds for which the relay is left alone, unless a run that a user asked for finds it working."""
         return 0.0 if self._is_connected() else self._dialler.pace.rest(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
@@ -261,7 +261,7 @@ class RelayLink:
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
-    """Wait until something is told, for so long at most; it can be told anew then."""
+    """Wait up to `seconds` for an event, then clear it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

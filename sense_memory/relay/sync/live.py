@@ -54,7 +54,7 @@ class _Inbox:
         self._closed = self.overflowed = False
 
     def add_events(self, events: Sequence[Event]) -> None:
-        """Add events; once there are too many, none is kept any more."""
+        """Add events; once too many wait, all are dropped, and the next pull brings them."""
         self._events.extend(events)
         self._bytes += sum(len(event.content) for event in events)
         if len(self._events) > MAX_LIVE_WAITING_COUNT or self._bytes > MAX_LIVE_WAITING_BYTES:
@@ -65,12 +65,12 @@ class _Inbox:
         self._changed.set()
 
     def close(self) -> None:
-        """There will be no more."""
+        """Take no more events."""
         self._closed = True
         self._changed.set()
 
     async def next_events(self) -> list[Event]:
-        """What has come, a page of it at most, as soon as there is something; empty when no more will come."""
+        """Wait for events and return a page of them at most; empty when no more will come."""
         while not self._events and not self._closed:
             self._changed.clear()
             await self._changed.wait()
@@ -91,7 +91,7 @@ class LiveSubscription:
         wake: called when a pull has become due.
 
     Attributes:
-        has_received: whether the last subscription told of something.
+        has_received: whether the last subscription brought an event.
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class LiveSubscription:
         self._refuses: RelayConnection | None = None
 
     def start(self, on_change: Callable[[str, str], None]) -> None:
-        """Listen, beginning with a pull.
+        """Open the subscription with the next pull, which is due now.
 
         Args:
-            on_change: called with the relay and what is wrong with it, whenever that changes; empty while it tells
-                what comes in.
+            on_change: called with the relay and its problem whenever that changes; the problem is empty while the
+                subscription is open.
         """
         self._on_change, self._state = on_change, None
         self._agenda.pull_is_due = True
@@ -127,19 +127,19 @@ class LiveSubscription:
 
     @property
     def needs_start(self) -> bool:
-        """Whether the next pull is to begin with a subscription: something may have come that nobody heard."""
+        """Whether the next pull should begin with a subscription: events may have come while none was open."""
         refused = self._refuses is not None and self._refuses.is_open
         return self._on_change is not None and self._task is None and not refused
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Close the subscription."""
         self._on_change, self._agenda.pull_is_due = None, False
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
 
     async def close(self) -> None:
-        """As `stop`, and wait for its end."""
+        """As `stop`, and wait until it has ended."""
         self.stop()
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -148,7 +148,7 @@ class LiveSubscription:
                 task.result()  # it fails only when something in here is broken: say so
 
     async def subscribe(self, connection: RelayConnection) -> bool:
-        """Subscribe, if that is wanted and not done already; before a pull. Whether the relay agreed just now."""
+        """Subscribe before a pull, if that is wanted and not done yet. Returns whether the relay agreed just now."""
         self._agenda.pull_is_due = False
         if self._task is not None and self._on is not connection:
             await asyncio.wait([self._task])  # it files what came before the connection was lost
@@ -169,12 +169,12 @@ class LiveSubscription:
             self._tasks.discard(task)
 
     def report_failure(self, problem: str) -> None:
-        """A run failed: the relay is not even connected, or not any more."""
+        """A run failed: the relay is not connected."""
         if problem and self._task is None:
             self._report(problem)
 
     async def _listen(self, connection: RelayConnection, agreed: asyncio.Future[None]) -> None:
-        """Listen until it ends, and have a pull made then."""
+        """Keep the subscription open until it ends, then have a pull made."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
@@ -196,7 +196,7 @@ class LiveSubscription:
     async def _receive(
         self, connection: RelayConnection, agreed: asyncio.Future[None]
     ) -> tuple[str, RelayOutcome]:
-        """Subscribe and file what comes; returns why that ended."""
+        """Subscribe and file what arrives; returns why that ended."""
         inbox = _Inbox()
 
         def on_events(events: Sequence[Event]) -> None:

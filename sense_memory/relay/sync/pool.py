@@ -101,12 +101,12 @@ class Pool:
         return SyncReport(tuple(followed))
 
     async def _pulled(self) -> None:
-        """A relay that is followed was pulled completely."""
+        """A pull of a followed relay was complete."""
         if await self._act_if_all_pulled():
             self.wake()
 
     async def _act_if_all_pulled(self) -> bool:
-        """Have what was pulled acted upon, if it is all; whether anything was written.
+        """Act on what was pulled once every readable relay has shown everything; returns whether anything was written.
 
         A relay that could not be reached, or that refuses to be read, is not waited for: it may stay so for good. Nor
         is one whose pulls got no further for hours.
@@ -126,7 +126,7 @@ class Pool:
                 raise link.failure
 
     async def _follow_up(self, link: RelayLink, report: RelayReport, plan: SyncPlan) -> RelayReport:
-        """Send a relay what came in from the others meanwhile."""
+        """Send a relay the events that the other relays brought meanwhile."""
         if report.problem:
             return report
         link.report = report.followed_by(await link.run(replace(plan, question=RelayQuestion.PUSH)))
@@ -146,7 +146,7 @@ class Pool:
             self._is_for_live = True
 
     def stop_live(self) -> None:
-        """End that."""
+        """Close the subscriptions, and the background if it runs only for them."""
         for link in self._links:
             link.live.stop()
         if self._is_for_live:
@@ -160,7 +160,7 @@ class Pool:
             self._retired = [*(task for task in self._retired if not task.cancelled()), background]
 
     def wake(self) -> None:
-        """Something was written: send it soon."""
+        """Send soon: an event was written."""
         self._wake.set()
 
     async def wait_for_first_answers(self, found: Callable[[], object] = lambda: False) -> None:

@@ -66,7 +66,7 @@ ALONE_COUNT: Final = 3  # hang-ups at one event, without a reason, before that e
 
 
 class Isolation:
-    """What is known of one relay's hanging up.
+    """What is known of the event at which one relay hangs up.
 
     Attributes:
         suspects: seqs of events of which one makes the relay hang up; empty while there is no reason to look.
@@ -169,7 +169,7 @@ class RelaySync:
     Attributes:
         was_cut_off: whether the relay hung up in the last run.
         came_further: whether that run achieved something all the same; the next one goes on from there.
-        in_vain: events that it fetched again though they were known.
+        in_vain: known events that the last run fetched again.
     """
 
     def __init__(
@@ -341,7 +341,7 @@ class RelaySync:
         return lost
 
     async def _isolate(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
-        """Find the event at which the relay hangs up: see `isolation`."""
+        """Find the event at which the relay hangs up: see `Isolation`."""
         outbox, isolation = self._ledger.outbox, self._isolation
         due = outbox.still_due(self._url, isolation.suspects, self._now())
         entries, size = sorted(due, key=lambda entry: len(entry.body)), 1

@@ -1,4 +1,4 @@
-"""What became of a synchronisation, relay by relay: never a bool. Plain data for people and for JSON."""
+"""What a synchronisation did, relay by relay: plain data for people and for JSON."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class RelayReport:
         problem: why it could not be used, or empty.
         pulled: what it served, and why that may not be everything.
         served: how its events were filed: new, known, stale, deleted, quarantined, foreign, misfiled, …
-        sent: its word on our events: accepted, refused, retry, rate-limited, superseded, …
+        sent: its verdicts on our events: accepted, refused, retry, rate-limited, superseded, …
         reasons: why events were refused or wait, with counts; our words.
         waiting: events that are still queued for it.
         refused: events that it will not take, in this run or before.
         paused_seconds: how long nothing is sent to it, because it limits how often it takes events.
         serves_deleted: whether it still serves what was forgotten, although it accepted the deletion.
-        useless: what it sent that was of no use, with counts: see `relay.client.session.UselessCounts`.
+        useless: useless frames that it sent, with counts: see `relay.client.session.UselessCounts`.
         misbehaving: whether it broke the protocol or our limits and was hung up on.
         asked: whether this relay was pulled in this run.
         held_back: whether sending waits for a first complete pull.
@@ -90,7 +90,7 @@ class RelayReport:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What became of it all.
+    """What a synchronisation did.
 
     Attributes:
         relays: every configured relay's part, in their order.
