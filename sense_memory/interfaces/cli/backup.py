@@ -1,7 +1,8 @@
-"""`backup`: the memories and the key in one folder, each useless without what is kept elsewhere.
+"""`backup`, `export` and `import`: memories and key in one folder, and events as a file of JSON lines.
 
-The memories are an export under a new name each time, so that no backup replaces a fuller one. The key is
-encrypted with a password (NIP-49), and what was written is opened again before anyone relies on it.
+Memories of a backup are an export under a new name each time, so that no backup replaces a fuller one. The key is
+encrypted with a password (NIP-49), and what was written is opened again before anyone relies on it. An import verifies
+every line.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sense_memory.interfaces.cli.invocation import (
     tell,
     with_store,
 )
-from sense_memory.interfaces.cli.options import JsonOption
+from sense_memory.interfaces.cli.options import JsonOption, flag
 from sense_memory.interfaces.cli.program import BACKUP, app
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity, size
 
@@ -46,12 +47,7 @@ _MAX_KEY_BYTES = 1_024  # an ncryptsec has 162
 
 PasswordOption = Annotated[
     bool,
-    typer.Option(
-        "--password-stdin",
-        help="Take the password from stdin, one line, instead of asking for it.",
-        show_default=False,
-        metavar="",
-    ),
+    flag("--password-stdin", text="Take the password from stdin, one line, instead of asking for it."),
 ]
 
 
@@ -238,9 +234,7 @@ def export(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", show_default=False, help="Where to. `-` is stdout.")
     ],
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that exists.", show_default=False, metavar="")
-    ] = False,
+    force: Annotated[bool, flag("--force", text="Replace a file that exists.")] = False,
     _json: JsonOption = False,
 ) -> None:
     """Write everything the ledger holds into a file, one signed and encrypted event a line.
@@ -343,7 +337,7 @@ def import_events(
 
 
 def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
-    """How many lines each file has, for the progress bar; of stdin, pipes and devices nobody knows. Says which cannot be read.
+    """How many lines each file has, for the progress bar; None for stdin, pipes and devices. Notes files that cannot be read.
 
     Raises:
         OSError: the only one cannot be read.

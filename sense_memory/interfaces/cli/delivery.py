@@ -1,4 +1,4 @@
-"""How a write ends: it is durable here already; now relays get a bounded while, and the outcome is told.
+"""How a write reaches relays: it is durable here already; relays get a bounded while, and the outcome is printed.
 
 A relay that is down never makes a write fail. Only `--require-acks` turns too few copies into exit code 3.
 """
@@ -81,7 +81,7 @@ def refuse_contradiction(context: typer.Context, wait: float, require_acks: int)
 async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
     """Give relays `wait` seconds to take what is queued, then see who has the events."""
     if wait and store.relays:
-        with contextlib.suppress(TimeoutError, LedgerError):  # a ledger that fails now is told as the problem
+        with contextlib.suppress(TimeoutError, LedgerError):  # a ledger that fails now shows as the problem
             async with asyncio.timeout(wait):
                 await store.flush()
     known = (store.holders(ident) for ident in ids)  # what is unchanged may have gone to other relays before
@@ -140,7 +140,7 @@ class Forgotten:
 def end_forgetting(
     invocation: Invocation, written: Written, forgotten: Sequence[Forgotten], require_acks: int
 ) -> None:
-    """Say what is forgotten; and of what nobody knows, why its deletion is requested nevertheless.
+    """Print what is forgotten; and of names that mean nothing here, why their deletion is requested nevertheless.
 
     Args:
         invocation: of the command.

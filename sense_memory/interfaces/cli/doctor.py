@@ -1,4 +1,8 @@
-"""`doctor`: one table of what is well, what is doubtful, and what is broken."""
+"""`doctor`: one table of what is well, what is doubtful, and what is broken.
+
+The checks look at key, ledger, embedder, relays, what relays hold, and the clock, and change nothing. Each gives
+findings; none raises for what it was made to find. What a relay says about itself is data.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from sense_memory.interfaces.cli.invocation import (
     with_store,
 )
 from sense_memory.interfaces.cli.json_output import holding_data, relay_data
-from sense_memory.interfaces.cli.options import JsonOption
+from sense_memory.interfaces.cli.options import JsonOption, flag
 from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.sync import LOCAL, kept, survival
 from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity
@@ -57,11 +61,9 @@ def doctor(
     context: typer.Context,
     rescue: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--rescue",
-            help="Replace a damaged ledger by what can still be read of it. The damaged file is kept, beside it.",
-            show_default=False,
-            metavar="",
+            text="Replace a damaged ledger by what can still be read of it. The damaged file is kept, beside it.",
         ),
     ] = False,
     _json: JsonOption = False,

@@ -1,4 +1,8 @@
-"""`embed`: the embedder reads what it has not read yet, and other devices are told what it made of it."""
+"""`embed`: the embedder reads what it has not read yet, and shares the vectors with other devices.
+
+`status` and `doctor` say which embedder is in use and how much it has still to read. To find that out, no service is
+asked and no text is shown to a model; an embedder that cannot be used is a finding.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import typer
 from sense_memory.errors import InvalidSetting, SenseMemoryError
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, of, say
-from sense_memory.interfaces.cli.options import JsonOption
+from sense_memory.interfaces.cli.options import DryRunOption, JsonOption, flag
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity
 
@@ -55,18 +59,13 @@ def embed(
     *,
     share: Annotated[
         bool | None,
-        typer.Option(
+        flag(
             "--share/--no-share",
-            help="Also write the vectors of each memory as an encrypted event, so that other devices need not read "
+            text="Also write the vectors of each memory as an encrypted event, so that other devices need not read "
             "it again. SENSE_MEMORY_SHARE_EMBEDDINGS=yes makes it the default.",
-            show_default=False,
-            metavar="",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only show what would be done.", show_default=False, metavar=""),
-    ] = False,
+    dry_run: DryRunOption = False,
     _json: JsonOption = False,
 ) -> None:
     """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.

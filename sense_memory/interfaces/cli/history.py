@@ -1,4 +1,7 @@
-"""The time machine: `history`, `as-of` and `undo`, from the versions that the ledger keeps."""
+"""The time machine, `history`, `as-of` and `undo`, from the versions that the ledger keeps; `drafts` and `refresh`.
+
+Drafts are texts of this machine that are in no memory; `refresh` is for relays that call a memory too old.
+"""
 
 from __future__ import annotations
 

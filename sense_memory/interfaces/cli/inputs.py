@@ -1,8 +1,10 @@
-"""What comes in: a text from an argument, stdin or a terminal, and many memories from a file.
+"""What a command reads: a text from an argument, stdin or a terminal, many memories from a file, and moments in time.
 
-A file is read and checked as a whole before anything is written. Bytes are kept exactly, a final line
-break included where nobody says otherwise; what is not UTF-8 is refused. What the ledger holds word for word
-is no news.
+A file is read and checked as a whole before anything is written. Bytes are kept exactly, a final line break included
+unless a command says otherwise; what is not UTF-8 is refused. A value that the ledger holds already is no news.
+
+A moment is given as people write it: "2027-01-15", "2027-01-15 08:00", "yesterday", "2 days ago", "3h". A rough one
+means its end (a day with all that happened on it, a minute as `history` shows it), or its beginning if asked for.
 """
 
 from __future__ import annotations
@@ -238,7 +240,7 @@ def moment(text: str, now: float, *, begins: bool = False) -> float:
         text: ISO 8601 (without an offset: this machine's time zone), how long ago with or without "ago" (a
             month has 30 days, a year 365), "yesterday", "today" or "now".
         now: seconds since 1970.
-        begins: what is told roughly means its beginning.
+        begins: a rough moment means its beginning.
 
     Raises:
         InvalidInput: something else, or a moment that has not come yet.

@@ -10,7 +10,7 @@ import typer
 from sense_memory.errors import BadKey, InvalidInput, KeyMissing, SenseMemoryError, UnsafeKeyFile
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.invocation import of, password_prompt, say, warnings_as_lines
-from sense_memory.interfaces.cli.options import JsonOption
+from sense_memory.interfaces.cli.options import JsonOption, flag
 from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.text import as_json
 
@@ -40,29 +40,20 @@ def init(
     context: typer.Context,
     import_key: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--import",
-            help="Take a key you have: nsec, ncryptsec or 64 hex digits, from stdin or typed unseen.",
-            show_default=False,
-            metavar="",
+            text="Take a key you have: nsec, ncryptsec or 64 hex digits, from stdin or typed unseen.",
         ),
     ] = False,
     show_nsec: Annotated[
         bool,
-        typer.Option(
-            "--show-nsec",
-            help="Print the secret key too, to write it down.",
-            show_default=False,
-            metavar="",
-        ),
+        flag("--show-nsec", text="Print the secret key too, to write it down."),
     ] = False,
     password_stdin: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--password-stdin",
-            help="With --import of an ncryptsec: the password is the second line of stdin.",
-            show_default=False,
-            metavar="",
+            text="With --import of an ncryptsec: the password is the second line of stdin.",
         ),
     ] = False,
     _json: JsonOption = False,

@@ -15,7 +15,7 @@ from sense_memory.interfaces.cli.inputs import question
 from sense_memory.interfaces.cli.invocation import named, of
 from sense_memory.interfaces.cli.json_output import hit_data
 from sense_memory.interfaces.cli.names import everything
-from sense_memory.interfaces.cli.options import JsonOption
+from sense_memory.interfaces.cli.options import ExplainOption, HitLimitOption, JsonOption, QueryArgument
 from sense_memory.interfaces.cli.output import warn_if_incomplete, warn_of_gaps
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, some, superseded
@@ -45,13 +45,7 @@ _is_source = re.compile(r"user|agent|import|(?:tool|document)(?::.+)?").fullmatc
 def search(
     context: typer.Context,
     *,
-    query: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="QUERY...",
-            help='A question or some words; "in quotes" a phrase; photo* is every word that begins so.',
-        ),
-    ],
+    query: QueryArgument,
     within: Annotated[
         str,
         typer.Option(
@@ -78,18 +72,8 @@ def search(
             "any tool.",
         ),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=1_000, metavar="N", help="How many hits at most.")
-    ] = 10,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="Say why each was found; on a terminal and in JSON also what adds how much.",
-            show_default=False,
-            metavar="",
-        ),
-    ] = False,
+    limit: HitLimitOption = 10,
+    explain: ExplainOption = False,
     _json: JsonOption = False,
 ) -> None:
     """Find memories and journal entries by a question, the best first.

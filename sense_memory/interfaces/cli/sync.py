@@ -1,4 +1,4 @@
-"""`sync` and `status`: what relays and ledger have of each other."""
+"""`sync`, `status` and `watch`: what relays and the ledger have of each other, and what others change meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sense_memory.interfaces.cli.embedding import embedder_in_use, embedder_sent
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, tell
 from sense_memory.interfaces.cli.json_output import change_data, relay_data, shown_path, sync_data
-from sense_memory.interfaces.cli.options import JsonOption
+from sense_memory.interfaces.cli.options import JsonOption, flag
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity, some
 
@@ -53,20 +53,15 @@ def sync(
     context: typer.Context,
     full: Annotated[
         bool,
-        typer.Option(
-            "--full",
-            help="Look at everything instead of what is new, and send again what a relay has lost.",
-            show_default=False,
-            metavar="",
+        flag(
+            "--full", text="Look at everything instead of what is new, and send again what a relay has lost."
         ),
     ] = False,
     retry_refused: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--retry-refused",
-            help="Send once more what relays refused, or did not take for a week; otherwise it is not tried again.",
-            show_default=False,
-            metavar="",
+            text="Send once more what relays refused, or did not take for a week; otherwise it is not tried again.",
         ),
     ] = False,
     _json: JsonOption = False,

@@ -1,4 +1,4 @@
-"""What rich draws: tables, the journal, progress. Every text is data, never markup.
+"""What rich draws: tables, the journal, hits, versions, progress. Every text is data, never markup.
 
 Imported only when something is drawn, because rich costs more than a recall.
 """

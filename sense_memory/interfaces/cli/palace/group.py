@@ -1,4 +1,4 @@
-"""The group `palace`, and what it does without a command: draw the palace as a tree, or as lines in a pipe."""
+"""The group `palace`: alone it draws the palace as a tree, or as lines in a pipe; and `compress`, `stats`, `domains`, `facets`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.invocation import Invocation, named, of
 from sense_memory.interfaces.cli.json_output import palace_data
 from sense_memory.interfaces.cli.names import check_place, no_domain
-from sense_memory.interfaces.cli.options import JsonOption
+from sense_memory.interfaces.cli.options import JsonOption, flag
 from sense_memory.interfaces.cli.output import print_lines, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.shapes import Insight, StateChoice, arrange, counted, tally
 from sense_memory.interfaces.cli.program import PALACE, Group, Program, app
@@ -69,9 +69,7 @@ def palace(
     *,
     everything: Annotated[
         bool,
-        typer.Option(
-            "--all", help="Draw every memory, however many there are.", show_default=False, metavar=""
-        ),
+        flag("--all", text="Draw every memory, however many there are."),
     ] = False,
     domain: Annotated[
         str | None, typer.Option(metavar="DOMAIN", help="Draw this domain only.", show_default=False)
@@ -242,7 +240,10 @@ def domains(context: typer.Context, _json: JsonOption = False) -> None:
 @command(
     REVIEWS,
     "sense-memory palace facets people",
-    codes={1: "an error, such as: it is not here, and no relay ever showed everything", 4: "no such domain"},
+    codes={
+        1: "an error, such as: the domain is not here, and no relay ever showed everything",
+        4: "no such domain",
+    },
 )
 def facets(
     context: typer.Context,

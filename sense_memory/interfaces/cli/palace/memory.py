@@ -1,4 +1,4 @@
-"""`palace show`: one memory with its life, its versions, its links, and the relays that hold it."""
+"""`palace show`, `connect`, `disconnect`, `dismiss` and `contradict`: one memory, and its links with others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What rich draws of the palace: the tree, lists, hits. Every text is data, never markup.
+"""What rich draws of the palace: the tree, lists, hits, and one memory with the curve of its life.
 
-Imported only when something is drawn. What is shown, and in which order, others have decided.
+Imported only when something is drawn. Every text is data, never markup. What is shown, and in which order, others have
+decided. The curve itself knows no terminal and no clock: it is rows of stretches, each with a style.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""`palace introspect`: look over the palace now, or again and again until Ctrl-C."""
+"""`palace introspect` and `prune`: what needs attention in the palace, and what time has done to it.
+
+An introspection becomes lines with a style; every text of a memory is escaped there. A pruning is shown as a plan
+first, and before anything goes for good, a terminal is asked.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ import typer
 
 from sense_memory.interfaces.cli.delivery import send, sentence
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say
-from sense_memory.interfaces.cli.options import WAIT_SECONDS, JsonOption, WaitOption
+from sense_memory.interfaces.cli.options import WAIT_SECONDS, DryRunOption, JsonOption, WaitOption, flag
 from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
 from sense_memory.interfaces.cli.palace.shapes import counted
@@ -45,9 +49,7 @@ def introspect(
     *,
     everything: Annotated[
         bool,
-        typer.Option(
-            "--all", help="Show all findings, not only the first few.", show_default=False, metavar=""
-        ),
+        flag("--all", text="Show all findings, not only the first few."),
     ] = False,
     schedule: Annotated[
         str | None,
@@ -358,10 +360,7 @@ _WORDS: Final = {_DELETE: "delete for good", "mark": "dissolved, counting from n
 def prune(
     context: typer.Context,
     *,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only show what would be done.", show_default=False, metavar=""),
-    ] = False,
+    dry_run: DryRunOption = False,
     without: Annotated[
         list[str] | None,
         typer.Option(
@@ -372,7 +371,7 @@ def prune(
     ] = None,
     yes: Annotated[
         bool,
-        typer.Option("--yes", "-y", help="Delete without asking.", show_default=False, metavar=""),
+        flag("--yes", "-y", text="Delete without asking."),
     ] = False,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
