@@ -1,7 +1,10 @@
 """One search over a `MemoryIndex`: words select candidates, context orders them, each keeps its reasons.
 
-Pure arithmetic over the arrays of the index; nothing is kept between searches. Every score is a sum of
-contributions, and the reasons of a hit are those summands.
+Every score is a sum, and the reasons of a hit are its summands: nothing moves a memory that its reasons do not show.
+The order is fixed: best first, of ties the newest, then by id. The words (with neighbours, speaker, day and meaning)
+select the best `CANDIDATES` memories over all arrays of the index; only these are then ordered, so a search costs the
+listings of its words, a few vector operations over all memories, and the same small rest at any size. Nothing is kept
+between searches, so a search never sees anything but the index as it is.
 """
 
 from __future__ import annotations
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
 
 
 # ── How evidence becomes one ranking ────────────────────────────────────────────────────
-# How evidence becomes one ranking: every kind on one scale, then a weighted sum.
+# Every kind of evidence on one scale, then a weighted sum.
 #
-# Lexical, session and dense scores are measured in their standard deviations among the candidates, so that none
+# Lexical, session and dense scores are measured in their standard deviations among the candidates, so none
 # drowns the others whatever its unit and however many memories there are; a speaker or a date that fits adds a
 # fixed step on that scale. The weights were set on LoCoMo conversations and BEAM chats, on a coarse grid and
 # where it is flat, and are round on purpose. A lever that is off adds nothing.
