@@ -1,4 +1,4 @@
-"""Drafts: texts that could not be stamped, or were forgotten elsewhere unseen, as ciphertext until somebody decides.
+"""Drafts: texts that could not be stamped, or were forgotten elsewhere unseen, as ciphertext until the user decides.
 
 A draft is no event: it has no second and no signature, and no relay ever sees it.
 """

@@ -196,10 +196,10 @@ class Edits:
     # ── Edits that lost ─────────────────────────────────────────────────────────────────
 
     def overruled(self) -> list[str]:
-        """The slots at which an edit of this device lost, and nobody was told yet."""
+        """The slots at which an edit of this device lost, and the user was not told yet."""
         return [slot for (slot,) in self._db.rows("SELECT slot FROM overruled ORDER BY slot")]
 
     def clear_overruled(self, slots: Iterable[str]) -> None:
-        """Somebody was told of these."""
+        """The user was told of these."""
         with self._db.transaction():
             self._db.execute_many("DELETE FROM overruled WHERE slot = ?", [(slot,) for slot in slots])

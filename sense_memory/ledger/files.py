@@ -74,7 +74,7 @@ _SIDES: Final = ("-journal", "-wal", "-shm")  # what SQLite keeps beside a file
 
 
 def private_place(path: Path) -> None:
-    """Make the folder of a ledger where it is missing; refuse what could lead to a file of somebody else's.
+    """Make the folder of a ledger where it is missing; refuse what could lead to another user's file.
 
     Raises:
         UnsafeKeyFile: the folder or the file is a symbolic link, or others may write to the folder.
@@ -153,7 +153,7 @@ def remove_forsaken(other: Path) -> None:
 
 
 def _refuse_open_folder(folder: Path) -> None:
-    """Whoever may write to the folder can put another file in the ledger's place, or take it away."""
+    """Refuse a folder to which others may write: they could replace the ledger, or take it away."""
     status = folder.stat()
     mode = stat.S_IMODE(status.st_mode)
     if not mode & 0o022 or mode & stat.S_ISVTX:  # sticky, as /tmp: nobody replaces another's file

@@ -1,4 +1,4 @@
-"""`Ledger`: the one object the rest of the program holds. Append, apply, read; nothing is decrypted here."""
+"""`Ledger`: the one object that the rest of the program holds. It files and reads events; it decrypts nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Ledger:
         drafts: what could not be stamped.
         snapshot: the file beside it, which is removed with whatever is forgotten.
         heads: the versions that count, slot by slot.
-        feed, head_changes: what changed, for whoever follows; what came in from elsewhere, for whoever watches.
+        feed, head_changes: what changed since a cursor; which heads other devices and processes changed.
         edits, vectors: what edits start from; the vectors of memories, sealed.
     """
 

@@ -243,7 +243,7 @@ class Outbox:
     # ── Losses ──────────────────────────────────────────────────────────────────────────
 
     def make_due(self, url: str, now: float) -> None:
-        """What waits for its next try is due now: somebody asks for it himself. Rate limits and `BEHIND` stay."""
+        """Make due now what waits for its next try, because the user asks for it. Rate limits and `BEHIND` stay."""
         with self._db.transaction():
             self._db.execute(_HASTEN, now, url, RelayOutcome.RATE_LIMITED.value, BEHIND)
 
@@ -256,7 +256,7 @@ class Outbox:
         return any(self._db.row(query, slot, url) for slot in slots)
 
     def requeue_refused(self, urls: Iterable[str], now: float) -> int:
-        """Queue again what relays refused, and what was parked: somebody asks for it; returns how many."""
+        """Queue again what relays refused, and what was parked, because the user asks for it; returns how many."""
         with self._db.transaction():
             return sum(self._db.execute(_RETRY, now, url).rowcount for url in urls)
 

@@ -265,7 +265,7 @@ class HeadMoved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FilingContext:
-    """The moment of filing, and what somebody who can open events has seen of those that are stored.
+    """The moment of filing, and what the insides of the stored versions say, read by a caller who can open them.
 
     Attributes:
         now: seconds since 1970.
@@ -286,7 +286,7 @@ class FilingContext:
         """The origin of a stored version.
 
         Raises:
-            HeadMoved: it came in since somebody looked.
+            HeadMoved: it came in after the versions were read.
         """
         if self.origins is None:
             return Origin.plain(ident.hex(), created_at)
@@ -296,7 +296,7 @@ class FilingContext:
 
 
 def note_overruled(db: Database, slot: str) -> None:
-    """An edit of this device lost against one that did not know it: somebody is to be told."""
+    """Note that an edit of this device lost against one that did not know it, so that the user is told."""
     db.execute("INSERT OR IGNORE INTO overruled (slot) VALUES (?)", slot)
 
 
@@ -388,7 +388,7 @@ def remove_versions(db: Database, slot: str, cover: Cover, removal: Removal, con
 def _accessed(
     db: Database, slot: str, stored: Iterable[_StoredMemory], removal: Removal
 ) -> _StoredMemory | None:
-    """The newest version, where it is pruned elsewhere although it was recalled here: whoever pruned did not know."""
+    """The newest version, where it is pruned elsewhere although it was recalled here, which the pruner did not know."""
     newest = next((item for item in stored if not item.is_history), None)
     if newest is None or not removal.is_automatic or removal.forgets(newest.origin):
         return None
@@ -398,7 +398,7 @@ def _accessed(
 def _draft_unseen(
     db: Database, removal: Removal, stored: Iterable[_StoredMemory], gone: Iterable[_StoredMemory], now: float
 ) -> None:
-    """Keep as a draft what this device said last, where it is forgotten by somebody who did not have it."""
+    """Keep as a draft what this device said last, where it is forgotten by a device that did not have it."""
     device = device_of(db)
     unseen = [item for item in gone if item.origin.device == device != "" and not item.is_history]
     newest = max(unseen, key=lambda item: (item.origin.said_at, item.at), default=None)
@@ -406,7 +406,7 @@ def _draft_unseen(
         return
     others = [item.origin for item in stored if item.origin.said != newest.origin.said]
     if any(other.knows(newest.origin) for other in others):
-        return  # somebody has replaced it
+        return  # a later edit has replaced it
     save_draft(db, newest.id, newest.origin.said, FORGOTTEN_ELSEWHERE, now)
 
 
@@ -422,9 +422,9 @@ def _drop_drafts(db: Database, removal: Removal) -> None:
 
 
 def save_draft(db: Database, ident: bytes, said: str, reason: str, now: float) -> None:
-    """Keep the text of a stored version as a draft, unless it is one already, and have somebody told.
+    """Keep the text of a stored version as a draft, unless it is one already, and note that the user is to be told.
 
-    The ciphertext of the version is the draft's: whoever reads drafts reads it.
+    The draft holds the ciphertext of the version.
 
     Args:
         db: the open ledger file.

@@ -432,7 +432,7 @@ def _delete_by_id(db: Database, target: str, until: int, by_event: bytes, contex
 def _delete_version(
     db: Database, slot: str, created_at: int, by_event: bytes, context: FilingContext
 ) -> None:
-    """A version was deleted by its id: whoever did that does not want the older ones back either."""
+    """Delete the older versions too, where another client deleted one by its id: they must not come back."""
     if not slot.startswith("#"):
         until = created_at - 1
         # Nobody looked at what lies there, and nobody need: it goes by date.

@@ -1,8 +1,8 @@
-"""Live changes: what other devices and processes do to the memory, told to whoever watches.
+"""Live changes: what other devices and processes do to the memory, reported to watchers.
 
-The ledger says what changed, the relays only bring it there sooner: so nothing is told twice, stale or
-unverified, wherever it came from. While somebody watches, relays are listened to and the ledger is looked at
-every two seconds for what another process wrote. No watch, no cost.
+The ledger says what changed, and relays only bring it there sooner; so nothing is reported twice, stale or unverified,
+wherever it came from. While there is a watch, relays are listened to, and the ledger is read every two seconds for what
+another process wrote. Without a watch there is no cost.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Reader:
         ledger: where they go.
         clock: seconds since 1970.
         snapshot: where opened records outlive this process, or None.
-        held_bytes: of records that `file_events` files are kept; later ones are opened when somebody asks for them.
+        held_bytes: of records that `file_events` files are kept; later ones are opened when they are asked for.
 
     Attributes:
         on_new: called with the ids of events that became heads, and the relay that served them.
