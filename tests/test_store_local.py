@@ -947,7 +947,7 @@ def test_the_blocking_store_is_rescued_closed_and_only_when_damaged(signer, tmp_
         store.remember_many((f"key {number}", "v") for number in range(200))
         with pytest.raises(InvalidInput, match="open"):
             store.rescue()
-    with pytest.raises(InvalidInput, match="sound"):
+    with pytest.raises(InvalidInput, match="not damaged"):
         store.rescue()
 
     whole = (tmp_path / "a.db").read_bytes()
