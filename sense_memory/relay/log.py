@@ -1,7 +1,7 @@
 """The log of replication, `sense_memory.relay`: what changes with a relay, and faults of this program.
 
-Every line is in our words: no plaintext, no key, nothing that a relay said. So an unexpected exception is logged
-with its type and the lines that raised it, and without its message, which may quote anything.
+Every line is in our words: no plaintext, no key, no text of a relay. So an unexpected exception is logged
+with its type and the lines that raised it, but without its message, which may quote any of these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log: Final = logging.getLogger("sense_memory.relay")
 
 
 def log_fault(url: str, error: BaseException) -> str:
-    """Log an exception that nobody foresaw; returns what to say of it in a report."""
+    """Log an unforeseen exception; returns the sentence for a report."""
     log.error("%s: unexpected %s; will try again\n%s", url, _name(error), "".join(_traces(error)))
     return f"stopped by a bug in sense-memory ({_name(error)}); the log has the traceback"
 
@@ -29,7 +29,7 @@ def _name(error: BaseException) -> str:
 
 
 def _traces(error: BaseException | None) -> Iterator[str]:
-    """The tracebacks of an exception and of those behind it, the first cause first, without their messages."""
+    """The tracebacks of an exception and of its causes, the first cause first, without their messages."""
     if error is None:
         return
     yield from _traces(error.__cause__ or (None if error.__suppress_context__ else error.__context__))

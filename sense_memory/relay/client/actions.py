@@ -1,4 +1,4 @@
-"""What a session asks its driver to do. It decides; the driver acts."""
+"""What a session asks its driver to do: the session decides, the driver acts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionAction:
-    """One thing to do. Those that end a question are defined beside what they bring: `PageDone` and its like."""
+    """One thing to do. An action that ends a question is defined beside its result, as `PageDone` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class LookUpIds(SessionAction):
 
 @dataclass(frozen=True, slots=True)
 class LiveEvents(SessionAction):
-    """A live subscription brought these events; an empty list means that the relay has opened it."""
+    """A live subscription brought these events; none means that the relay has opened the subscription."""
 
     subscription: str
     events: Sequence[Event]
@@ -43,7 +43,7 @@ class LiveEvents(SessionAction):
 
 @dataclass(frozen=True, slots=True)
 class EventJudged(SessionAction):
-    """An event that was being published has its verdict."""
+    """The relay's verdict on a published event."""
 
     event_id: str
     verdict: RelayVerdict
@@ -58,6 +58,6 @@ class SignAuth(SessionAction):
 
 @dataclass(frozen=True, slots=True)
 class Hangup(SessionAction):
-    """Close the connection: the relay misbehaves. The reason is in our words."""
+    """Close the connection because the relay misbehaves. The reason is in our words."""
 
     reason: str

@@ -1,7 +1,7 @@
 """NIP-42 on one connection: when to sign which challenge, and what the relay's answer means.
 
-Signs only when something needs it, never a challenge twice, and a few times per connection at most,
-however many challenges a relay sends. No I/O, no clock.
+We sign only when a request or an event needs authentication, never sign a challenge twice, and sign at most
+`MAX_SIGNATURES_COUNT` times per connection, however many challenges a relay sends. No I/O, no clock.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Phase(Enum):
-    """How far the authentication of a connection is."""
+    """How far the authentication of a connection has come."""
 
-    IDLE = auto()  # nothing needed it yet
-    UNCHALLENGED = auto()  # something needs it, and the relay has not sent a challenge
+    IDLE = auto()  # nothing needed authentication yet
+    UNCHALLENGED = auto()  # authentication is needed, and the relay has not sent a challenge
     SIGNING = auto()
     SENT = auto()
     ACCEPTED = auto()
@@ -40,11 +40,11 @@ _OVERDUE = {
 
 
 def auth_event(url: str, challenge: str, created_at: int) -> Unsigned:
-    """What to sign for a challenge (NIP-42): the relay named is the URL that *we* dialled.
+    """The event to sign for a challenge (NIP-42). The event names the URL that *we* dialled.
 
     Args:
         url: the relay, canonical.
-        challenge: the relay's newest.
+        challenge: the relay's newest challenge.
         created_at: seconds since 1970.
     """
     return Unsigned(created_at, KIND_AUTH, (("relay", url), ("challenge", challenge)), "")
@@ -54,9 +54,9 @@ class Authentication:
     """The authentication of one connection.
 
     Args:
-        able: whether there is anybody to sign.
-        sign_seconds: patience with the signer.
-        ok_seconds: patience with the relay, for a challenge and for its OK.
+        able: whether there is a signer.
+        sign_seconds: how long to wait for the signer.
+        ok_seconds: how long to wait for the relay's challenge, and for the relay's OK.
     """
 
     def __init__(self, *, able: bool, sign_seconds: float, ok_seconds: float) -> None:
@@ -68,21 +68,21 @@ class Authentication:
         self._used: str | None = None  # the challenge that was signed last
         self._event_id: str | None = None
         self._signatures = 0
-        self._failure = _REFUSED  # what became of the challenge that was signed last
+        self._failure = _REFUSED  # why the challenge that was signed last did not succeed
         self._accepted_at = float("-inf")
 
     @property
     def settled(self) -> bool:
-        """Whether the relay accepted us and has asked for nothing newer since."""
+        """Whether the relay accepted us and has sent no newer challenge since."""
         return self.phase is Phase.ACCEPTED and self._used == self._challenge
 
     def may_help(self, asked_at: float) -> bool:
-        """Whether what was refused may be granted to an authenticated client, as far as we were not one.
+        """Whether the relay may grant a refused request to an authenticated client, and we were not authenticated.
 
-        Some relays say `restricted` to clients that have not authenticated, where NIP-42 has `auth-required`.
+        Some relays answer `restricted` to unauthenticated clients, where NIP-42 says `auth-required`.
 
         Args:
-            asked_at: when the relay was asked for it, seconds.
+            asked_at: when the refused request was sent, seconds.
         """
         if self.settled:
             return asked_at <= self._accepted_at
@@ -91,15 +91,15 @@ class Authentication:
         return self.phase in {Phase.SIGNING, Phase.SENT} or (is_unused and can_sign)
 
     def challenged(self, challenge: str, now: float) -> str | None:
-        """Remember the newest challenge; returns it if it has to be signed at once."""
+        """Remember the newest challenge; returns the challenge if it has to be signed at once."""
         self._challenge = challenge
         return self._sign(now) if self.phase is Phase.UNCHALLENGED else None
 
     def demand(self, now: float) -> str | RelayVerdict | None:
-        """Something needs us authenticated.
+        """Start authenticating, because a request or an event needs authentication.
 
         Returns:
-            The challenge to sign; None if it is under way; a verdict if it cannot be had.
+            The challenge to sign; None if authentication is under way; a verdict if authentication is impossible.
         """
         if not self._able:
             return _NOT_ABLE
@@ -113,21 +113,22 @@ class Authentication:
         return self._sign(now) if self._signatures < limits.MAX_SIGNATURES_COUNT else _TOO_OFTEN
 
     def signed(self, event: Event, now: float) -> bool:
-        """The signer answered; returns whether the relay should get it."""
+        """The signer answered; returns whether to send the signed event to the relay."""
         if self.phase is not Phase.SIGNING:
             return False
         self.phase, self.due, self._event_id = Phase.SENT, now + self._ok_seconds, event.id
         return True
 
     def is_answer(self, event_id: str) -> bool:
-        """Whether an OK for that id is the one we wait for."""
+        """Whether an OK for that id answers our AUTH event."""
         return self.phase is Phase.SENT and event_id == self._event_id
 
     def answered(self, *, accepted: bool, now: float) -> str | RelayVerdict | None:
-        """The relay's OK came.
+        """The relay answered our AUTH event with an OK.
 
         Returns:
-            None if it accepted; a newer challenge to sign instead; or the verdict for all that waited.
+            None if the relay accepted; a newer challenge to sign; or the verdict for everything that waited for
+            authentication.
         """
         self.phase, self.due = (Phase.ACCEPTED if accepted else Phase.REFUSED), None
         self._failure = _REFUSED
@@ -135,11 +136,11 @@ class Authentication:
         return None if accepted else self.demand(now)
 
     def overdue(self, now: float) -> RelayVerdict | None:
-        """The verdict for all that waited, if patience is over."""
+        """The verdict for everything that waited for authentication, if the time to wait is over."""
         return self.give_up() if self.due is not None and self.due <= now else None
 
     def give_up(self) -> RelayVerdict:
-        """The signer or the relay does not answer: the verdict for all that waited."""
+        """Stop waiting for the signer or the relay; returns the verdict for everything that waited."""
         self._failure = _OVERDUE.get(self.phase, _REFUSED)
         self.phase = Phase.IDLE if self.phase is Phase.UNCHALLENGED else Phase.REFUSED
         self.due = None

@@ -1,8 +1,8 @@
 """The driver of one relay connection: carries bytes and time between a websocket and a `Session`.
 
-It decides nothing about frames. Any number of `fetch`, `compare` and `publish` calls may run at once
-on one connection. Whatever goes wrong becomes a `RelayError`, an incomplete page or a verdict, in our words:
-no text of the relay travels on. Redirects are never followed and compression is never offered.
+The driver decides nothing about frames. Any number of `fetch`, `compare` and `publish` calls may run at once
+on one connection. Every failure becomes a `RelayError`, an incomplete page or a verdict, in our words:
+the relay's own text is not passed on. Redirects are never followed and compression is never offered.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ Events: TypeAlias = (
 )
 
 # ── The alarm clock of a relay connection ───────────────────────────────────────────────
-# The alarm clock of a relay connection: wakes it when patience with the relay ends.
+# The alarm clock wakes the connection when a time limit of the relay has passed.
 
 
 class Alarm:
-    """Rings in time, while there is anything to be impatient about.
+    """Rings in time, while the connection waits for anything.
 
-    It rings when patience ends, and at least as often as the shortest patience there is. So no frame can
-    bring about an end that lies before the alarm, and none needs to move it.
+    The alarm rings when the first time limit passes, and at least as often as the shortest time limit. So no
+    frame can create a time limit that passes before the alarm rings, and no frame needs to move the alarm.
 
     Args:
-        due: when patience ends, in seconds of `clock`; None for never.
-        ring: what to do then; sets the alarm anew.
-        shortest: seconds of the shortest patience.
+        due: when the first time limit passes, in seconds of `clock`; None for never.
+        ring: called when the alarm rings; sets the alarm anew.
+        shortest: seconds of the shortest time limit.
         clock: seconds that never go back.
     """
 
@@ -86,14 +86,14 @@ class Alarm:
         self._handle: asyncio.TimerHandle | None = None
 
     def set(self) -> None:
-        """Set it, unless it is set already."""
+        """Set the alarm, unless the alarm is set already."""
         due = self._due() if self._handle is None else None
         if due is not None:
             delay = min(max(0.0, due - self._clock()), self._shortest)
             self._handle = asyncio.get_running_loop().call_later(delay, self._go_off)
 
     def stop(self) -> None:
-        """Switch it off."""
+        """Switch the alarm off."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -111,15 +111,15 @@ class PublishBatch:
 
     Args:
         window: most events in flight, and most verdicts that wait for the caller.
-        first: events in flight at first; one more with each that is accepted.
-        room_bytes: nothing more is sent while the events in flight are this long together.
+        first: events in flight at first; each accepted event makes room for one more.
+        room_bytes: nothing more is sent while the events in flight have this length together.
 
     Attributes:
-        waiting: ids in flight: how many bytes each has, and how many answers there were when it was sent.
-        verdicts: what came back and was not handed over yet.
+        waiting: by id in flight: the bytes of the event, and the number of answers when the event was sent.
+        verdicts: verdicts that were not handed to the caller yet.
         stopped: whether nothing more is sent: the relay asked for a pause, is gone, or answers nothing at all.
-        changed: set when a verdict came, or when nothing more will be sent.
-        room: set when there may be room for more.
+        changed: set when a verdict arrived, or when nothing more will be sent.
+        room: set when there may be room for another event.
     """
 
     def __init__(self, window: int, first: int, room_bytes: int = limits.PUBLISH_WINDOW_BYTES) -> None:
@@ -132,7 +132,7 @@ class PublishBatch:
         self._bytes, self._answers = 0, 0
 
     def mark_sent(self, event_id: str, size: int) -> None:
-        """Note that an event of so many bytes is in flight."""
+        """Note that an event of `size` bytes is in flight."""
         self.waiting[event_id] = size, self._answers
         self._bytes += size
 
@@ -153,13 +153,13 @@ class PublishBatch:
         self.room.set()
 
     def stop(self) -> None:
-        """Send nothing more; what is in flight will still be judged."""
+        """Send nothing more; events in flight still get their verdicts."""
         self.stopped = True
         self.changed.set()
         self.room.set()
 
     async def has_room(self) -> None:
-        """Wait until one more may be sent, or nothing more will be."""
+        """Wait until another event may be sent, or until nothing more will be sent."""
         while not self.stopped and self._is_full():
             self.room.clear()
             await self.room.wait()
@@ -186,12 +186,12 @@ class RelayConnection:
         url: the relay, as `relay_url` spells it; NIP-42 events name it.
         public_key: the only author whose events are wanted, 64 hex digits.
         sign: signs NIP-42 challenges when the relay insists; None refuses to authenticate.
-        timeouts: patience.
+        timeouts: how long to wait for the relay and the signer.
         clock: seconds that never go back, for timeouts.
         now: seconds since 1970, for the date of NIP-42 events.
 
     Attributes:
-        information: what the relay says about itself (NIP-11), as far as whoever dialled found out: hints.
+        information: the relay's information document (NIP-11), if the dialler has read one: hints only.
         last_message_at: when the relay last sent anything, in seconds of `clock`.
     """
 
@@ -224,10 +224,10 @@ class RelayConnection:
         self._broken = False
 
     async def open(self) -> None:
-        """Dial; to be closed with `close`.
+        """Dial; `close` ends the connection.
 
         Raises:
-            RelayError: it could not be opened, or was opened before.
+            RelayError: the connection could not be opened, or was opened before.
         """
         from sense_memory.relay.client.websocket import open_socket
 
@@ -248,7 +248,7 @@ class RelayConnection:
         await self.close()
 
     async def close(self) -> None:
-        """Hang up and end every task. Open pages end incomplete, events in flight go back; may be repeated."""
+        """Hang up and end every task; may be repeated. Open pages end incomplete, events in flight get a verdict."""
         self._end("closed by us")
         try:
             if self._goodbye is not None:
@@ -272,12 +272,12 @@ class RelayConnection:
 
     @property
     def misbehaving(self) -> bool:
-        """Whether the relay broke the protocol, or sent so much rubbish that it was hung up on."""
+        """Whether the relay broke the protocol, or sent so many useless frames that we hung up."""
         return self._broken or self._session.misbehaving
 
     @property
     def counts(self) -> UselessCounts:
-        """What the relay sent that was of no use."""
+        """Counts of the useless frames that the relay sent."""
         return self._session.counts
 
     @property
@@ -285,21 +285,21 @@ class RelayConnection:
         """The relay's last few notices, escaped and cut: data for a status, never instructions."""
         return self._session.notices
 
-    # ── What one does with it ───────────────────────────────────────────────────────────
+    # ── Requests and publishing ─────────────────────────────────────────────────────────
 
     async def fetch(self, filters: Sequence[Filter], *, patient: bool = False) -> EventPage:
         """Ask for stored events, in one REQ.
 
         Args:
-            patient: listen on for a while after EOSE, at a relay that went on sending after one before.
-            filters: any of which may match. A filter without `limit` and `ids` is answered with as many
+            patient: whether to listen for a while after EOSE, because the relay went on sending after an earlier EOSE.
+            filters: an event has to match one of them. A filter without `limit` and `ids` is answered with as many
                 events as the relay likes, up to `limits.MAX_PULL_BYTES`.
 
         Returns:
-            The verified answer. Whatever goes wrong after the REQ makes it incomplete, with a reason.
+            The verified answer. Any failure after the REQ makes the answer incomplete, with a reason.
 
         Raises:
-            RelayError: the connection was not open any more.
+            RelayError: the connection was no longer open.
         """
         self._check_open()
         page: EventPage = await self._answer(*self._session.request(filters, self._clock(), patient=patient))
@@ -311,13 +311,13 @@ class RelayConnection:
         """Find out which events only one side has (NIP-77); raises RelayError as `fetch`.
 
         Args:
-            wanted: which events it is about.
-            items: all of ours that match.
-            frame_bytes: no message of ours gets longer, at least 4,096; hex doubles it on the wire.
-            doubtful: whether the relay may not know NIP-77; its silence is then soon an answer.
+            wanted: which events to compare.
+            items: all of our events that match.
+            frame_bytes: most bytes of a message of ours, at least 4,096; hex doubles the bytes on the wire.
+            doubtful: whether the relay may not know NIP-77; we then wait only a short time for its first answer.
 
         Returns:
-            What was found. Whatever goes wrong makes it incomplete, with a reason; so does a relay that
+            What was found. Any failure makes the comparison incomplete, with a reason; so does a relay that
             does not know NIP-77.
         """
         self._check_open()
@@ -330,8 +330,8 @@ class RelayConnection:
         """Ask how many events match (NIP-45); raises RelayError as `compare`.
 
         Args:
-            filters: any of which may match.
-            doubtful: whether the relay may not know NIP-45; its silence is then soon an answer.
+            filters: an event has to match one of them.
+            doubtful: whether the relay may not know NIP-45; we then wait only a short time for the answer.
         """
         self._check_open()
         found: Counted = await self._answer(*self._session.count(filters, self._clock(), doubtful=doubtful))
@@ -343,15 +343,15 @@ class RelayConnection:
         heard: Callable[[Sequence[Event]], None],
         held: Callable[[Sequence[str]], Collection[str]],
     ) -> EventPage:
-        """Subscribe for good; raises RelayError as `fetch`, and what `held` raises.
+        """Keep a live subscription until it ends; raises RelayError as `fetch` does, and what `held` raises.
 
         Args:
             live: the subscription.
-            heard: called with the events that came; without any, when the relay says that from now on it tells.
-            held: those of some ids that are stored here.
+            heard: called with the events that arrived, and with no events when the relay has opened the subscription.
+            held: returns which of some ids are stored here.
 
         Returns:
-            Why that ended, as an incomplete page.
+            Why the subscription ended, as an incomplete page.
         """
         self._check_open()
         subscription, actions = self._session.listen(live)
@@ -363,7 +363,7 @@ class RelayConnection:
         return ended
 
     async def _look_up(self, subscription: str, ids: Sequence[str]) -> None:
-        """Tell the session which events are stored here; by now more may have come that it can ask for at once."""
+        """Tell the session which events are stored here, and carry out what the session asks for next."""
         if subscription not in self._listeners:
             return
         _, held = self._listeners[subscription]
@@ -377,14 +377,14 @@ class RelayConnection:
             self._act(self._session.looked_up(subscription, known))
 
     async def _answer(self, subscription: str, actions: Iterable[SessionAction]) -> Any:
-        """What comes of a question that the session has opened."""
+        """The answer to a question that the session has opened."""
         answer = self._answers[subscription] = asyncio.get_running_loop().create_future()
         self._alarm.set()
         try:
             await self._write(actions)
             return await answer
         finally:
-            if self._answers.pop(subscription, None) is not None:  # nobody waits for it any more
+            if self._answers.pop(subscription, None) is not None:  # the caller was cancelled
                 self._act(self._session.abandon(subscription))
 
     async def publish(
@@ -392,17 +392,17 @@ class RelayConnection:
     ) -> AsyncGenerator[tuple[str, RelayVerdict], None]:
         """Send events and yield the relay's verdict on each, in the order of its answers.
 
-        Nothing more is sent after a RATE_LIMITED verdict, to a relay that leaves everything unanswered, or when
-        the connection ends: what was in flight is still judged, and what was not sent gets no verdict. An id
-        that is in flight already is skipped. Sending goes on while the caller handles a verdict.
+        Sending stops after a RATE_LIMITED verdict, when the relay leaves everything unanswered, and when the
+        connection ends: events in flight still get a verdict, events that were not sent get none. An id that is
+        in flight already is skipped. Sending goes on while the caller handles a verdict.
 
         Args:
             items: event ids (64 hex digits) and bodies (canonical JSON bytes); read as there is room.
-            window: most events in flight (of long ones fewer), and most verdicts kept for a slow caller.
-            first: events in flight at first, one more with each that is accepted; None for the whole window.
+            window: most events in flight (fewer if they are long), and most verdicts kept for a slow caller.
+            first: events in flight at first; each accepted event makes room for one more. None for the whole window.
 
         Raises:
-            RelayError: the connection was not open any more.
+            RelayError: the connection was no longer open.
         """
         self._check_open()
         batch = PublishBatch(window, first or window)
@@ -454,12 +454,12 @@ class RelayConnection:
             self._end(lost.problem)
 
     async def _reply(self) -> None:
-        """Write what the session wants sent by itself; the reader never waits for the relay to read."""
+        """Write what the session sends by itself. A task of its own, so that reading never waits for writing."""
         while True:
             await self._write([Send(await self._replies.get())])
 
     async def _write(self, actions: Iterable[SessionAction]) -> None:
-        """Write what is to be sent, waiting as long as a relay may take to read it."""
+        """Write the messages of `Send` actions, waiting as long as a relay may take to read them."""
         for action in actions:
             if isinstance(action, Send) and self._socket is not None and self._problem is None:
                 try:
@@ -495,7 +495,7 @@ class RelayConnection:
         """Have a challenge signed, however long the signer takes."""
         try:
             event = await sign(auth_event(self.url, challenge, int(self._now())))
-        except Exception:  # a signer is anybody's code; its failure is one answer among others
+        except Exception:  # a signer is foreign code: any failure of a signer means that it did not sign
             self._act(self._session.signing_failed())
         else:
             self._act(self._session.authenticated(event, self._clock()))
@@ -505,11 +505,11 @@ class RelayConnection:
     def _ring(self) -> None:
         try:
             self._act(self._session.tick(self._clock()))
-        except Exception as error:  # nobody waits for a timer: whoever waits for its relay has to be told
+        except Exception as error:  # nobody awaits a timer, and callers still wait for the relay
             self._end(log_fault(self.url, error))
 
     def _end(self, problem: str) -> None:
-        """The connection is of no use any more: settle everything that waits, and hang up."""
+        """Settle everything that waits for the relay, and hang up."""
         if self._problem is not None or self._socket is None:
             return
         self._problem = problem

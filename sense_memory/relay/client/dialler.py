@@ -1,7 +1,7 @@
-"""Dials one relay, limits how often, and asks once what the relay says about itself (NIP-11).
+"""Dials one relay, limits how often, and reads the relay's information document once (NIP-11).
 
-Every dial of a relay is counted in one place, so that no way of hanging up makes for more of them than an hour
-may have. A sync that a user asks for never waits; its dials count like others.
+Every dial of a relay is counted in one place, so that no way of hanging up causes more dials than an hour
+may have. A sync that a user asks for never waits; its dials count like all others.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ if TYPE_CHECKING:
 
 
 _HOUR: Final = 3_600.0
-_EVEN_SECONDS: Final = _HOUR / (DIALS_PER_HOUR_COUNT - REDIALS_PER_HOUR_COUNT)  # between dials in no hurry
+_EVEN_SECONDS: Final = _HOUR / (DIALS_PER_HOUR_COUNT - REDIALS_PER_HOUR_COUNT)  # between unhurried dials
 
 
 class Pace:
     """How often one relay is dialled. Times are seconds of any one clock that never goes back.
 
-    A dial that follows the one before within a minute and a half is in a hurry, and an hour has room for so many
-    of those. With the others, which their distance limits, they are never more than R-18 allows.
+    A dial less than a minute and a half after the previous dial is hurried. An hour has room for
+    `REDIALS_PER_HOUR_COUNT` hurried dials, and their distance limits the unhurried dials: together they never
+    exceed `DIALS_PER_HOUR_COUNT`, the limit of R-18.
 
     Args:
-        seed: of the jitter; None draws from the system.
+        seed: seed of the jitter; None takes randomness from the system.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -53,7 +54,7 @@ class Pace:
         self._last = self._next = -inf
 
     def dialled(self, now: float) -> None:
-        """The relay is dialled now. The background's next dial waits twice as long with each that was hurried."""
+        """Note a dial. Each hurried dial of the last hour doubles the wait before the background's next dial."""
         if now - self._last < _EVEN_SECONDS:
             self._hurried.append(now)
         recent = sum(now - one < _HOUR for one in self._hurried)
@@ -61,7 +62,7 @@ class Pace:
         self._last, self._next = now, now + wait * self._jitter.uniform(1, 1 + JITTER)
 
     def ended(self, now: float, *, failed: bool) -> None:
-        """A run ended now; after one that failed, and achieved nothing, the next waits twice as long."""
+        """Note the end of a run. Each failed run in a row, which achieved nothing, doubles the wait before the next."""
         self._failures = self._failures + 1 if failed else 0
         if failed:
             wait = min(RECONNECT_FIRST_SECONDS * 2 ** min(self._failures - 1, 20), RECONNECT_MAX_SECONDS)
@@ -73,7 +74,7 @@ class Pace:
         return not is_full or now - self._last >= _EVEN_SECONDS
 
     def rest(self, now: float) -> float:
-        """Seconds for which the background leaves a relay alone that it is not connected to."""
+        """Seconds until the background may dial the relay again."""
         return max(0.0, self._next - now)
 
 
@@ -82,12 +83,12 @@ class Dialler:
 
     Args:
         url: the relay.
-        signer: whose key it serves; it signs NIP-42 challenges.
+        signer: the key whose events are wanted; signs NIP-42 challenges.
         clock: seconds since 1970.
-        timeouts: of every connection.
+        timeouts: the timeouts of every connection.
 
     Attributes:
-        pace: how often it is dialled.
+        pace: how often the relay is dialled.
     """
 
     def __init__(self, url: str, signer: Signer, *, clock: Callable[[], float], timeouts: Timeouts) -> None:
@@ -96,10 +97,10 @@ class Dialler:
         self._information: asyncio.Task[RelayInformation | None] | None = None
 
     async def dialled(self) -> RelayConnection:
-        """A new connection. With the first that succeeds the relay is asked what it says about itself.
+        """A new connection. The first connection that succeeds also reads the relay's information document.
 
         Raises:
-            RelayError: it could not be opened.
+            RelayError: the connection could not be opened.
         """
         if self._information is None:
             asking = relay_information(self._url, min(NIP11_SECONDS, self._timeouts.open))
@@ -128,13 +129,13 @@ class Dialler:
 
     @property
     def information(self) -> RelayInformation | None:
-        """What the relay said about itself; None as long as it was not reached, or where it says nothing."""
+        """The relay's information document; None until the relay was reached, or if the relay has no document."""
         asked = self._information
         has_answer = asked is not None and asked.done() and not asked.cancelled() and not asked.exception()
         return asked.result() if asked is not None and has_answer else None
 
     async def close(self) -> None:
-        """Stop asking the relay about itself."""
+        """Stop reading the relay's information document."""
         information, self._information = self._information, None
         if information is not None:
             information.cancel()

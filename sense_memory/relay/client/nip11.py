@@ -1,8 +1,8 @@
 """The relay information document (NIP-11): hints for planning, read like any other hostile JSON.
 
 One GET to the relay's own address, bounded in time and size; redirects are not followed. The answer ends where
-HTTP says that it ends (a length, chunks, or the end of the stream): relays may keep the connection open. A field
-of the wrong type counts as absent, and absent never means unlimited. Nothing here can fail a synchronisation.
+HTTP says (a length, chunks, or the end of the stream), because relays may keep the connection open. A field
+of the wrong type counts as absent, and absent never means unlimited. No failure here makes a synchronisation fail.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _DEFAULT_PORTS: Final = {"ws": 80, "wss": 443}
 
 @dataclass(frozen=True, slots=True)
 class RelayInformation:
-    """What a relay says about itself. None: not said, or not sensibly.
+    """What a relay says about itself. A field is None where the relay says nothing, or nothing sensible.
 
     Attributes:
-        name: its name, escaped for a terminal, at most 256 characters; `software` and `version` alike.
+        name: the relay's name, escaped for a terminal, at most 256 characters; `software` and `version` alike.
         supported_nips: numbers of NIPs, as listed.
-        max_message_length: bytes of one message.
-        max_limit: events in the answer to one filter.
-        max_content_length: characters of an event's content.
-        max_subscriptions: open subscriptions of one connection.
-        min_pow_difficulty: bits of proof of work (NIP-13).
-        created_at_lower_limit: seconds into the past that an event may be dated.
-        created_at_upper_limit: seconds into the future.
-        auth_required: whether it asks for NIP-42 before anything else.
-        payment_required: whether it serves customers only.
+        max_message_length: most bytes of one message.
+        max_limit: most events in the answer to one filter.
+        max_content_length: most characters of an event's content.
+        max_subscriptions: most open subscriptions of one connection.
+        min_pow_difficulty: least bits of proof of work (NIP-13).
+        created_at_lower_limit: how many seconds into the past an event may be dated.
+        created_at_upper_limit: how many seconds into the future an event may be dated.
+        auth_required: whether the relay asks for NIP-42 before anything else.
+        payment_required: whether the relay serves customers only.
     """
 
     name: str | None = None
@@ -66,7 +66,7 @@ class RelayInformation:
 
     @classmethod
     def parse(cls, body: bytes) -> RelayInformation | None:
-        """Read a document; None if it is not a JSON object of at most 64 KiB."""
+        """Read a document; None if `body` is not a JSON object of at most 64 KiB."""
         if len(body) > limits.MAX_NIP11_BYTES:
             return None
         try:
@@ -105,7 +105,7 @@ async def relay_information(
         timeout: seconds for everything together.
 
     Returns:
-        What it says; None if it cannot be reached in time or answers anything but such a document.
+        The document; None if the relay cannot be reached in time, or answers with anything else.
     """
     try:
         async with asyncio.timeout(timeout):
@@ -127,7 +127,7 @@ async def _get(url: str) -> bytes:
             head.begin()
             return await _body(reader, head) if head.status == 200 else b""
     finally:
-        writer.transport.abort()  # whatever else it has to say
+        writer.transport.abort()  # the relay may have more to send
 
 
 async def _body(reader: asyncio.StreamReader, head: HTTPResponse) -> bytes:
@@ -145,7 +145,7 @@ async def _body(reader: asyncio.StreamReader, head: HTTPResponse) -> bytes:
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
-    """A chunked body (RFC 9112, 7.1). The framing is bounded as well; trailers are of no interest."""
+    """A chunked body (RFC 9112, 7.1). The framing is bounded as well; trailers are ignored."""
     body, framing = bytearray(), 0
     while size := int((line := await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
         framing += len(line)
@@ -174,7 +174,7 @@ def _request(path: str, query: str, host: str) -> bytes:
 
 
 class _Received:
-    """The one thing that `HTTPResponse` asks of a socket, over bytes that are here already."""
+    """Bytes already received, with the one method of a socket that `HTTPResponse` calls."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -203,21 +203,21 @@ def _nips(value: object) -> tuple[int, ...]:
 
 
 # ── Hints ───────────────────────────────────────────────────────────────────────────────
-# What follows from a relay's information document (NIP-11) for planning. Hints: a relay may mean none of it.
+# What a relay's information document (NIP-11) means for planning. Only hints: the document may be wrong.
 #
-# Pure functions; without a document, or without the field, nothing follows.
+# Pure functions; without a document, or without the field, the defaults apply.
 
-_ROOM_BYTES: Final = 1_024  # for what stands around hex or ids in a frame: its name, and a filter
+_ROOM_BYTES: Final = 1_024  # of a frame around its hex or ids: the frame's name, and a filter
 
 
 def page_size(information: RelayInformation | None) -> int:
-    """How many events to ask for at once: as many as we like, or as the relay sends at most."""
+    """How many events to ask for at once: our own page size, or less if the relay sends fewer."""
     told = information.max_limit if information is not None else None
     return PAGE_COUNT if told is None or told < MIN_PAGE_COUNT else min(told, PAGE_COUNT)
 
 
 def may_compare(information: RelayInformation | None) -> bool:
-    """Whether to try a comparison (NIP-77): the relay says that it can, or says nothing about itself at all."""
+    """Whether to try a comparison (NIP-77): the relay's document lists NIP-77, or the relay has no document."""
     return information is None or 77 in information.supported_nips
 
 
@@ -240,7 +240,7 @@ def ids_count(information: RelayInformation | None) -> int:
 
 
 def is_too_large(body: bytes, information: RelayInformation | None) -> bool:
-    """Whether a relay says that it takes no event of this size.
+    """Whether a relay's document says that the relay takes no event of this size.
 
     Args:
         body: the event as canonical JSON.
@@ -255,7 +255,7 @@ def is_too_large(body: bytes, information: RelayInformation | None) -> bool:
 
 
 def broken_limit(event_bytes: int, content_chars: int, information: RelayInformation) -> str:
-    """The limit that an event of this size breaks, in words; empty where a relay names none that it breaks."""
+    """The relay's limit that an event of this size breaks, in words; empty where the event breaks no limit."""
     message, content = information.max_message_length, information.max_content_length
     if message is not None and event_bytes + len(publish(b"")) > message:
         return (

@@ -1,8 +1,8 @@
 """One REQ and what came back: the intake of events in its fixed order, and the finished `EventPage`.
 
-An event passes size, shape, filter, author, id and signature before it is kept, in that order. One that
-fails changes a counter and nothing else: no cursor, no timer, no memory. What is kept is bounded by the
-budgets, whatever a relay sends. No I/O, no clock.
+An event passes size, shape, filter, author, id and signature, in that order, before it is kept. An event that
+fails changes a counter and nothing else: no cursor, no timer, no memory. The budgets bound what is kept,
+whatever a relay sends. No I/O, no clock.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class EventPage:
         events: verified, ours, matching the filters, each id once, in order of arrival.
         complete: whether the relay itself said that this is everything (EOSE). Only then does "not in
             the page" mean "not at the relay", up to the relay's own cap on a page.
-        reason: why it is not complete, in our words; empty when it is.
-        received: events the relay sent, of whatever quality.
-        invalid: of these, malformed or forged.
-        over_delivered: of these, not asked for.
+        reason: why the page is not complete, in our words; empty for a complete page.
+        received: events that the relay sent, good or bad.
+        invalid: those that were malformed or forged.
+        over_delivered: those that were not asked for.
         outcome: ACCEPTED when complete, else what the cause suggests: RETRY, RATE_LIMITED or REFUSED.
     """
 
@@ -57,7 +57,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class PageDone(SessionAction):
-    """A subscription has ended; this is its page."""
+    """A subscription has ended with this page."""
 
     subscription: str
     page: EventPage
@@ -75,15 +75,15 @@ class Admission(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class OpenPage(Inquiry):
-    """A subscription whose answer is still coming in.
+    """A subscription whose answer is still arriving.
 
     Attributes:
         filters: what was asked.
         author: the only public key whose events are wanted, 64 hex digits.
         known: events by id that were verified on this connection before; a page begins where another ended.
-        patient: whether to listen on for a while after EOSE, at a relay that went on after one before.
-        ended_at: when EOSE came in spite of which one listens.
-        late: good events since then.
+        patient: whether to listen for a while after EOSE, because the relay went on sending after an earlier EOSE.
+        ended_at: when EOSE arrived, if we listen on after EOSE.
+        late: how many good events arrived after EOSE.
     """
 
     filters: tuple[Filter, ...]
@@ -104,7 +104,7 @@ class OpenPage(Inquiry):
         self._budget = _budget(self.filters)
 
     def add_event(self, value: object, size: int, now: float) -> Admission:
-        """Judge one event of an EVENT frame, and keep it if it is good.
+        """Judge one event of an EVENT frame, and keep a good event.
 
         Args:
             value: the parsed JSON that claims to be an event.
@@ -127,17 +127,17 @@ class OpenPage(Inquiry):
         return fate
 
     def end(self, now: float) -> bool:
-        """The relay says that this is all: whether to take its word."""
+        """The relay sent EOSE; returns whether the page ends now."""
         if self.patient and self.ended_at is None:
             self.ended_at = now
         return not self.patient
 
     def pending_actions(self, subscription: str) -> list[SessionAction]:  # noqa: ARG002 - for those that never end
-        """What is to be handed on before the end."""
+        """What to hand to the caller before the subscription ends."""
         return []
 
     def settled(self, patience: Timeouts, now: float) -> bool:
-        """Whether it was listened to for long enough after EOSE, and nothing more came."""
+        """Whether we listened for long enough after EOSE, and nothing more arrived."""
         return self.ended_at is not None and not self.late and self.ended_at + patience.notice_settle <= now
 
     def oldest(self) -> dict[str, Event]:
@@ -174,7 +174,7 @@ class OpenPage(Inquiry):
         return PageDone(subscription, page)
 
     def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
-        """As of any question; after an EOSE that is not believed, when it was quiet for long enough."""
+        """As for any question; after an EOSE that is not believed, also when the relay was quiet for long enough."""
         if self.ended_at is None:
             return super(OpenPage, self)._ends(patience)  # a class with slots is created twice
         quiet = max(self.ended_at, self.heard_at) + patience.notice_settle
@@ -210,38 +210,38 @@ def _budget(filters: tuple[Filter, ...]) -> float:
 
 
 def _has_its_id(raw: RawEvent) -> bool:
-    """Whether a second copy is the same event: a verified id commits to all fields, so no signature is due."""
+    """Whether a second copy is the same event: a verified id commits to all fields, which spares the signature check."""
     return event_id(raw.pubkey, raw.created_at, raw.kind, raw.tags, raw.content) == raw.id
 
 
 # ── A live subscription ─────────────────────────────────────────────────────────────────
-# A live subscription: one REQ that is never finished, so that a relay tells what comes in while it comes. No I/O.
+# A live subscription: one REQ that stays open, so that the relay sends new events as they arrive. No I/O.
 #
-# What was stored before is the next pull's business, and what is known already is of no use, such as our own events,
-# which come back this way too: both are dropped unread, which costs less than looking at them. A `LookUpIds` asks which
-# events are known: at first about one event, then about all that came before the answer. The others pass the same checks
-# as those of a page. A subscription that brings too much of no use ends.
+# Verification is costly, so two sorts of events are dropped unverified: stored events, which the next pull fetches,
+# and known events, such as our own, which the relay sends back. A `LookUpIds` asks which events are known: first about
+# one event, then about all events that arrived before the answer. Unknown events pass the same checks as the events of
+# a page. A subscription that brings too many useless events ends.
 
 
 @dataclass(slots=True, kw_only=True)
 class OpenLive(OpenPage):
-    """A subscription that stays; it ends as an incomplete page.
+    """A live subscription; it always ends as an incomplete page.
 
     Attributes:
-        begun: whether the relay has said that from now on it tells.
+        begun: whether the relay has sent EOSE, after which every event is new.
     """
 
     begun: bool = False
     _begins: bool = False
     _useless: int = 0
-    _asked: list[object] = field(default_factory=list)  # what a `LookUpIds` is about
-    _aside: list[object] = field(default_factory=list)  # what came since
+    _asked: list[object] = field(default_factory=list)  # events of the unanswered `LookUpIds`
+    _aside: list[object] = field(default_factory=list)  # events that arrived after it
     _aside_bytes: int = 0
 
     def add_event(self, value: object, size: int, now: float) -> Admission:  # noqa: ARG002 - as for a page
         """Put an event aside until its `LookUpIds` is answered.
 
-        Over budget: too many known events in a row, too many new ones, or too many that wait.
+        Over budget means too many known events in a row, too many new events, or too many waiting events.
         """
         self.received += 1
         is_flood = len(self._ids) >= limits.MAX_LIVE_COUNT or self._useless >= limits.MAX_NOISE_COUNT
@@ -255,7 +255,7 @@ class OpenLive(OpenPage):
         return Admission.OVER_BUDGET if is_flood or is_late else Admission.KEPT
 
     def admit_unknown(self, known: Collection[str]) -> Iterator[Admission]:
-        """Judge the events that a `LookUpIds` was about, but for those that are known."""
+        """Judge those events of the last `LookUpIds` that are not known."""
         asked, self._asked = self._asked, []
         for value in asked:
             self._useless += 1
@@ -266,12 +266,12 @@ class OpenLive(OpenPage):
                     self._useless = 0
 
     def end(self, now: float) -> bool:
-        """What was stored has been sent: from now on it is live."""
+        """The relay has sent the stored events: the subscription is live from now on."""
         self._begins, self.begun, self.heard_at = True, True, now
         return False
 
     def pending_actions(self, subscription: str) -> list[SessionAction]:
-        """What came, to be handed on, and what is to be looked up."""
+        """The new events to hand to the caller, and the ids to look up."""
         actions: list[SessionAction] = []
         if self.events or self._begins:
             actions.append(LiveEvents(subscription, tuple(self.events)))
@@ -283,7 +283,7 @@ class OpenLive(OpenPage):
 
     @property
     def unanswered(self) -> bool:
-        """Whether the relay has not agreed yet."""
+        """Whether the relay has not opened the subscription yet."""
         return not self.begun
 
     def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
@@ -291,6 +291,6 @@ class OpenLive(OpenPage):
 
 
 def _claimed_id(value: object) -> str:
-    """What an event says its id is; empty where it says nothing of the kind."""
+    """The id that an event claims, unverified; empty if the event claims no id."""
     claimed = value.get("id") if isinstance(value, dict) else None
     return claimed if isinstance(claimed, str) else ""

@@ -1,7 +1,7 @@
-"""What every open question to a relay has in common: how it begins and ends, and how long one waits. No I/O.
+"""What all open questions to a relay have in common: how they begin and end, and how long we wait. No I/O.
 
-A question is a REQ (`page`), a comparison (`comparison`) or a COUNT (`counting`). A relay may refuse any until
-one has authenticated, answer with a NOTICE only, or not at all.
+A question is a REQ (`OpenPage`), a comparison (`OpenComparison`) or a COUNT (`OpenCount`). A relay may refuse
+any question until we have authenticated, may answer with a NOTICE only, or may not answer at all.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ def random_id() -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Inquiry(ABC):
-    """A question whose answer is still coming in.
+    """A question whose answer is still arriving.
 
     Attributes:
-        opened_at: when it was asked, seconds.
-        heard_at: when the relay last sent something good for it, or when it was asked.
-        others_at: when the relay last sent something good for another question: it may answer one after the other.
-        noticed_at: when a NOTICE came while nothing had arrived yet.
-        waiting: whether it was refused until we have authenticated (NIP-42), and waits for that.
-        refusal: the relay's verdict then.
-        resent: whether it was asked again after authenticating.
+        opened_at: when the question was asked, seconds.
+        heard_at: when the relay last sent a good frame for this question, or when the question was asked.
+        others_at: when the relay last sent a good frame for any question: relays may answer one after the other.
+        noticed_at: when a NOTICE arrived before any answer.
+        waiting: whether the relay refused the question until we have authenticated (NIP-42).
+        refusal: the verdict of that refusal.
+        resent: whether the question was asked again after authenticating.
     """
 
     opened_at: float
@@ -59,7 +59,7 @@ class Inquiry(ABC):
     @property
     @abstractmethod
     def unanswered(self) -> bool:
-        """Whether nothing good has arrived yet."""
+        """Whether no good frame has arrived yet."""
 
     @abstractmethod
     def opening(self, subscription: str) -> str:
@@ -67,28 +67,28 @@ class Inquiry(ABC):
 
     @abstractmethod
     def closing(self, subscription: str) -> str:
-        """The frame that tells the relay that no more is wanted."""
+        """The frame that ends the question at the relay."""
 
     @abstractmethod
     def done(
         self, subscription: str, reason: str = "", outcome: RelayOutcome = RelayOutcome.ACCEPTED
     ) -> SessionAction:
-        """What came of it; complete if and only if there is no reason why not."""
+        """The result; complete if and only if `reason` is empty."""
 
     def due(self, patience: Timeouts) -> float:
-        """The moment at which patience ends, whichever limit comes first."""
+        """When the first time limit passes."""
         return min(end for end, _ in self._ends(patience))
 
     def overdue(self, patience: Timeouts, now: float) -> str:
-        """Why it has to end now, in our words; empty if it does not."""
+        """Why the question has to end now, in our words; empty if it may go on."""
         return next((reason for end, reason in self._ends(patience) if end <= now), "")
 
     def settled(self, patience: Timeouts, now: float) -> bool:  # noqa: ARG002 - for those that can
-        """Whether it is complete by now although it was left open."""
+        """Whether the answer is complete now, although the question was left open after EOSE."""
         return False
 
     def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
-        """When patience with it ends, and why; the first that is over counts."""
+        """The time limits of the question, each with the reason to end it; the first that has passed counts."""
         ends = [(self.opened_at + patience.total, "took too long")]
         if not self.waiting:
             ends.append((max(self.heard_at, self.others_at) + patience.idle, "went silent"))
@@ -98,7 +98,7 @@ class Inquiry(ABC):
 
 
 def unauthenticated(refusal: RelayVerdict | None, verdict: RelayVerdict) -> RelayVerdict:
-    """What becomes of something that was refused until we have authenticated, where that came to another verdict."""
+    """The verdict on a refused question or event after authentication failed: the first refusal, if both are final."""
     if refusal is not None and refusal.outcome is verdict.outcome is RelayOutcome.REFUSED:
         return refusal
     return verdict
@@ -118,7 +118,7 @@ class Inquiries:
         self._finished: deque[str] = deque(maxlen=_REMEMBERED_COUNT)
 
     def ask(self, inquiry: Inquiry) -> tuple[str, list[SessionAction]]:
-        """Open a question: its id, and the frame to send."""
+        """Open a question; returns its subscription id and the frame to send."""
         subscription = self._new_id()
         self._open[subscription], inquiry.heard_at = inquiry, inquiry.opened_at
         return subscription, [Send(inquiry.opening(subscription))]
@@ -133,38 +133,38 @@ class Inquiries:
         return subscription in self._finished
 
     def note_activity(self, now: float) -> None:
-        """The relay sent something good: it is not silent, whatever it was about."""
+        """The relay sent a good frame, so the relay is not silent for any question."""
         for inquiry in self._open.values():
             inquiry.others_at = now
 
     def note_notice(self, now: float) -> None:
-        """A NOTICE came: it may be all the answer that an old relay has."""
+        """A NOTICE arrived: an old relay may send no other answer."""
         for inquiry in self._open.values():
             if inquiry.unanswered and inquiry.noticed_at is None:
                 inquiry.noticed_at = now
 
     def complete(self, subscription: str) -> list[SessionAction]:
-        """The relay has said everything."""
+        """End a question that the relay has answered completely."""
         inquiry = self._open.pop(subscription)
         self._finished.append(subscription)
         return [Send(inquiry.closing(subscription)), inquiry.done(subscription)]
 
     def end(self, subscription: str, verdict: RelayVerdict) -> SessionAction:
-        """An incomplete answer to a question that the relay no longer holds."""
+        """End a question incompletely, where the relay has closed it already."""
         return self._open.pop(subscription).done(subscription, verdict.reason, verdict.outcome)
 
     def cut(self, subscription: str, reason: str) -> list[SessionAction]:
-        """An incomplete answer to a question that the relay has to be told about."""
+        """End a question incompletely, and close it at the relay."""
         closing = Send(self._open[subscription].closing(subscription))
         return [closing, self.end(subscription, RelayVerdict(RelayOutcome.RETRY, reason))]
 
     def drop(self, subscription: str) -> list[SessionAction]:
-        """Nobody wants that answer any more."""
+        """Close a question whose answer is no longer wanted."""
         inquiry = self._open.pop(subscription, None)
         return [] if inquiry is None else [Send(inquiry.closing(subscription))]
 
     def ask_again(self, now: float) -> list[SessionAction]:
-        """We are authenticated: ask what was refused before."""
+        """Ask the refused questions again, because we are authenticated now."""
         actions: list[SessionAction] = []
         for subscription, inquiry in self._open.items():
             if inquiry.waiting:
@@ -173,16 +173,16 @@ class Inquiries:
         return actions
 
     def give_up_waiting(self, verdict: RelayVerdict) -> list[SessionAction]:
-        """We will not be authenticated: end what waited for it."""
+        """End the questions that waited for authentication, because authentication failed."""
         waiting = {one: inquiry.refusal for one, inquiry in self._open.items() if inquiry.waiting}
         return [self.end(one, unauthenticated(refusal, verdict)) for one, refusal in waiting.items()]
 
     def give_up(self, verdict: RelayVerdict) -> list[SessionAction]:
-        """End everything."""
+        """End every question."""
         return [self.end(subscription, verdict) for subscription in tuple(self._open)]
 
     def cut_overdue(self, now: float) -> list[SessionAction]:
-        """End what was waited for long enough."""
+        """End the questions whose time limit has passed."""
         actions: list[SessionAction] = []
         for subscription, inquiry in list(self._open.items()):
             if reason := inquiry.overdue(self._patience, now):
@@ -193,24 +193,24 @@ class Inquiries:
 
     @property
     def due(self) -> float | None:
-        """When the first of them is overdue, or None."""
+        """When the first question is overdue, or None."""
         ends = [inquiry.due(self._patience) for inquiry in self._open.values()]
         return min((end for end in ends if end < inf), default=None)
 
 
 # ── One question of how many events match (NIP-45) ──────────────────────────────────────
-# One question of how many events match (NIP-45): what a relay's answer is, and how long it is waited for. No I/O.
+# The question of how many events match (NIP-45). No I/O.
 #
-# A count is the relay's word and no more: it shows no event, and some relays only estimate.
+# A count proves nothing: the relay shows no event, and some relays only estimate.
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a relay answered.
+    """A relay's answer to a COUNT.
 
     Attributes:
-        count: how many events match, or None where it did not say.
-        reason: why it did not, in our words; empty when it did.
+        count: how many events match, or None if the relay did not say.
+        reason: why the relay did not say, in our words; else empty.
         outcome: ACCEPTED, else what the cause suggests: RETRY, RATE_LIMITED or REFUSED.
     """
 
@@ -221,7 +221,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class CountDone(SessionAction):
-    """A question for a count has ended; this is the answer."""
+    """A COUNT has ended with this answer."""
 
     subscription: str
     counted: Counted
@@ -229,12 +229,12 @@ class CountDone(SessionAction):
 
 @dataclass(slots=True, kw_only=True)
 class OpenCount(Inquiry):
-    """A count that is waited for.
+    """A COUNT whose answer has not arrived yet.
 
     Attributes:
-        filters: any of which may match.
-        doubtful: whether nobody said that the relay can count: it is not given long.
-        count: its answer, or None so far.
+        filters: an event has to match one of them.
+        doubtful: whether the relay may not know NIP-45; we then wait only a short time for the answer.
+        count: the relay's answer, or None so far.
     """
 
     filters: tuple[Filter, ...]
@@ -257,7 +257,7 @@ class OpenCount(Inquiry):
     def done(
         self, subscription: str, reason: str = "", outcome: RelayOutcome = RelayOutcome.ACCEPTED
     ) -> CountDone:
-        """The answer; none where there is a reason why not."""
+        """The answer; without a count if there is a `reason`."""
         return CountDone(subscription, Counted(None if reason else self.count, reason, outcome))
 
     def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
@@ -268,8 +268,8 @@ class OpenCount(Inquiry):
 
 
 # ── One comparison with a relay (NIP-77) ────────────────────────────────────────────────
-# The client's side of the conversation, and what it found. The relay is not believed further than this: the
-# ids that it claims to have are asked for, and those events are verified like any other.
+# The client's side of the conversation, and the result. The relay's claims are believed only so far: the claimed
+# ids are asked for, and their events are verified like any other event.
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +278,9 @@ class Comparison:
 
     Attributes:
         have: ids that only we have, 32 bytes each.
-        need: ids that the relay says only it has; perhaps lies, until the events are here.
-        complete: whether everything was compared. Where not, what was found so far stands.
-        reason: why it is not complete, in our words; empty when it is.
+        need: ids that, the relay says, only the relay has; unproven until the events are here.
+        complete: whether everything was compared. An incomplete comparison still has what was found so far.
+        reason: why the comparison is not complete, in our words; empty for a complete comparison.
         outcome: ACCEPTED when complete, else what the cause suggests: RETRY, RATE_LIMITED or REFUSED.
     """
 
@@ -293,7 +293,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class CompareDone(SessionAction):
-    """A comparison has ended; this is what it found."""
+    """A comparison has ended with this result."""
 
     subscription: str
     comparison: Comparison
@@ -304,9 +304,9 @@ class OpenComparison(Inquiry):
     """A comparison that is going on.
 
     Attributes:
-        wanted: which events it is about.
+        wanted: which events to compare.
         initiator: our side of the protocol.
-        doubtful: whether nobody said that the relay can compare: it is not given long to begin.
+        doubtful: whether the relay may not know NIP-77; we then wait only a short time for its first answer.
     """
 
     wanted: Filter
@@ -317,10 +317,10 @@ class OpenComparison(Inquiry):
     need: list[bytes] = field(default_factory=list)
 
     def read_answer(self, message: bytes, now: float) -> bytes | None:
-        """Read one answer; returns what to say next, or None at the end.
+        """Read one answer; returns the next message to send, or None at the end.
 
         Raises:
-            MalformedFrame: no such message, or more of them or of ids than an honest relay has.
+            MalformedFrame: not a negentropy message, or more messages or more ids than an honest relay sends.
         """
         step = self.initiator.reconcile(message)
         self.heard_at, self.noticed_at = now, None

@@ -1,8 +1,8 @@
 """The client side of one relay connection as a state machine: frames and time in, actions out.
 
-It decides everything and does nothing: no socket, no task, no clock, no ledger. The driver (`connection`) feeds it
-what the relay sent, what time it is and which events are known, and carries out the actions it returns. A relay may
-send anything at any time: nothing raises, whatever is wrong is counted, and everything kept is bounded.
+The session decides everything and does nothing: no socket, no task, no clock, no ledger. The driver (`connection`)
+feeds the session what the relay sent, the time and which events are known, and carries out the returned actions.
+A relay may send anything at any time: the session never raises, counts every fault, and bounds everything it keeps.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 
 # ── Events on their way to a relay ──────────────────────────────────────────────────────
-# Events on their way to a relay: sent and waiting for an OK, or held back until one has authenticated. No I/O.
+# Events that were sent and wait for an OK, or are held back until we have authenticated. No I/O.
 
 
 @dataclass(slots=True)
 class InFlightEvent:
-    """An event on its way: its frame, when it was sent, whether for the second time, and why it was held back."""
+    """An event in flight: its frame, when and whether again it was sent, and why the relay refused it at first."""
 
     text: str
     sent_at: float
@@ -61,7 +61,7 @@ class InFlightEvent:
 
 
 class InFlightEvents:
-    """What one connection has in flight, by event id.
+    """The events that one connection has in flight, by event id.
 
     Args:
         patience: how long to wait for OKs.
@@ -82,36 +82,36 @@ class InFlightEvents:
         return Send(text)
 
     def acknowledge(self, event_id: str, now: float) -> InFlightEvent | None:
-        """An OK arrived; the event in flight that it judges, or None."""
+        """An OK arrived; returns the event in flight that the OK judges, or None."""
         flight = self._sent.pop(event_id, None)
         if flight is not None:
             self._answered_at = now
         return flight
 
     def hold_back(self, event_id: str, flight: InFlightEvent, refusal: RelayVerdict) -> None:
-        """Keep an event that was answered until one has authenticated."""
+        """Keep an event that the relay refused until we have authenticated."""
         flight.refusal = refusal
         self._held[event_id] = flight
 
     def resend(self, now: float) -> list[Send]:
-        """Send again what was held back."""
+        """Send the held-back events again."""
         held, self._held = self._held, {}
         for event_id, flight in held.items():
             self._sent[event_id] = InFlightEvent(flight.text, now, resent=True)
         return [Send(flight.text) for flight in held.values()]
 
     def give_up_held(self) -> dict[str, RelayVerdict | None]:
-        """Forget what was held back; returns the ids, and why each was."""
+        """Forget the held-back events; returns their ids, each with the relay's refusal."""
         held, self._held = self._held, {}
         return {event_id: flight.refusal for event_id, flight in held.items()}
 
     def give_up(self) -> list[str]:
-        """Forget everything; returns the ids."""
+        """Forget every event; returns their ids."""
         sent, self._sent = self._sent, {}
         return [*sent, *self.give_up_held()]
 
     def give_up_overdue(self, now: float) -> list[str]:
-        """Forget those that were waited for long enough; returns the ids."""
+        """Forget the events whose time limit has passed; returns their ids."""
         late: list[str] = []
         for event_id, flight in self._sent.items():
             if self._due(flight) > now:
@@ -123,11 +123,11 @@ class InFlightEvents:
 
     @property
     def due(self) -> float | None:
-        """When the first of them is overdue, or None."""
+        """When the first event is overdue, or None."""
         return self._due(next(iter(self._sent.values()))) if self._sent else None
 
     def _due(self, flight: InFlightEvent) -> float:
-        """EventJudged by the relay's progress: a slow relay that keeps answering is not a silent one."""
+        """Every OK of the relay extends the limit, because a slow relay that keeps answering is not silent."""
         silence = max(flight.sent_at, self._answered_at) + self._patience.ok
         return min(silence, flight.sent_at + self._patience.total)
 
@@ -137,13 +137,13 @@ class UselessCounts:
     """Counts of useless frames that a relay sent on one connection.
 
     Attributes:
-        malformed: messages that are no frame, and challenges that are too long.
+        malformed: messages that are not frames, and challenges that are too long.
         invalid: malformed or forged events.
         duplicates: events that the same page already held.
         over_delivered: events that the subscription had not asked for.
-        after_eose: events of a subscription that the relay had declared finished.
+        after_eose: events that arrived for a subscription after its EOSE.
         unasked: frames for subscriptions that are not open.
-        stray_oks: OKs for events that are not waiting for one.
+        stray_oks: OKs for events that do not wait for an OK.
         notices: NOTICE frames.
         challenges: NIP-42 challenges.
     """
@@ -174,7 +174,7 @@ __all__ = [
     "UselessCounts",
 ]  # fmt: skip
 
-_Asked: TypeAlias = "tuple[str, list[SessionAction]]"  # a subscription's id, and what is to be done
+_Asked: TypeAlias = "tuple[str, list[SessionAction]]"  # a subscription's id, and the actions
 
 _AUTH_AGAIN = RelayVerdict(RelayOutcome.REFUSED, "auth-required")
 _ENDED = frozenset(
@@ -187,15 +187,15 @@ class Session:
 
     Args:
         author: the only public key whose events are wanted, 64 hex digits.
-        can_sign: whether somebody can answer NIP-42 challenges.
-        timeouts: patience.
-        invalid_budget: invalid events after which the relay is hung up on.
-        noise_budget: frames that answer nothing, in a row, after which it is.
+        can_sign: whether a signer can answer NIP-42 challenges.
+        timeouts: how long to wait for the relay and the signer.
+        invalid_budget: the session hangs up after this many invalid events.
+        noise_budget: the session hangs up after this many consecutive frames that answer nothing.
         new_id: makes subscription ids (NIP-01: at most 64 characters); 16 random hex digits by default.
 
     Attributes:
-        counts: what the relay sent that was of no use.
-        misbehaving: whether it was hung up on.
+        counts: the useless frames that the relay sent.
+        misbehaving: whether the session hung up because the relay misbehaved.
     """
 
     def __init__(
@@ -223,15 +223,15 @@ class Session:
         """The last few NOTICE texts, escaped and cut: data to show in a status, never to act on."""
         return tuple(self._notices)
 
-    # ── What the user wants ─────────────────────────────────────────────────────────────
+    # ── Requests of the user ────────────────────────────────────────────────────────────
 
     def request(self, filters: Iterable[Filter], now: float, *, patient: bool = False) -> _Asked:
-        """Open a subscription. Its id, and the actions; a `PageDone` with that id will follow.
+        """Open a subscription; returns its id and the actions. A `PageDone` with that id will follow.
 
         Args:
-            filters: any of which may match.
+            filters: an event has to match one of them.
             now: seconds.
-            patient: listen on for a while after EOSE, at a relay that went on sending after one before.
+            patient: whether to listen for a while after EOSE, because the relay went on sending after an earlier EOSE.
         """
         page = OpenPage(
             filters=tuple(filters), author=self._author, known=self._seen, patient=patient, opened_at=now
@@ -239,28 +239,28 @@ class Session:
         return self._inquiries.ask(page)
 
     def compare(self, wanted: Filter, initiator: Initiator, now: float, *, doubtful: bool = False) -> _Asked:
-        """Begin a comparison (NIP-77). Its id, and the actions; a `CompareDone` with that id will follow.
+        """Begin a comparison (NIP-77); returns its id and the actions. A `CompareDone` with that id will follow.
 
         Args:
-            wanted: which events it is about.
-            initiator: fresh, over our events that match.
+            wanted: which events to compare.
+            initiator: a new initiator over our events that match.
             now: seconds.
-            doubtful: whether the relay may not know comparisons; its silence is then soon an answer.
+            doubtful: whether the relay may not know NIP-77; we then wait only a short time for its first answer.
         """
         comparison = OpenComparison(wanted=wanted, initiator=initiator, doubtful=doubtful, opened_at=now)
         return self._inquiries.ask(comparison)
 
     def count(self, filters: Iterable[Filter], now: float, *, doubtful: bool = False) -> _Asked:
-        """Ask how many events match (NIP-45). Arguments as `compare`; a `CountDone` with the id will follow."""
+        """Ask how many events match (NIP-45), as `compare` does. A `CountDone` with the id will follow."""
         question = OpenCount(filters=tuple(filters), doubtful=doubtful, opened_at=now)
         return self._inquiries.ask(question)
 
     def listen(self, live: OpenLive) -> _Asked:
-        """Open a live subscription. Its id, and the actions; a `PageDone` with that id will end it."""
+        """Open a live subscription; returns its id and the actions. A `PageDone` with that id marks its end."""
         return self._inquiries.ask(live)
 
     def looked_up(self, subscription: str, known: Collection[str]) -> list[SessionAction]:
-        """The answer to a `LookUpIds`: those of its ids that are stored here."""
+        """Take the answer to a `LookUpIds`: `known` are those of its ids that are stored here."""
         live = self._inquiries.find(subscription)
         if not isinstance(live, OpenLive):
             return []
@@ -270,11 +270,11 @@ class Session:
         return live.pending_actions(subscription)
 
     def abandon(self, subscription: str) -> list[SessionAction]:
-        """Nobody wants that answer any more: close it; nothing follows."""
+        """Close a question whose answer is no longer wanted; no result follows."""
         return self._inquiries.drop(subscription)
 
     def publish(self, event_id: str, body: bytes, now: float) -> list[SessionAction]:
-        """Send an event: its id (64 hex digits) and its canonical JSON. One `EventJudged` with the id will follow.
+        """Send an event, given as id (64 hex digits) and canonical JSON. One `EventJudged` with the id will follow.
 
         An id that is in flight is not sent twice.
         """
@@ -293,7 +293,7 @@ class Session:
     # ── What happens ────────────────────────────────────────────────────────────────────
 
     def received(self, data: str | bytes, now: float) -> list[SessionAction]:
-        """One message of the relay: text as str, a binary message as bytes (which is no Nostr frame)."""
+        """Handle one message of the relay: text as str; a binary message, never a Nostr frame, as bytes."""
         if self._ended:
             return []
         try:
@@ -324,14 +324,14 @@ class Session:
                 return self._counted(subscription, count)
 
     def deadline(self) -> float | None:
-        """When `tick` has something to do, unless something arrives before; None for never."""
+        """When `tick` has to be called, unless a message arrives earlier; None for never."""
         if self._ended:
             return None
         ends = (self._inquiries.due, self._auth.due, self._in_flight.due)
         return min((end for end in ends if end is not None), default=None)
 
     def tick(self, now: float) -> list[SessionAction]:
-        """Time has passed: end what is overdue."""
+        """End everything that is overdue now."""
         verdict = self._auth.overdue(now)
         actions = [] if verdict is None else self._fail_waiting(verdict)
         actions += self._inquiries.cut_overdue(now)
@@ -340,7 +340,7 @@ class Session:
         ]
 
     def disconnected(self, reason: str = "connection lost") -> list[SessionAction]:
-        """The connection is gone: every answer ends incomplete, every event goes back."""
+        """The connection is lost: every answer ends incomplete, every event in flight gets a verdict."""
         self._ended = True
         verdict = RelayVerdict(RelayOutcome.RETRY, reason)
         actions = self._inquiries.give_up(verdict)
@@ -358,7 +358,7 @@ class Session:
         return self._tally(subscription, fate) or page.pending_actions(subscription)
 
     def _tally(self, subscription: str, fate: Admission) -> list[SessionAction]:
-        """Count an event that is of no use; the end of its subscription, or of everything, where it is one too many."""
+        """Count a useless event; end its subscription, or the connection, once the event exceeds a budget."""
         match fate:
             case Admission.DUPLICATE:
                 self.counts.duplicates += 1
@@ -407,7 +407,7 @@ class Session:
         return self._complete(subscription)
 
     def _complete(self, subscription: str) -> list[SessionAction]:
-        """The relay has said everything that was asked for."""
+        """End a question that the relay has answered completely."""
         self._noise = 0
         return self._inquiries.complete(subscription)
 
@@ -454,7 +454,7 @@ class Session:
         return [SignAuth(wanted)] if wanted is not None else self._noisy()
 
     def _late_event(self, subscription: str) -> list[SessionAction]:
-        """An event for a subscription that is not open: dropped before anything is spent on it."""
+        """Drop an event for a subscription that is not open, before any work is spent on it."""
         if self._inquiries.was_finished(subscription):
             self.counts.after_eose += 1
         else:
@@ -462,7 +462,7 @@ class Session:
         return self._noisy()
 
     def _late_end(self, subscription: str) -> list[SessionAction]:
-        """The end of a subscription that is not open; some relays confirm our CLOSE with a CLOSED."""
+        """Handle the end of a subscription that is not open; some relays confirm our CLOSE with a CLOSED."""
         if self._inquiries.was_finished(subscription):
             return []
         self.counts.unasked += 1
@@ -471,13 +471,13 @@ class Session:
     # ── Authentication ──────────────────────────────────────────────────────────────────
 
     def _needs_auth(self, verdict: RelayVerdict, asked_at: float) -> bool:
-        """Whether a verdict may be another for an authenticated client."""
+        """Whether an authenticated client may get another verdict."""
         if verdict.outcome is RelayOutcome.NEEDS_AUTH:
             return True
         return verdict == RESTRICTED and self._auth.may_help(asked_at)
 
     def _authenticate(self, now: float) -> list[SessionAction]:
-        """Something was put aside until we are authenticated."""
+        """Authenticate, because a question or an event waits for authentication."""
         if self._auth.settled:
             return self._resend_waiting(now)
         wanted = self._auth.demand(now)
@@ -506,7 +506,7 @@ class Session:
     # ── Floods ──────────────────────────────────────────────────────────────────────────
 
     def _noisy(self) -> list[SessionAction]:
-        """A frame answered nothing. A flood of them would keep this process busy for no good."""
+        """Count a frame that answered nothing: a flood of such frames would only keep this process busy."""
         self._noise += 1
         if self._noise <= self._noise_budget:
             return []

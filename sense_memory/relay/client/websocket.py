@@ -1,7 +1,7 @@
 """The websocket under a relay connection: dialling, writing, reading and hanging up, each bounded in time.
 
-The only module that imports websockets for a client, so it is imported when the first relay is dialled.
-What goes wrong leaves it as one short sentence of ours. Redirects are never followed, compression is
+The only client module that imports websockets, so this module is imported when the first relay is dialled.
+Every failure becomes one short sentence of ours. Redirects are never followed, compression is
 never offered, no proxy is used, and the library's own log, which would quote frames, stays silent.
 """
 
@@ -32,7 +32,7 @@ _silent.setLevel(logging.CRITICAL + 1)
 
 
 class _OtherStatus(InvalidHandshake):
-    """An HTTP answer that is no upgrade. websockets would follow a redirect; it does not know this class."""
+    """An HTTP answer that is not an upgrade: a class that websockets does not know, so that it follows no redirect."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -50,25 +50,25 @@ class RelaySocket(ClientConnection):
             raise _OtherStatus(error.response.status_code) from None
 
     def data_received(self, data: bytes) -> None:
-        """Read, and end the connection once the relay has taken its leave; called by websockets.
+        """Read, and end the connection after the relay's close frame; called by websockets.
 
-        Some relays then leave the line open for long: what is in flight would wait for answers that never come.
+        Some relays then keep the line open for long, and events in flight would wait for answers that never arrive.
         """
         super().data_received(data)
         if self.protocol.close_rcvd is None:
             return
         if self.transport.get_write_buffer_size():
-            self.transport.abort()  # it may never read the rest
+            self.transport.abort()  # the relay may never read the rest
         else:
             self.transport.close()
 
     async def send_text(self, text: str, seconds: float) -> None:
         """Write a text message, and wait while the relay is slow to read.
 
-        A closed connection is not reported here: `receive` does, once all that came before is read.
+        A closed connection is not reported here: `receive` reports it, after all earlier messages are read.
 
         Raises:
-            ConnectionLost: the relay did not read for that long.
+            ConnectionLost: the relay did not read for `seconds`.
         """
         if self.transport.is_closing():
             return
@@ -94,7 +94,7 @@ class RelaySocket(ClientConnection):
             raise _lost(error) from None
 
     async def hang_up(self, seconds: float) -> None:
-        """Say goodbye; whoever does not answer in time is cut off."""
+        """Send the close frame; cut off a relay that does not answer within `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self.close()
@@ -110,7 +110,7 @@ async def open_socket(url: str, open_seconds: float, close_seconds: float) -> Re
     """Dial a relay.
 
     Raises:
-        RelayError: whatever went wrong.
+        RelayError: the relay could not be dialled.
     """
     try:
         found = await connect(
@@ -156,7 +156,7 @@ def _why_not(error: Exception, seconds: float) -> str:
 
 
 def _lost(error: ConnectionClosed) -> ConnectionLost:
-    """Who ended a connection and why; the relay's own close reason stays out of it."""
+    """Who ended a connection and why; the relay's own close reason is left out."""
     sent = error.sent.code if error.sent is not None and not error.rcvd_then_sent else None
     if sent == _TOO_BIG:
         return ConnectionLost(
