@@ -1,8 +1,8 @@
 """The drafts of a store, and which edits of this device lost against another's that did not know them.
 
 The ledger notes a lost edit in the transaction in which it loses: a flat memory that another device replaced unaware, a
-persona memory whose text is kept as a conflict copy, and a text that was forgotten unseen and is a draft now. Here
-the notes get their names, and each is told once.
+persona memory whose text is kept as a conflict copy, and a text that was forgotten unseen and is a draft now. This
+module names the memory of each note, and reports each note once.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def publish(
     if draft is None:
         raise InvalidInput(f"there is no draft {number}; nothing was written")
     ident = await write(await envelope.open_draft(signer, draft.content, draft.slot))
-    with suppress(LedgerError):  # it is written: an error would say that it is not
+    with suppress(LedgerError):  # the memory is written: an error would say that nothing was
         await ledger.write(ledger.drafts.discard, number)
     return ident
 
@@ -78,9 +78,9 @@ def discard(ledger: Ledger, number: int) -> None:
 
 
 async def overruled(ledger: Ledger, reader: Reader, signer: Signer) -> tuple[str, ...]:
-    """Names of the memories at which an edit of this device lost since this was last asked, sorted.
+    """Names of the memories at which an edit of this device lost since the last call, sorted.
 
-    A key, or `domain/facet/key`. Each is given once, to whichever process on the ledger asks first.
+    A name is a key, or `domain/facet/key`. Each name is returned once, to the process on the ledger that asks first.
     """
     slots = ledger.edits.overruled()
     if not slots:
@@ -92,8 +92,8 @@ async def overruled(ledger: Ledger, reader: Reader, signer: Signer) -> tuple[str
 
 
 async def _name(ledger: Ledger, reader: Reader, slot: str, draft: str | None, signer: Signer) -> str:
-    """The name of the memory at a slot, or of the one that lay there; for a conflict copy, of its original."""
-    path = slot.removeprefix(address.PREFIX)  # where nothing is left of it
+    """The name of the memory that lies or lay at a slot; for a conflict copy, the name of its original."""
+    path = slot.removeprefix(address.PREFIX)  # where no version of the memory is left
     if draft is not None:
         path = (await envelope.open_draft(signer, draft, slot)).path
     for stored in ledger.versions(slot):

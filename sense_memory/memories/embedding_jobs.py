@@ -1,7 +1,7 @@
-"""An embedder, asked from an event loop: opened when it is first needed, run in a thread, left alone when it fails.
+"""An embedder for an event loop: it is opened on first use, runs in a thread, and rests after a failure.
 
-Nothing waits for an embedder that is down: after a failure it is not asked again for a while, and whoever asks
-gets None and goes on with words. Texts go to it and nowhere else; which one that is, its owner has chosen.
+Nothing waits for an embedder that is down: after a failure the embedder is not called for a while, callers get None,
+and searches go on with words. Texts go to the embedder that the owner has chosen, and nowhere else.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """What a search knows by words only, although there is an embedder; and what it does not know yet.
+    """Memories that a search finds by words only, although there is an embedder; and memories that it does not find
+    yet.
 
     Attributes:
         count: memories that the embedder has not read yet.
-        trouble: why it failed when it was last asked; None if it did not.
-        unread: memories that are not in the index yet, so that no search finds them: it is built when one is first
-            asked for, some ten thousand memories in a second.
+        trouble: why the last call of the embedder failed; None if it succeeded.
+        unread: memories that are not in the index yet, so that no search finds them. The first search builds the
+            index, at some ten thousand memories a second.
     """
 
     count: int
@@ -58,11 +59,11 @@ class EmbedReport(Gaps):
         embedded: memories that the embedder has read now.
         taken: memories whose vectors another device of this key has shared, so that nobody had to read them.
         shared: memories whose vectors were written as events.
-        too_large: memories whose vectors do not fit an event: long texts, which have many. They are searched by
-            meaning here all the same; another device has to embed them itself.
-        unshared: memories whose vectors still are to be shared: the version there is from a clock far ahead, or
-            from a newer sense-memory.
-        forgotten: events with the vectors of memories that are forgotten; they are forgotten too now.
+        too_large: memories whose vectors do not fit an event, because a long text has many vectors. Searches here find
+            them by meaning; another device has to embed them itself.
+        unshared: memories whose vectors could not be shared: the event at their address is dated far ahead of this
+            clock, or was written by a newer sense-memory.
+        forgotten: events with the vectors of forgotten memories, which this call has forgotten too.
         model: the embedder's name; empty where there is none.
     """
 
@@ -79,9 +80,9 @@ class EmbedderClient:
     """An embedder in use.
 
     Args:
-        embedder: which one.
+        embedder: the embedder to call.
         clock: seconds of any clock that never goes back.
-        cache: keeps what it made of memories.
+        cache: keeps the vectors of memories.
 
     Attributes:
         embedder, clock, cache: as given.
@@ -101,17 +102,17 @@ class EmbedderClient:
         return self.embedder.name
 
     async def rows(self, texts: Sequence[str], *, again: bool = False) -> NDArray[np.float32] | None:
-        """A row for each text; None, with `trouble`, where it fails or has just failed.
+        """A row for each text; None, with `trouble`, where the embedder fails or has just failed.
 
         Args:
             texts: what to embed.
-            again: ask even if it has just failed.
+            again: call the embedder even if it has just failed.
         """
         async with self._turn:
             return await self._asked(lambda: self._embed(texts), again=again)
 
     async def dimension(self, *, again: bool = False) -> int | None:
-        """How many numbers each of its rows has; None, with `trouble`, as `rows`."""
+        """The number of values in each row; None, with `trouble`, as `rows`."""
         async with self._turn:
             if self._dimension is None:
                 from sense_memory.search.embedders.embedder import dimension_of
@@ -122,7 +123,7 @@ class EmbedderClient:
     async def read(
         self, texts: Mapping[str, Sequence[str]], *, again: bool = False
     ) -> dict[str, NDArray[np.float32]] | None:
-        """The rows of some memories, each of several texts, by name and in one call; None as `rows`."""
+        """The rows of some memories by name, from one call; a memory has several texts. None as `rows`."""
         rows = await self.rows([text for parts in texts.values() for text in parts], again=again)
         if rows is None:
             return None
@@ -130,14 +131,14 @@ class EmbedderClient:
         return {name: rows[end - len(texts[name]) : end] for name, end in zip(texts, ends, strict=True)}
 
     async def cached(self, stamps: Mapping[str, str]) -> Mapping[str, MemoryVectors]:
-        """What was made before of some memories, given as slot and stamp, in just these states; by slot."""
+        """By slot, the cached vectors of some memories (stamps by slot); vectors of another stamp are left out."""
         try:
             return await self.cache.find(stamps)
-        except SenseMemoryError:  # a cache: it is made anew
+        except SenseMemoryError:  # a cache: missing vectors are made anew
             return {}
 
     async def store(self, reads: Mapping[str, MemoryVectors]) -> None:
-        """Keep what was made of some memories, by slot, if that is possible."""
+        """Cache the vectors of some memories, by slot, if the cache can be written."""
         with suppress(SenseMemoryError):
             await self.cache.store(reads)
 
@@ -161,10 +162,10 @@ class EmbedderClient:
 
 
 # ── Jobs ────────────────────────────────────────────────────────────────────────────────
-# The memories of an index get their vectors from where that costs least.
+# The memories of an index get their vectors from the cheapest source.
 #
-# Those that were made before are kept; those that another device has shared are taken over; only the rest is shown
-# to the embedder, some memories at a time. Whatever interrupts it, what is done is done.
+# Cached vectors are kept; vectors that another device has shared are taken over; the embedder reads only the other
+# memories, some at a time. An interruption loses nothing that is done.
 
 
 class IndexedMemories(Protocol):
@@ -174,17 +175,17 @@ class IndexedMemories(Protocol):
         """Bring the index up to date."""
 
     def origin(self, name: str) -> VectorSource | None:
-        """Where one lies and in which state; None where it is not there any more."""
+        """The slot and the stamp of a memory; None where the memory is gone."""
 
     def origins(self) -> dict[str, VectorSource]:
-        """Where every one lies and in which state."""
+        """The slot and the stamp of every memory."""
 
     async def items(self, names: Sequence[str]) -> list[SearchItem]:
-        """Some as the index takes them."""
+        """Some memories as the index takes them."""
 
 
 class _Filled(NamedTuple):
-    """How many memories got vectors that were taken over, how many such as were made; and whether nothing failed."""
+    """How many memories got shared vectors, how many got new vectors, and whether nothing failed."""
 
     taken: int
     made: int
@@ -195,9 +196,9 @@ class EmbeddingJobs:
     """Fills one index.
 
     Args:
-        meaning: the embedder, and what is kept of it.
-        sharing: tells its vectors to other devices, and what they told.
-        memories: what the index is made of.
+        meaning: the embedder, with its cache.
+        sharing: shares vectors with other devices, and reads what they shared.
+        memories: the memories of the index.
         turn: held while the index must not change.
     """
 
@@ -209,14 +210,14 @@ class EmbeddingJobs:
         turn: asyncio.Lock,
     ) -> None:
         self._meaning, self._shared, self._memories, self._turn = meaning, sharing, memories, turn
-        self._unread = 0  # memories without vectors, when kept ones were last looked for
+        self._unread = 0  # memories without vectors, when the cache was last read
 
     def gaps(self, index: MemoryIndex) -> Gaps:
-        """What searches know by words only."""
+        """What searches find by words only."""
         return Gaps(index.gaps_count, self._meaning.trouble)
 
     async def direction(self, index: MemoryIndex, query: str) -> NDArray[Any] | None:
-        """The vector of a question, once the memories have theirs, or as many as there was time for."""
+        """The vector of a question, after memories without vectors got theirs, as far as `EMBED_SECONDS` allows."""
         end = self._meaning.clock() + EMBED_SECONDS
         # The newest first; the others wait for the next search, or for `embed`.
         while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and self._meaning.clock() <= end:
@@ -227,7 +228,7 @@ class EmbeddingJobs:
         return None if rows is None else rows[0]
 
     async def fill_from_cache(self, index: MemoryIndex) -> None:
-        """Give memories the vectors that were made of them before, by this process or another; in turn."""
+        """Give memories their cached vectors, made by this process or another. Call while holding the turn."""
         if index.gaps_count == self._unread:
             return
         origins = self._origins(index.without_meaning())
@@ -238,7 +239,7 @@ class EmbeddingJobs:
     # ── All of them ─────────────────────────────────────────────────────────────────────
 
     def planned(self, index: MemoryIndex, *, share: bool) -> EmbedReport:
-        """What `embed` would have to do: how many memories are left, and how many to be shared besides those."""
+        """What `embed` would have to do: how many memories to embed, and how many others to share."""
         unread = frozenset(index.without_meaning())
         waiting = self._shared.unshared(self._memories.origins()).keys() - unread if share else ()
         return EmbedReport(
@@ -246,7 +247,7 @@ class EmbeddingJobs:
         )
 
     async def foreseen(self, index: MemoryIndex, *, share: bool) -> EmbedReport:
-        """As `planned`; but what another device has shared is `taken`, and not counted as left. Asks nobody."""
+        """As `planned`, but memories whose vectors another device has shared count as `taken`. Calls no embedder."""
         report = self.planned(index, share=share)
         told = self._shared.seqs_of(self._origins(index.without_meaning()).values())
         there = len([origin async for origin, _ in self._shared.fitting(told)])
@@ -255,10 +256,10 @@ class EmbeddingJobs:
     async def embed(
         self, index: MemoryIndex, *, share: bool, progress: Callable[[int, int], None] | None
     ) -> EmbedReport:
-        """Give every memory its vectors, and share them; `progress` is told how much of how much is done."""
+        """Give every memory its vectors, and share them; `progress` is called with the steps done and all steps."""
         told = progress or (lambda _done, _total: None)
         begun = self.planned(index, share=share)
-        total = begun.unshared + begun.count * (2 if share else 1)  # what is read is to be shared as well
+        total = begun.unshared + begun.count * (2 if share else 1)  # vectors to share
         counts: Counter[str] = Counter()
         while True:
             left = index.without_meaning()
@@ -278,31 +279,31 @@ class EmbeddingJobs:
         return EmbedReport(gaps.count, gaps.trouble, **counts, model=self._meaning.name)
 
     async def _share(self, done: int, told: Callable[[int, int], None]) -> Counter[str]:
-        """Share what is kept and was not shared yet, some at a time; what became of it, as the report calls it."""
+        """Share cached vectors that were not shared yet, in batches; returns counts by the names of the report."""
         waiting = list(self._shared.unshared(self._memories.origins()).values())
         counts: Counter[str] = Counter()
         for start in range(0, len(waiting), MAX_BATCH_COUNT):
             counts.update(await self._shared.share(waiting[start : start + MAX_BATCH_COUNT]))
             told(done + min(start + MAX_BATCH_COUNT, len(waiting)), done + len(waiting))
-            await asyncio.sleep(0)  # a local signer never waits either
+            await asyncio.sleep(0)  # a local signer never lets other tasks run
         return counts
 
     # ── Some of them ────────────────────────────────────────────────────────────────────
 
     async def _fill(self, index: MemoryIndex, names: Sequence[str], *, again: bool = False) -> _Filled:
-        """Give some memories their vectors: what another device has shared, else what the embedder makes."""
-        async with self._turn:  # what is read must not change meanwhile
+        """Give some memories their vectors: those that another device has shared, else new ones of the embedder."""
+        async with self._turn:  # the index must not change meanwhile
             origins = self._origins(names)
             taken = await self._take_over(index, origins, again=again)
             rest = [name for name in names if name not in taken]
             made = await self._make(index, rest, origins, again=again) if rest else 0
-            await asyncio.sleep(0)  # what is taken over never waits, and other tasks want their turn
+            await asyncio.sleep(0)  # taking over may await nothing, and other tasks want their turn
             return _Filled(len(taken), made, not rest or made > 0)
 
     async def _take_over(
         self, index: MemoryIndex, origins: Mapping[str, VectorSource], *, again: bool
     ) -> frozenset[str]:
-        """Give memories the vectors that another device has shared; the names of those that had some."""
+        """Give memories the vectors that another device has shared; returns the names of those memories."""
         told = self._shared.seqs_of(origins.values())
         dimension = await self._meaning.dimension(again=again) if told else None
         if dimension is None:
@@ -311,14 +312,14 @@ class EmbeddingJobs:
         there = {name: origin for name, origin in origins.items() if origin in found}
         taken = {name: origin for name, origin in there.items() if index.fill({name: found[origin]})}
         await self._keep({origin: found[origin] for origin in taken.values()})
-        with suppress(LedgerError):  # then sharing will look once more
+        with suppress(LedgerError):  # without the note, sharing only compares the vectors again
             await self._shared.note_cached({origin: told[origin] for origin in taken.values()})
         return frozenset(taken)
 
     async def _make(
         self, index: MemoryIndex, names: Sequence[str], origins: Mapping[str, VectorSource], *, again: bool
     ) -> int:
-        """Have the embedder read some memories; how many got vectors."""
+        """Have the embedder read some memories; returns how many got vectors."""
         texts = {item.id: index.texts_of(item) for item in await self._memories.items(names)}
         reads = await self._meaning.read(texts, again=again)
         if reads is None:

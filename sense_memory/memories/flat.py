@@ -1,6 +1,6 @@
 """The flat memories of a store: one value under one key.
 
-Many values that are written with one call are checked as a whole, then written batch by batch. An error names the pair
+One call with many values checks all of them, then writes them batch by batch. An error names the pair
 that cannot be written, by its number and its key, before anything is written. Where a key is given twice, its last
 value counts, so each memory gets one version.
 """
@@ -42,7 +42,7 @@ class AsksRelays(Protocol):
     """Makes sure that a relay was asked before "nothing" is said."""
 
     async def __call__(self, what: str, found: Callable[[], object] = ..., /) -> bool:
-        """Ask, and return whether a relay was asked; stop waiting once the answer is `found`."""
+        """Ask, and return whether a relay was asked; stop waiting once `found` is true."""
 
 
 class FlatMemories:
@@ -141,7 +141,7 @@ class FlatMemories:
         return found
 
     async def undo(self, key: str) -> bool:
-        """Write the value before the last edit as a new version; whether there was one."""
+        """Write the value before the last edit as a new version; returns whether there was one."""
         versions = await history(self._ledger, self._reader, paths_of(key))
         earlier = before(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
         if earlier is None or earlier.value is None:
@@ -278,7 +278,7 @@ class BulkWrite:
     def batches(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Iterator[list[BulkEntry]]:
         """The memories in batches; each is written whole or not at all.
 
-        Where the clock forbids one of them there is a single batch: writing it fails, and keeps all texts as drafts.
+        Where the clock forbids one memory, there is a single batch: writing it fails, and keeps all texts as drafts.
 
         Args:
             marks: of slots, the newest second ever seen at each.

@@ -1,4 +1,4 @@
-"""The time machine: what a memory was, from the versions that the append-only ledger keeps.
+"""The past of a memory, from the versions that the append-only ledger keeps.
 
 Versions are ordered as the ledger orders them (NIP-01: later second, then lower id). A forgotten memory has
 no past: `forget` purges its versions, and only the tombstone remains.

@@ -49,7 +49,7 @@ class Journal:
     async def write(self, content: str) -> str:
         """Write an entry; returns the event's id."""
         # Two entries of one instant would have no order on another device: a microsecond gives them one.
-        # Further ahead than that it is no burst: the clock was set back, and entries are dated by what it says.
+        # Where the last entry is dated further ahead, the clock was set back, and entries get the date of the clock.
         now, after = self._clock(), self._last + 1e-6
         self._last = after if now < after <= now + ENTRY_AHEAD_SECONDS else now
         (ident,) = await self._writer.write([envelope.journal(content, self._last)])

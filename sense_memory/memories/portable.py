@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
 
 _PART: Final = re.compile(r"\.export-[0-9a-f]{8}\.part")
-_LEFT_OUT: Final = {  # what the reader calls an event that it leaves out, as a sentence
+_LEFT_OUT: Final = {  # problems of a line, by what the reader calls an event that it leaves out
     "foreign": "an event of another program",
     "misfiled": "holds a memory of another address",
     "unreadable": "cannot be opened with this key",
@@ -107,7 +107,7 @@ def write_export(
 
 
 def _begin(folder: Path) -> tuple[int, Path | None]:
-    """A file to write, mode 0600, locked: without a name where the system can do that, so that a kill leaves nothing."""
+    """A locked file of mode 0600; it has no name where the system allows that, so that a kill leaves nothing."""
     with suppress(OSError, AttributeError):
         descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
         if Path(_own(descriptor)).exists():
@@ -120,7 +120,7 @@ def _begin(folder: Path) -> tuple[int, Path | None]:
 
 
 def _named(folder: Path, make: Callable[[Path], None]) -> Path:
-    """A name that nobody has: nothing is written to what a killed export left, or others put in the way."""
+    """A name that no file has: an export never writes into a file that a killed export left, or that others made."""
     while True:
         path = folder / f".export-{secrets.token_hex(4)}.part"
         with suppress(FileExistsError):
@@ -138,7 +138,7 @@ def _own(descriptor: int) -> str:
 
 
 def _locked(descriptor: int) -> int:
-    with suppress(OSError):  # a file system without locks: nobody can sweep there either
+    with suppress(OSError):  # a file system without locks: no process can sweep there either
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return descriptor
 
@@ -147,7 +147,7 @@ def _sweep(folder: Path) -> None:
     """Remove what exports that were killed left behind."""
     for path in folder.glob(".export-*.part"):
         if _PART.fullmatch(path.name):
-            with suppress(OSError):  # its maker is alive, or it is none of ours
+            with suppress(OSError):  # the export that made the file is running, or the file is not ours
                 remove_forsaken(path)
 
 
@@ -215,7 +215,7 @@ def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Eve
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes | None]:
-    """The lines of a file; None for one that is longer than any event, of which nothing is kept."""
+    """The lines of a file; None for a line that is longer than any event and so is not kept in memory."""
     while line := file.readline(MAX_FRAME_BYTES):
         is_whole = line.endswith(b"\n") or len(line) < MAX_FRAME_BYTES
         rest = line

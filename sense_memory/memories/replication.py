@@ -1,7 +1,7 @@
-"""What brings an open store and its relays in step: rounds, background, and what is settled once all relays were heard.
+"""Replication of an open store: rounds with its relays, background sync, and what is settled once all relays answered.
 
-The pool of relays is made when a relay is first needed, so that a read of the ledger does not pay for sockets. Whoever
-waits for relays ends with StoreClosed when the store is closed meanwhile.
+The pool of relays is made when a relay is first needed, so that a read of the ledger does not pay for sockets. Closing
+the store ends every call that waits for relays with StoreClosed.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ class Replication:
     """The relays of an open store.
 
     Args:
-        signer: whose memory it is.
-        ledger: what relays are brought in step with.
+        signer: signs for the owner of the memory.
+        ledger: the events to exchange with relays.
         reader: admits what relays serve.
-        writer: writes what is settled.
+        writer: writes settled memories.
         urls: the relays, checked.
         clock: seconds since 1970.
         timeouts: of each connection; None for the usual ones.
         offline_first: send to relays that were never pulled completely.
         persona: the persona memories, made when they are first needed.
-        has_persona: whether they were.
-        warn: is told of relays that will not take a memory.
+        has_persona: whether the persona memories were made.
+        warn: called with a sentence about a relay that will not take a memory.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Replication:
         self._timeouts, self._offline_first = timeouts, offline_first
         self._persona, self._has_persona = persona, has_persona
         self._pool: Pool | None = None
-        self._waiting: set[asyncio.Future[Any]] = set()  # what waits for relays
+        self._waiting: set[asyncio.Future[Any]] = set()  # calls that wait for relays
         self._is_over = False
         self._accesses_at = 0.0
 
@@ -104,21 +104,21 @@ class Replication:
         return self._pool
 
     def listeners(self) -> Pool | None:
-        """Who can listen to relays; None where there are none."""
+        """The pool, which can listen to relays; None where there are no relays."""
         return self.pool() if self._urls else None
 
     @property
     def pool_in_use(self) -> Pool | None:
-        """The pool, if a relay was needed yet."""
+        """The pool; None if no relay was needed yet."""
         return self._pool
 
     def wake(self) -> None:
-        """Have relays get what was written, if they are followed."""
+        """Start sending what was written, if relays are followed."""
         if self._pool is not None:
             self._pool.wake()
 
     async def drain(self, seconds: float) -> None:
-        """Wait until relays have taken what is queued, so long at most, and log what they have not."""
+        """Wait up to `seconds` until relays have taken what is queued, and log what they have not."""
         if self._pool is None:
             return
         if seconds > 0:
@@ -133,7 +133,7 @@ class Replication:
             _log.warning(words, url, f"{left[url]:,} event{'s' * (left[url] > 1)}")
 
     async def end(self) -> None:
-        """Have every call that waits for relays end with StoreClosed."""
+        """End every call that waits for relays with StoreClosed."""
         self._is_over = True
         waiting = [task for task in self._waiting if task.cancel()]
         if waiting:
@@ -148,7 +148,7 @@ class Replication:
     # ── Rounds ──────────────────────────────────────────────────────────────────────────
 
     async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
-        """Pull from every relay, then push; the edits that lost (`overruled`) are left to be told by the caller."""
+        """Pull from every relay, then push; the caller has to report the edits that lost (`overruled`)."""
         from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
         unfit = await self._publish_accesses()
@@ -160,7 +160,7 @@ class Replication:
         return replace(report, unfit=(*report.unfit, *unfit))
 
     async def flush(self) -> SyncReport:
-        """Push, and pull from no relay but those that were never pulled completely."""
+        """Push; pull only from relays that were never pulled completely."""
         from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
         unfit: list[str] = []
@@ -180,9 +180,10 @@ class Replication:
         return await self._while_open(asked)
 
     async def ask(self, what: str, found: Callable[[], object] = lambda: False) -> bool:
-        """Before saying "nothing": make sure that a relay was asked completely once, and let the others finish.
+        """Before a caller answers "nothing": make sure that a relay answered completely once, and let the others
+        finish.
 
-        False where no relay has to be waited for; relays need not be waited for once the answer is `found`.
+        Returns False where no relay has to be waited for; stops waiting once `found` is true.
 
         Raises:
             NotSynced: no relay ever answered completely.
@@ -226,7 +227,7 @@ class Replication:
         return await self._while_open(self.pool().sync(plan)) if self._urls else SyncReport()
 
     async def _while_open(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """What waits for relays: when the store closes meanwhile, it ends with StoreClosed."""
+        """Await something of relays; when the store closes meanwhile, the wait ends with StoreClosed."""
         task = asyncio.ensure_future(work)
         self._waiting.add(task)
         try:
@@ -250,7 +251,7 @@ class Replication:
     # ── What relays brought ─────────────────────────────────────────────────────────────
 
     async def admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
-        """File what a relay served; accesses of this device are noted first, so that no pruning elsewhere wins over them."""
+        """File what a relay served, after the accesses of this device, so that no pruning elsewhere wins over them."""
         if self._has_persona():
             await self._persona().palace.try_save_accesses()
         counts = await self._reader.file_served(events, relay)
@@ -258,9 +259,10 @@ class Replication:
         return counts
 
     async def _heard(self) -> bool:
-        """Every relay that can be asked has told everything: settle what devices wrote without knowledge of each other.
+        """Every reachable relay has shown everything: settle what devices wrote without knowledge of each other.
 
-        Accesses are looked at once an hour: reading by itself sends nothing. Returns whether anything was written.
+        Publishes accesses at most once an hour, because reading alone sends nothing. Returns whether anything was
+        written.
         """
         self._check_open()
         before = self._ledger.feed.cursor().seq
@@ -273,10 +275,11 @@ class Replication:
         return self._ledger.feed.cursor().seq != before
 
     async def settle(self, *, heard: bool = True) -> None:
-        """Settle edits of several devices that did not know each other, and drop embeddings of what is gone.
+        """Settle edits that devices made without knowledge of each other, and forget embeddings whose memories are
+        gone.
 
         Args:
-            heard: whether every relay that can be asked has told everything.
+            heard: whether every reachable relay has shown everything.
         """
         self._check_open()
         edits = self._ledger.edits
@@ -295,7 +298,7 @@ class Replication:
         return await self._persona().publish_accesses(due=True)
 
     def warn_of_limits(self, record: Record, sealed: SealedRecord) -> None:
-        """Warn of relays that will not take what is about to be signed, as far as they have said so (NIP-11)."""
+        """Warn of relays that will not take what is about to be signed, going by their NIP-11 documents."""
         size = sealed.event_bytes()
         if self._pool is None or size < SMALL_EVENT_BYTES:
             return
@@ -310,13 +313,13 @@ class Replication:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody asked the running task to end."""
+    """Whether the running task is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _relay_urls(given: object) -> set[str]:
-    """Relays that are named by their URLs, whether one or more."""
+    """Relays named by one URL or by several."""
     urls = (given,) if isinstance(given, str) else given
     if not isinstance(urls, Iterable):
         raise InvalidInput("give relays by their URLs; nothing was changed")

@@ -1,4 +1,4 @@
-"""A damaged ledger is replaced by a new one, into which everything that can still be read is filed again."""
+"""Replace a damaged ledger by a new one that holds everything that can still be read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def integrity(ledger: Ledger) -> list[str]:
 
 
 async def rescue(path: Path, signer: Signer, clock: Callable[[], float]) -> RescueReport:
-    """Move a damaged ledger aside, and file what can be read of it in a new one; nobody may have it open.
+    """Move a damaged ledger aside, and file what can be read of it in a new one; no process may have the ledger open.
 
     Args:
         path: the ledger's file.
@@ -71,7 +71,7 @@ async def _is_sound(path: Path, signer: Signer, clock: Callable[[], float]) -> b
 async def _filed(
     aside: Path, saved: Salvage, ledger: Ledger, reader: Reader, clock: Callable[[], float]
 ) -> RescueReport:
-    """File what was saved, once it is verified and opened."""
+    """Verify, open and file the events that were saved."""
     counts: Counter[str] = Counter()
     unreadable, rest = saved.unreadable, iter(saved.bodies)
     while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):

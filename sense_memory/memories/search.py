@@ -1,9 +1,9 @@
 """One search over everything: persona memories, flat memories and the journal, in one index.
 
-One index, and not a ranked list of each kind: scores of different lists cannot be compared (the best of a
-poor list is still its best), while in one a word is as rare as it is in all that the agent knows. A key counts
-as if its words stood three times in the text and themes twice, which is the specification's weights on BM25;
-what was said on a day lends its words to its neighbours in the journal, and to nothing else.
+There is one index, and not a ranked list of each kind: scores of different lists cannot be compared (the best of a poor
+list is still its best), while in one index a word is as rare as it is in all that the agent knows. A word of a key
+counts three times and a word of a theme twice, which are the specification's weights on BM25. Journal entries also
+match on the entries just before and after them; other memories do not.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 # ── Weighing ────────────────────────────────────────────────────────────────────────────
-# What age makes of the scores of a search over everything, and the reasons that its hits give.
+# How age lowers the scores of a search over everything, and the reasons that its hits give.
 
 _WORDS: Final = frozenset({"word", "prefix", "phrase"})
 
@@ -61,10 +61,10 @@ class Weigher:
     """Weighs the memories of one search by age, by their names in the index.
 
     Args:
-        index: that is searched.
-        query: what is asked for.
+        index: the index that is searched.
+        query: the question.
         now: seconds since 1970.
-        floor: of the factor.
+        floor: the lowest factor of a memory that is shown.
     """
 
     def __init__(self, index: MemoryIndex, *, query: str, now: float, floor: float) -> None:
@@ -74,13 +74,13 @@ class Weigher:
         self._known: dict[str, tuple[float, float]] = {}  # by name, what age has left, and the factor
 
     def factors(self, names: Sequence[str]) -> list[float]:
-        """What scores are multiplied by; 0 for what is forgotten, or fades and is not directly meant."""
+        """The factors of the scores; 0 for forgotten memories, and for fading ones not directly meant."""
         left, factors = self._weighed(names)
         self._known.update(zip(names, zip(left, factors, strict=True), strict=True))
         return factors
 
     def explain(self, hit: SearchHit, texts: Mapping[str, str]) -> Explanation:
-        """The reasons of a hit, with the fields (of its texts, by name) that its words stand in.
+        """The reasons of a hit, with those of its fields (texts by name) that contain words of the query.
 
         The index may have changed since the search.
         """
@@ -111,17 +111,17 @@ class Weigher:
         return self._is_meant
 
 
-_PART_COUNT: Final = 200  # memories that are read at a time: some 20 ms
+_PART_COUNT: Final = 200  # memories per step of reading, some 20 ms
 LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
-_THREAD_COUNT: Final = 5_000  # memories from which on sorting their words is left to a thread
+_THREAD_COUNT: Final = 5_000  # from this many memories on, a thread sorts their words
 
 
 class MemorySearch(CachedIndex):
     """The index of everything that a ledger holds, and both searches in it.
 
-    One task at a time brings the index up to date, for all who ask, and goes on when they have left: persona
-    memories first, then the others, some at a time, so that other tasks get their turn. A search of the palace
-    waits for all persona memories; a search over everything waits `INDEX_SECONDS` and then takes what is there.
+    One task at a time brings the index up to date for all searches, and goes on when a search is cancelled. The task
+    reads persona memories first, then the others, some at a time, so that other tasks get their turn. A search of the
+    palace waits for all persona memories; a search over everything waits `INDEX_SECONDS`, then uses the index as it is.
 
     Args:
         palace: its persona memories.
@@ -129,8 +129,8 @@ class MemorySearch(CachedIndex):
         reader: opens it.
         clock: seconds since 1970.
         catalog: the palace's memories; asks a relay where there are none.
-        ask: makes sure that a relay was asked before "nothing" is said; whether one was.
-        meaning: finds by meaning besides words: an embedder, and who shares what it made.
+        ask: makes sure that a relay was asked before "nothing" is said; returns whether one was.
+        meaning: an embedder, to find by meaning too, and the vectors that devices share.
     """
 
     def __init__(
@@ -150,10 +150,10 @@ class MemorySearch(CachedIndex):
         self._index: MemoryIndex | None = None
         self._said = RecordItems(ledger, reader)
         self._changed: dict[str, None] = {}  # paths, since the last search
-        self._ahead = 0  # persona memories that nobody has looked at yet
-        self._unsorted = 0  # memories in the index that nobody finds yet
-        self._waiting: list[asyncio.Future[None]] = []  # for what is in the index to be found
-        self._cursor = self._palace_cursor = START  # of what is in: everything, and persona memories
+        self._ahead = 0  # persona memories that were not compared with the index yet
+        self._unsorted = 0  # memories in the index that no search finds yet
+        self._waiting: list[asyncio.Future[None]] = []  # searches that wait for unsorted ones
+        self._cursor = self._palace_cursor = START  # of everything, and of persona memories
         self._palace_waiting: list[asyncio.Future[None]] = []
         self._is_following = self._is_closed = False
         self._reading: asyncio.Task[None] | None = None
@@ -166,7 +166,7 @@ class MemorySearch(CachedIndex):
         return 0 if self._index is None else len(self._index)
 
     async def search(self, query: str, limit: int, scope: Scope, relevance_floor: float) -> list[Hit]:
-        """The memories that answer a question best, the best first; of those that were read within a while."""
+        """The memories that answer a question best, best first, of those that are indexed within `INDEX_SECONDS`."""
         check(query, limit, relevance_floor)
         index = await self._current(INDEX_SECONDS)
         if not len(index) and not self._left and await self._ask("memories are"):
@@ -174,7 +174,7 @@ class MemorySearch(CachedIndex):
         direction = None if self._jobs is None else await self._jobs.direction(index, query)
         now = self._clock()
         weigher = Weigher(index, query=query, now=now, floor=relevance_floor)
-        # How well a day fits tells entries of the journal apart; beside memories without a day it is unfair.
+        # The day of the query tells journal entries apart; it would be unfair to memories that have no day.
         by_day = scope.within == {Kind.JOURNAL}
         found = index.search(
             query,
@@ -191,7 +191,7 @@ class MemorySearch(CachedIndex):
         return sorted(there, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
 
     async def search_palace(self, query: str, limit: int, relevance_floor: float) -> list[PersonaHit]:
-        """The persona memories that a query means, as the specification scores them, the best first."""
+        """The persona memories that match a query, scored as the specification says, the best first."""
         check(query, limit, relevance_floor)
         catalog = await self._catalog()
         near = {} if self._jobs is None else await self.near(query)
@@ -215,7 +215,7 @@ class MemorySearch(CachedIndex):
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> EmbedReport:
-        """Embed every memory that is not yet, and share what was made of them; see `MemoryStore.embed`."""
+        """Embed every memory that has no vectors, and share the vectors if `share`; see `MemoryStore.embed`."""
         index = await self._current()
         if self._jobs is None:
             return EmbedReport(0, None)
@@ -224,13 +224,13 @@ class MemorySearch(CachedIndex):
         return await self._jobs.embed(index, share=share, progress=progress)
 
     def gaps(self) -> Gaps:
-        """What searches know by words only, and what they do not know yet, as of the last one."""
+        """What searches find by words only, and what they do not find yet, as of the last search."""
         if self._jobs is None or self._index is None:
             return Gaps(0, None, self._left)
         return replace(self._jobs.gaps(self._index), unread=self._left)
 
     async def near(self, query: str) -> dict[str, float]:
-        """The persona memories that mean what a question means, by path: how nearly, above 0 up to 1."""
+        """By path, how near in meaning a persona memory is to a question: above 0, up to 1."""
         index = await self._current()
         direction = None if self._jobs is None else await self._jobs.direction(index, query)
         if direction is None:
@@ -240,13 +240,13 @@ class MemorySearch(CachedIndex):
         return {name.removeprefix(head): near for name, near in nearest.items() if name.startswith(head)}
 
     def origins(self) -> dict[str, VectorSource]:
-        """Where every memory lies and in which state, by its name in the index."""
+        """The path, slot and stamp of every memory, by its name in the index."""
         persona = [] if self._index is None else self._index.ids_of(Kind.PALACE)
         names = [*self._said.names(), *persona]
         return {name: origin for name in names if (origin := self.origin(name)) is not None}
 
     def origin(self, name: str) -> VectorSource | None:
-        """Where a memory lies and in which state; None where it is not there any more."""
+        """The path, slot and stamp of a memory; None where the memory is gone."""
         kind, _, path = name.partition("/")
         if kind != Kind.PALACE:
             return self._said.origin(name)
@@ -273,12 +273,12 @@ class MemorySearch(CachedIndex):
         self._changed[path] = None
 
     async def catch_up(self) -> None:
-        """Bring the index up to date; once closed it stays as far as it is, and the next process goes on there."""
+        """Bring the index up to date; after `close` the index stays as it is, and the next process continues it."""
         if not self._is_closed:
             await self._current()
 
     async def read(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """As `catch_up`; `progress` is told how many memories are read, of how many. Returns how many there are."""
+        """As `catch_up`; `progress` is called with the memories read and all memories. Returns how many there are."""
         self._progress = progress
         try:
             return len(await self._current())
@@ -286,7 +286,7 @@ class MemorySearch(CachedIndex):
             self._progress = None
 
     async def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         self._is_closed = True
         if self._reading is not None:
             self._reading.cancel()
@@ -294,13 +294,13 @@ class MemorySearch(CachedIndex):
 
     @property
     def _left(self) -> int:
-        """How many memories are still to be read, as far as that is known."""
+        """How many memories are still unread, as far as is known."""
         return self._said.left + self._ahead + len(self._changed)
 
     async def _current(self, wait: float | None = None) -> MemoryIndex:
-        """The index, up to date; where that takes longer than so many seconds, as far as it is by then.
+        """The index, up to date, or as far as it is after `wait` seconds.
 
-        It is brought up to date by one task for all who ask, which goes on when they have left.
+        One task brings the index up to date for all callers, and goes on when a caller is cancelled.
         """
         is_ours = False
         while (
@@ -342,7 +342,7 @@ class MemorySearch(CachedIndex):
         if self._reading is not None and not self._reading.done():
             return self._reading
         task = asyncio.create_task(self._read_on())
-        # Whoever still waits gets an error; where nobody does, asyncio need not report it.
+        # A caller that still waits gets the error; without one, asyncio need not report it.
         task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return task
 
@@ -366,7 +366,7 @@ class MemorySearch(CachedIndex):
                 await self._jobs.fill_from_cache(self._index)
 
     async def _look_at_palace(self, index: MemoryIndex) -> None:
-        """Take in what changed in the palace, and tell those who wait for that."""
+        """Index what changed in the palace, then wake the searches that wait for persona memories."""
         cursor, waiting = self._ledger.feed.cursor(), self._palace_waiting
         self._palace_waiting = []
         try:
@@ -386,7 +386,7 @@ class MemorySearch(CachedIndex):
                     one.set_result(None)
 
     def _unlike(self, index: MemoryIndex, paths: Sequence[str]) -> list[str]:
-        """The paths of persona memories that are new, gone, or not just what the event says that the index knows."""
+        """The paths of persona memories that are new, gone, or not equal to the event that the index has read."""
         head, plain = f"{Kind.PALACE}/", self._palace.plain
         known = index.events(Kind.PALACE)
         changed = [
@@ -400,7 +400,7 @@ class MemorySearch(CachedIndex):
     async def _take_in(self, index: MemoryIndex, paths: Sequence[str]) -> None:
         """Index some persona memories as they are now."""
         items = []
-        self._palace.catalog.all_of(paths)  # reading many together costs less each
+        self._palace.catalog.all_of(paths)  # reading many together costs less per memory
         for path in paths:
             del self._changed[path]
             memory, ident = self._palace.catalog.get(path), self._palace.plain.get(path)
@@ -423,10 +423,10 @@ class MemorySearch(CachedIndex):
         if items and self._progress is not None:
             self._progress(len(index), len(index) + self._left)
         if is_part:
-            await asyncio.sleep(0)  # that was a while, and other tasks want their turn
+            await asyncio.sleep(0)  # indexing took a while, and other tasks want their turn
 
     async def _sort_in(self, index: MemoryIndex) -> None:
-        """Let everything be found that is in the index by now, and tell those who wait for it."""
+        """Make everything in the index findable, then wake the searches that wait for that."""
         if self._unsorted:
             is_long = len(index) >= _THREAD_COUNT
             index.fold(await asyncio.to_thread(index.folded) if is_long else index.folded())
@@ -451,7 +451,7 @@ class MemorySearch(CachedIndex):
         return is_meant
 
     def _memory(self, name: str) -> PersonaMemory | None:
-        """The persona memory that a name in the index means."""
+        """The persona memory with this name in the index."""
         kind, _, path = name.partition("/")
         return self._palace.catalog.get(path) if kind == Kind.PALACE else None
 
@@ -476,28 +476,28 @@ class MemorySearch(CachedIndex):
     # ── Keeping ─────────────────────────────────────────────────────────────────────────
 
     def dumped(self) -> Sequence[bytes | memoryview]:
-        """The index as bytes, with what it was made from."""
+        """The index as bytes, with the rows that it was made from."""
         if self._index is None:
             return ()
         return with_head(self._said.dumped(), self._index.dump())
 
     def _restored(self, saved: memoryview | None) -> MemoryIndex:
-        """The index of the last time, or a new one."""
+        """The saved index, or a new one."""
         if saved:
             try:
                 (rows, seq), index = without_head(saved)
                 self._said = RecordItems(self._ledger, self._reader, rows, seq)
                 return MemoryIndex.load(index, self._options, self._embedder)
-            except (ValueError, KeyError, TypeError, IndexError):  # a cache: it is made anew
+            except (ValueError, KeyError, TypeError, IndexError):  # a cache: the index is made anew
                 self._said = RecordItems(self._ledger, self._reader)
         return MemoryIndex(self._options, LANGUAGE, self._embedder)
 
 
 def check(query: object, limit: object, relevance_floor: object) -> None:
-    """Refuse what no search can be made with.
+    """Check the arguments of a search.
 
     Raises:
-        InvalidInput: the query is no text, or a number is out of range.
+        InvalidInput: the query is not text, or a number is out of range.
     """
     if not isinstance(query, str):
         raise InvalidInput("a query must be text")

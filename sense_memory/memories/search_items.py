@@ -1,7 +1,7 @@
 """Flat memories and journal entries, followed in the ledger for the index over everything.
 
-Only what changed since the last look is opened. A row says which event a name in the index was made from, so
-that an index out of the snapshot goes on where it was.
+Only what changed since the last look is opened. A row names the event that an entry of the index was made from, so that
+an index from a snapshot goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # ── Items ───────────────────────────────────────────────────────────────────────────────
-# Flat memories and journal entries as the index takes them: a flat memory does not age, an entry does.
+# Flat memories and journal entries as the index takes them: a flat memory does not age, a journal entry does.
 
 STAMP_BYTES: Final = 8
 _JOURNAL_RATE: Final = 1 / (DEFAULT_HALFLIFE_DAYS * DAY_SECONDS)  # halvings per second
@@ -52,14 +52,14 @@ def item_of_record(record: Record, event_id: str, created_at: float) -> SearchIt
 
 
 _FLAT: Final = f"{Kind.FLAT}/"
-_PART_COUNT: Final = 200  # memories that are handed over at a time: some 20 ms of opening and indexing
+_PART_COUNT: Final = 200  # memories per step, some 20 ms of opening and indexing
 
 
 class _Row(NamedTuple):
-    """A flat memory or journal entry. `name` is empty for what lies there and is neither."""
+    """A flat memory or journal entry. `name` is empty where the slot holds something else."""
 
     name: str
-    stamp: str  # of the event that it was read from
+    stamp: str  # of the event that the row was read from
     seq: int
     created_at: float
 
@@ -73,7 +73,7 @@ class RecordItems:
         rows, seq: what `dumped` gave, to go on from there; nothing may have been forgotten since.
 
     Attributes:
-        left: how many memories the last look found that were not handed over yet.
+        left: how many of the memories that the last look found are not handed over yet.
     """
 
     def __init__(
@@ -89,30 +89,30 @@ class RecordItems:
         return name in self._slots
 
     def written_at(self, name: str) -> float:
-        """When one was written, seconds since 1970, by its name in the index."""
+        """When the memory or entry with this name in the index was written, seconds since 1970."""
         return self._rows[self._slots[name]].created_at
 
     def names(self) -> list[str]:
-        """All of them, by their names in the index."""
+        """The names of all memories and entries in the index."""
         return list(self._slots)
 
     def origin(self, name: str) -> VectorSource | None:
-        """Where one lies and in which state, by its name in the index; None where it is not there."""
+        """The path, slot and stamp of the memory or entry with this name in the index; None where it is gone."""
         slot = self._slots.get(name)
-        path = name.removeprefix(_FLAT)  # an entry of the journal is called by its whole name
+        path = name.removeprefix(_FLAT)  # the path of a journal entry is its whole name
         return None if slot is None else VectorSource(path, slot, self._rows[slot].stamp)
 
     async def read(self, names: Iterable[str]) -> list[Opened]:
-        """Those of these names that are there, opened."""
+        """The memories and entries with these names, opened; names that are gone are left out."""
         slots = [self._slots[name] for name in names if name in self._slots]
         return await self._reader.opened([(slot, self._rows[slot].seq) for slot in slots])
 
     def dumped(self) -> tuple[dict[str, tuple[Any, ...]], int]:
-        """All rows, as plain values, and up to which event they tell."""
+        """All rows, as plain values, and the seq of the newest event that they cover."""
         return {slot: tuple(row) for slot, row in self._rows.items()}, self._cursor.seq
 
     async def changes(self) -> AsyncIterator[tuple[list[str], list[SearchItem]]]:
-        """What changed since the last look, in parts: names that are gone, and what is new. Read it to its end."""
+        """What changed since the last look, in parts: names that are gone, and new items. Exhaust the iterator."""
         feed = self._ledger.feed
         if not feed.has_changed(self._cursor):
             return
@@ -141,7 +141,7 @@ class RecordItems:
         self._cursor = changes.cursor
 
     def _taken(self, heads: Iterable[tuple[Head, str]], records: Mapping[bytes, Opened]) -> list[SearchItem]:
-        """Note what lies at some heads; returns those that can be searched."""
+        """Note some heads in the rows; returns the items that can be searched."""
         items = []
         for head, stamp in heads:
             row, item = _Row("", stamp, head.seq, 0.0), None
@@ -158,7 +158,7 @@ class RecordItems:
         return items
 
     def _drop(self, slots: Iterable[str]) -> list[str]:
-        """Forget what lies at some slots; returns the names that are gone with them."""
+        """Drop the rows of some slots; returns the names that are gone with them."""
         gone = []
         for slot in slots:
             name = self._rows.pop(slot).name

@@ -1,9 +1,9 @@
-"""Shared embeddings: what an embedder made of memories, told to the owner's other devices.
+"""Shared embeddings: the vectors of memories, as events for the owner's other devices.
 
-An *embedding* is an event at `embed/{path of the memory}`: which model made it, of which state of the memory (its
-*stamp*), and the numbers. One is used only where it says what it should; else it is as if it were not there, and
-the next sharing replaces it. It is forgotten with its memory. What is told lies in the cache, so that no embedder
-is asked here.
+An *embedding* is an event at `embed/{path of the memory}`: the name of the model, the state of the memory (its
+*stamp*), and the numbers. An embedding that does not match the model, the stamp or the dimension is ignored, and the
+next sharing replaces it. An embedding is forgotten with its memory. The vectors to share come from the cache: no
+embedder is called here.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from sense_memory.records.vector_cache import VectorCache, VectorSource
     from sense_memory.records.writer import Writer
 
-_DIGITS: Final = 5  # of each number: more than half precision, as which vectors are kept, can tell apart
-_LENGTH_SLACK: Final = 0.01  # vectors have length 1, but for rounding
+_DIGITS: Final = 5  # of each number: vectors are kept in half precision, which has fewer
+_LENGTH_SLACK: Final = 0.01  # vectors have length 1, except for rounding
 
 
 class SharedEmbeddings:
     """The vectors that one model made of the memories of a ledger.
 
     Args:
-        cache: where they lie.
-        ledger: where embeddings lie.
-        reader: opens them.
-        writer: seals and signs them.
+        cache: holds the vectors.
+        ledger: holds the embeddings.
+        reader: opens embeddings.
+        writer: seals and signs embeddings.
         clock: seconds since 1970.
     """
 
@@ -56,18 +56,18 @@ class SharedEmbeddings:
     # ── From elsewhere ──────────────────────────────────────────────────────────────────
 
     def seqs_of(self, origins: Iterable[VectorSource]) -> dict[VectorSource, int]:
-        """The embeddings (their seqs) that there are of some memories, whatever they say."""
+        """The seqs of the embeddings of some memories, whatever the embeddings contain."""
         slots = {origin.embedding: origin for origin in origins}
         return {slots[slot]: seq for slot, seq in self._ledger.heads.embeddings(slots).items()}
 
     async def fitting(self, told: Mapping[VectorSource, int]) -> AsyncIterator[tuple[VectorSource, Record]]:
-        """Those embeddings that say they are of this model, and of a memory as it is.
+        """The embeddings that name this model and the present state of their memory.
 
         Args:
             told: by memory, the seq of an embedding.
 
         Raises:
-            LedgerCorrupt: one cannot be opened any more.
+            LedgerCorrupt: an embedding can no longer be opened.
         """
         origins = {seq: origin for origin, seq in told.items()}
         for stored in self._ledger.read(list(origins)):
@@ -80,23 +80,23 @@ class SharedEmbeddings:
     async def read(
         self, told: Mapping[VectorSource, int], dimension: int
     ) -> dict[VectorSource, NDArray[Any]]:
-        """What embeddings tell, as far as it is what this model would have made of the memories as they are.
+        """The vectors in embeddings, where this model could have made them of the memories as they are.
 
         Args:
             told: by memory, the seq of an embedding.
-            dimension: that vectors of this model have.
+            dimension: of the vectors of this model.
 
         Raises:
-            LedgerCorrupt: one cannot be opened any more.
+            LedgerCorrupt: an embedding can no longer be opened.
         """
         found = {origin: _rows(record.fields, dimension) async for origin, record in self.fitting(told)}
         return {origin: rows for origin, rows in found.items() if rows is not None}
 
     async def note_cached(self, told: Mapping[VectorSource, int]) -> None:
-        """What these embeddings tell lies in the cache now.
+        """Note that the vectors of these embeddings are in the cache now.
 
         Raises:
-            LedgerError: that cannot be noted.
+            LedgerError: the ledger cannot be written.
         """
         await self._vectors.write(
             self._vectors.note_embeddings, {origin.slot: seq for origin, seq in told.items()}
@@ -105,12 +105,12 @@ class SharedEmbeddings:
     # ── To elsewhere ────────────────────────────────────────────────────────────────────
 
     def unshared(self, origins: Mapping[str, VectorSource]) -> dict[str, VectorSource]:
-        """Those of some memories of which there are vectors here that no embedding is known to tell."""
+        """Those of some memories that have cached vectors, but no embedding with these vectors as far as is known."""
         slots = self._vectors.without_embedding(self._cache.model)
         return {name: origin for name, origin in origins.items() if origin.slot in slots}
 
     async def share(self, origins: Sequence[VectorSource]) -> Counter[str]:
-        """Tell what is kept of some memories, unless it is told already; durable when it returns, all or none.
+        """Write embeddings with the cached vectors of some memories, unless they exist; durable on return, all or none.
 
         Returns:
             How many were `shared`, are `too_large`, and are `unshared` because the clock or a newer sense-memory
@@ -137,12 +137,12 @@ class SharedEmbeddings:
         return counts
 
     async def _kept(self, origins: Sequence[VectorSource]) -> dict[VectorSource, NDArray[Any]]:
-        """What lies in the cache of some memories as they are."""
+        """The cached vectors of some memories in their present state."""
         reads = await self._cache.find({origin.slot: origin.stamp for origin in origins})
         return {origin: reads[origin.slot].rows for origin in origins if origin.slot in reads}
 
     async def _already_shared(self, kept: Mapping[VectorSource, NDArray[Any]]) -> dict[VectorSource, int]:
-        """The embeddings (their seqs) that say what is kept: another device was faster."""
+        """The seqs of embeddings that another device has shared already, with as many vectors as are cached."""
         told = self.seqs_of(kept)
         if not told:
             return {}
@@ -150,19 +150,19 @@ class SharedEmbeddings:
         return {origin: told[origin] for origin, rows in found.items() if rows.shape == kept[origin].shape}
 
     def _fields(self, origin: VectorSource, rows: NDArray[Any]) -> dict[str, Any]:
-        """What an embedding says: in `pieces` are the vectors of a long text's pieces but the first."""
+        """The fields of an embedding; `pieces` holds the vectors of a long text's pieces after the first."""
         first, *others = _shortened(rows).tolist()
         fields = {"embedding": first, "model": self._cache.model, "created_at": int(self._clock())}
         fields["stamp"] = origin.stamp
         return {**fields, "pieces": others} if others else fields
 
     def _is_foreign(self, slot: str) -> bool:
-        """Whether something else lies where an embedding belongs: of a newer version, or another program."""
+        """Whether the address of an embedding holds something else: of a newer sense-memory, or of another program."""
         head = self._ledger.head(slot)
         return head is not None and head.role is Role.MEMORY
 
     async def _write(self, records: Mapping[VectorSource, Record]) -> list[VectorSource]:
-        """Write embeddings; those whose address knows a later time than this clock stay as they are."""
+        """Write embeddings, except where the clock forbids an address; returns the memories of those written."""
         try:
             await self._writer.write(list(records.values()), drafts=False)
         except ClockSkewError:
@@ -192,7 +192,7 @@ class SharedEmbeddings:
         )
 
     def _is_orphan(self, record: Record) -> bool:
-        """Whether the memory of an embedding is known to be forgotten; it may only not have come yet."""
+        """Whether the ledger knows that the memory of an embedding was forgotten; a missing memory may still arrive."""
         path = record.path.removeprefix(address.EMBEDDING)
         is_entry = path.startswith(address.JOURNAL)
         slot = f"#{path.removeprefix(address.JOURNAL)}" if is_entry else address.d_tag(path)
@@ -200,7 +200,7 @@ class SharedEmbeddings:
 
 
 async def forget(writer: Writer, paths: Sequence[str]) -> int:
-    """Forget some embeddings by their paths, but for those that the clock does not allow; returns how many."""
+    """Forget some embeddings by their paths, except where the clock forbids; returns how many."""
     count = 0
     for start in range(0, len(paths), MAX_DELETED_COUNT):
         part = paths[start : start + MAX_DELETED_COUNT]
@@ -214,9 +214,9 @@ async def forget(writer: Writer, paths: Sequence[str]) -> int:
 
 
 def _rows(fields: Mapping[str, Any], dimension: int) -> NDArray[np.float64] | None:
-    """The vectors in an embedding, a row for each piece of the text; None where they are none of a model.
+    """The vectors in an embedding, a row for each piece of the text; None where the fields are not vectors of a model.
 
-    Whoever has the key may have written anything there.
+    Any program with the key may have written anything there.
     """
     others = fields.get("pieces", [])
     if not isinstance(others, list):
@@ -227,15 +227,15 @@ def _rows(fields: Mapping[str, Any], dimension: int) -> NDArray[np.float64] | No
         return None
     if rows.dtype.kind not in "iuf" or rows.ndim != 2 or rows.shape[1] != dimension:
         return None
-    if not (np.abs(rows) <= 1 + _LENGTH_SLACK).all():  # nor where one is no number
+    if not (np.abs(rows) <= 1 + _LENGTH_SLACK).all():  # false for NaN too
         return None
     lengths = np.sqrt((rows.astype(np.float64) ** 2).sum(1))
-    is_right = (np.abs(lengths - 1) <= _LENGTH_SLACK) | (lengths == 0)  # zeros: it says nothing
+    is_right = (np.abs(lengths - 1) <= _LENGTH_SLACK) | (lengths == 0)  # zeros: the piece has no meaning
     return rows.astype(np.float64) if is_right.all() else None
 
 
 def _shortened(rows: NDArray[Any]) -> NDArray[np.float64]:
-    """Numbers with few digits."""
+    """Numbers rounded to `_DIGITS` significant digits."""
     values = np.asarray(rows, np.float64)
     sizes = np.floor(np.log10(np.abs(values), out=np.zeros_like(values), where=values != 0))
     scales = 10.0 ** (_DIGITS - 1 - sizes)

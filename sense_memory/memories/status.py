@@ -1,4 +1,4 @@
-"""What a store says of itself and its relays: plain data for people and for JSON."""
+"""The state of a store and its relays: plain data for people and for JSON."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class RelayStatus:
 
     Attributes:
         url: as configured.
-        is_local: whether it is on this machine; a copy there never counts as replicated.
-        last_complete: when it last showed everything, seconds since 1970, or None.
-        problem: of the last attempt in this process, or empty.
+        is_local: whether the relay is on this machine; a copy there never counts as replicated.
+        last_complete: when the relay last showed everything, seconds since 1970, or None.
+        problem: why the last attempt in this process failed, or empty.
         events: how many events are queued, acked, confirmed, refused or parked for this relay.
         reasons: why events wait or were refused, with counts; our words.
         notices: the relay's own last words, escaped; data, not instructions.
-        remarks: how it broke the protocol or its word, in our words.
-        memories: how many heads of memories and journal entries it has shown; `events` counts older versions and
+        remarks: how the relay broke the protocol or its word, in our words.
+        memories: how many heads of memories and journal entries the relay has shown; `events` counts older versions and
             deletions too.
-        promised: how many more heads it has accepted and not shown yet.
-        is_forgetful: whether it lacked events that it had accepted, when it was last asked.
+        promised: how many more heads the relay has accepted and not shown yet.
+        is_forgetful: whether the relay lacked events that it had accepted, when it was last asked.
     """
 
     url: str
@@ -50,7 +50,7 @@ class RelayStatus:
 
     @property
     def holds_all(self) -> bool:
-        """Whether it accepted everything the ledger holds, going by its word, unless it broke its word before."""
+        """Whether the relay accepted everything the ledger holds, by its word, unless it broke its word before."""
         lacks = any(self.events.get(state) for state in ("queued", "refused", "parked"))
         return self.last_complete is not None and not lacks and not self.is_forgetful
 
@@ -60,10 +60,10 @@ class Status:
     """A store's state.
 
     Attributes:
-        npub: whose memory it is.
+        npub: the agent's public key.
         ledger: the file, or ":memory:".
-        counts: heads, of which entries are journal entries; events, of which the others are logs of
-            introspection, embeddings, older versions, tombstones, deletions and quarantined; and drafts.
+        counts: heads, with the journal entries among them; events, with the logs of introspection, embeddings, older
+            versions, tombstones, deletions and quarantined events among them; and drafts.
         relays: the state of each relay.
     """
 
@@ -97,10 +97,10 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
     """The state of a store.
 
     Args:
-        public_key: whose memory it is, 64 hex digits.
+        public_key: of the agent, 64 hex digits.
         ledger: the open ledger.
         urls: the relays.
-        pool: of those relays; None where none was needed yet.
+        pool: of those relays; None where no relay was needed yet.
     """
     lines = []
     for url in urls:

@@ -1,4 +1,4 @@
-"""Turns of the event loop: a task that never waits leaves some to the others.
+"""Turns of the event loop: a task that never waits lets other tasks run.
 
 A write to the ledger with a local signer awaits nothing that takes time, so a loop of writes would hold up every
 other task, relays and heartbeats among them, until the loop of writes ends. So each call that writes takes a turn first:

@@ -1,8 +1,8 @@
 """Live changes: what other devices and processes do to the memory, reported to watchers.
 
-The ledger says what changed, and relays only bring it there sooner; so nothing is reported twice, stale or unverified,
-wherever it came from. While there is a watch, relays are listened to, and the ledger is read every two seconds for what
-another process wrote. Without a watch there is no cost.
+Changes are read from the ledger, and relays only fill the ledger sooner; so no change is reported twice, stale or
+unverified, whatever its origin. While there is a watch, relays are listened to, and the ledger is read every two
+seconds for what another process wrote. Without a watch there is no cost.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
 
 _LINKS = ("connections", "contradicts", "superseded_by", "dismissed")
-_HASHED = f"{address.PREFIX}~"  # slots that do not spell their path out
+_HASHED = f"{address.PREFIX}~"  # slots that contain a hash instead of the path
 
 
 class RelayListener(Protocol):
-    """Who can listen to relays."""
+    """Something that can listen to relays."""
 
     def start_live(self, told: Callable[[str, str], None]) -> None:
-        """Have relays tell at once what comes in; `told` is called with a relay and what is wrong with it."""
+        """Have relays send new events at once; `told` is called with a relay's URL and its problem."""
 
     def stop_live(self) -> None:
-        """End that."""
+        """Stop listening."""
 
 
 class Watch:
     """An iterator of changes: `async for change in store.watch(): …`. Get one from `MemoryStore.watch`.
 
-    It also ends with the store, with `aclose`, and when nobody holds it any more.
+    The watch also ends with the store, with `aclose`, and when no reference to the watch is left.
 
     Args:
-        after: where the ledger was; what came before is not reported.
-        on_relay: called, while changes are waited for, with a relay and what is wrong with it.
-        wake: tells the other side that it has ended.
+        after: the position in the ledger after which changes are reported.
+        on_relay: called with a relay's URL and its problem, while the watch waits for changes.
+        wake: called when the watch has ended.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Watch:
         """The next change, as soon as there is one; None when the watch has ended.
 
         Raises:
-            ChangesMissed: more came in than were waited for.
+            ChangesMissed: more changes arrived than a watch holds.
             LedgerError: the ledger could not be read.
         """
         while True:
@@ -109,13 +109,13 @@ class Watch:
                 self.waiting -= 1
 
     async def aclose(self) -> None:
-        """End this watch; others go on."""
+        """End this watch; other watches go on."""
         self.end()
         self._changes.clear()
         self._wake()
 
     def end(self, error: SenseMemoryError | None = None) -> None:
-        """What waits is still told, unless there is an error."""
+        """Changes that wait are still reported, unless there is an error."""
         if self.is_over:
             return
         self.is_over, self._error = True, error
@@ -124,7 +124,7 @@ class Watch:
         self._news.set()
 
     def add_change(self, seq: int, change: Change) -> None:
-        """Something changed with the event of that number."""
+        """Report a change that the event with this seq made."""
         if self.is_over or seq <= self._after.seq:
             return
         if len(self._changes) >= MAX_CHANGES_COUNT:
@@ -134,33 +134,33 @@ class Watch:
         self._news.set()
 
     def add_relay(self, url: str, problem: str) -> None:
-        """A relay's state; only the last is told."""
+        """Report a relay's state; only the last state is reported."""
         if self._on_relay is not None:
             self._relays[url] = problem
             self._news.set()
 
 
 class Watchers:
-    """Everybody who watches a store.
+    """All watches of a store.
 
     Args:
         ledger: where changes arrive.
         reader: opens them.
-        listener: whoever listens to relays, or None.
+        listener: listens to relays, or None.
     """
 
     def __init__(self, ledger: Ledger, reader: Reader, listener: RelayListener | None) -> None:
         self._ledger, self._reader, self._listener = ledger, reader, listener
         self._watches: WeakSet[Watch] = WeakSet()
         self._relays: dict[str, str] = {}
-        self._sources: dict[str, str | None] = {}  # which relay brought an event, by its id
+        self._sources: dict[str, str | None] = {}  # by id of an event, the relay that served it
         self._paths: dict[str, str] = {}  # of hashed slots
         self._reported = START  # everything up to here was reported
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, on_relay: Callable[[str, str], None] | None) -> Watch:
-        """One more watch, of what comes in from now on."""
+        """A new watch, of changes from now on."""
         watch = Watch(self._ledger.feed.cursor(), on_relay, self._news.set)
         for url, problem in self._relays.items():
             watch.add_relay(url, problem)
@@ -175,7 +175,7 @@ class Watchers:
         return watch
 
     async def close(self) -> None:
-        """End all of them, and wait until everybody who waited knows."""
+        """End all watches, and wait until every task that waited for a change has been woken."""
         task, watches = self._task, list(self._watches)
         if task is not None:
             task.cancel()
@@ -183,7 +183,7 @@ class Watchers:
         while any(watch.waiting for watch in watches):  # noqa: ASYNC110 - they have been woken
             await asyncio.sleep(0)
         if task is not None and not task.cancelled():
-            task.result()  # it fails only when something in here is broken: say so
+            task.result()  # the task fails only by a defect of this module, which must not be hidden
 
     async def _run(self) -> None:
         try:
@@ -201,7 +201,7 @@ class Watchers:
             self._end()
 
     def _end(self) -> None:
-        """Everything as before the first watch; the next one begins anew."""
+        """Reset everything to the state before the first watch."""
         if self._listener is not None:
             self._listener.stop_live()
         self._task = self._reader.on_new = None
@@ -221,7 +221,7 @@ class Watchers:
             watch.add_relay(url, problem)
 
     async def _learn_paths(self) -> None:
-        """What hashed slots are called: when one is forgotten, nobody may say it any more."""
+        """Note the paths of hashed slots: once a memory is forgotten, its path cannot be read any more."""
         for slot in self._ledger.head_changes.slots_under(_HASHED):
             stored = self._ledger.head(slot)
             record = await self._reader.record(stored) if stored is not None else None
@@ -229,19 +229,19 @@ class Watchers:
                 self._paths[slot] = record.path
 
     async def _pass_on(self) -> None:
-        """Tell what has arrived."""
+        """Report what has arrived."""
         now = self._ledger.feed.cursor()
         while (changes := self._ledger.head_changes.next_batch()) is not None:
             for head in changes:
                 if (change := await self._change(head)) is not None:
                     for watch in self._watches:
                         watch.add_change(head.by.seq, change)
-            await asyncio.sleep(0)  # whoever waits gets a turn before there is more
+            await asyncio.sleep(0)  # tasks that wait for changes get a turn before the next batch
         self._reported = now
         self._sources.clear()
 
     async def _change(self, head: HeadChange) -> Change | None:
-        """What to say of a changed head; None where it is no memory, or a newer version is needed to read it."""
+        """The change to report of a head; None where it is not a memory, or only a newer sense-memory can read it."""
         ident = head.by.id.hex()
         record = None if head.by.role is Role.DELETION else await self._reader.record(head.by)
         path, fields = self._path(head, record), record.fields if record is not None else {}
@@ -265,7 +265,7 @@ class Watchers:
         )
 
     async def _kind(self, head: HeadChange, record: Record) -> ChangeKind:
-        """What became of a persona memory since what was last told, going by the versions that are here."""
+        """How a persona memory changed since the last report, going by the versions in the ledger."""
         versions = self._ledger.versions(head.slot)
         known = next(
             (item for item in versions if item.role is Role.MEMORY and item.seq <= self._reported.seq), None
@@ -279,7 +279,7 @@ class Watchers:
         return ChangeKind.CHANGED if is_same else ChangeKind.LINKED
 
     def _path(self, head: HeadChange, record: Record | None) -> str:
-        """Where something changed, for a person; empty where it concerns nobody."""
+        """The path of a change, for a person; empty where the change is not reported."""
         slot = head.slot
         if slot.startswith(("#", address.JOURNAL_PREFIX)):
             return f"journal/{head.gone or head.by.id.hex()}"
@@ -292,6 +292,6 @@ class Watchers:
 
 
 def _time(fields: Mapping[str, Any], stored: Stored) -> float:
-    """When it was written: the time inside the ciphertext, where there is one."""
+    """When a version was written: the time inside the ciphertext, where there is one."""
     ts = fields.get("ts")
     return float(ts) if isinstance(ts, int | float) and not isinstance(ts, bool) else float(stored.created_at)
