@@ -287,7 +287,8 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
             )
         )
     if dense is not None:
-        unit = scale(dense, len(dense)) / DENSE_WEIGHT
+        there = dense[contents.table.column("alive")]  # rows left behind by changes would narrow the scale
+        unit = scale(there, len(there)) / DENSE_WEIGHT
         parts.append(Summand("meaning", _always(""), np.maximum(dense[rows], 0) / unit))
     return Ranking(rows, np.nan_to_num(contents.table.column("times")[rows], nan=-np.inf), parts)
 

@@ -55,6 +55,14 @@ def test_meaning_follows_changes(pets, found):
     assert found(pets, "cat")[0] in {"1", "4"}
 
 
+def test_meaning_weighs_the_same_however_often_memories_changed(pets):
+    before = [(hit.id, hit.score) for hit in pets.search("the cat and the car")]
+    for number in range(100):
+        pets.put(SearchItem("draft", f"a dog that is called {number}"))
+    pets.drop("draft")
+    assert [(hit.id, hit.score) for hit in pets.search("the cat and the car")] == before
+
+
 def test_a_loaded_index_takes_any_embedder_and_waits_for_vectors(pets, found):
     loaded = MemoryIndex.load(b"".join(pets.dump()), embedder=Pets())
 
