@@ -170,25 +170,23 @@ def end_forgetting(
 
 
 def sentence(copies: Sequence[Copies]) -> str:
-    """Who has it and who has not, such as "2 of 3 relays have it, 1 has still to get it (wss://…: …)"."""
+    """Who said OK to it, such as "accepted by 2 of 3 relays, not yet by 1 (wss://…: …)". An OK is a relay's claim."""
     if not copies:
         return "on this machine only: no relays are configured"
     whole = [relay for relay in copies if relay.held == relay.total]
     if len(whole) == len(copies):
-        return f"{quantity(len(copies), 'relay')} {'has' if len(copies) == 1 else 'have'} it"
+        return f"accepted by {quantity(len(copies), 'relay')}"
     refusing = [relay for relay in copies if relay.refused]
     waiting = [relay for relay in copies if relay not in whole and relay not in refusing]
     parts = [
-        f"{len(whole)} of {len(copies)} relays have it"
+        f"accepted by {len(whole)} of {len(copies)} relays"
         if whole
-        else (
-            "no relay has it yet" if not any(relay.held for relay in copies) else "no relay has all of it yet"
-        )
+        else f"accepted{' in full' if any(relay.held for relay in copies) else ''} by no relay yet"
     ]
     if waiting and (whole or refusing):
-        parts.append(f"{len(waiting)} {'does' if len(waiting) == 1 else 'do'} not yet")
+        parts.append(f"not yet by {len(waiting)}")
     if refusing:
-        parts.append(f"{len(refusing)} {'refuses' if len(refusing) == 1 else 'refuse'} it")
+        parts.append(f"refused by {len(refusing)}")
     reasons = [f"{relay.url}: {relay.problem}" for relay in (*waiting, *refusing)]
     if len(reasons) == 1:
         return f"{', '.join(parts)} ({reasons[0]})"

@@ -223,7 +223,7 @@ def _flat_at(key: str, versions: list[Version], then: float) -> Memory | None:
     epilog=ends(
         "sense-memory undo user_timezone",
         codes={
-            3: "brought back here, but fewer relays than --require-acks have it",
+            3: "brought back here, but fewer relays than --require-acks accepted it",
             4: "this ledger knows no older value, or the memory was forgotten, which is final",
         },
     ),
@@ -338,7 +338,7 @@ def _list(invocation: Invocation) -> None:
     rich_help_panel=MEMORIES,
     epilog=ends(
         "sense-memory refresh user_timezone",
-        codes={3: "signed here, but fewer relays than --require-acks have it", 4: "no such memory"},
+        codes={3: "signed here, but fewer relays than --require-acks accepted it", 4: "no such memory"},
     ),
 )
 def refresh(

@@ -34,7 +34,10 @@ _is_id = re.compile(r"[0-9a-f]{8,64}").fullmatch
         "date | sense-memory journal",
         "# Remove an entry by the beginning of its id, as `recent` shows it:",
         "sense-memory journal --remove 3f2a90c1",
-        codes={3: "written here, but fewer relays than --require-acks have it", 4: "no entry with that id"},
+        codes={
+            3: "written here, but fewer relays than --require-acks accepted it",
+            4: "no entry with that id",
+        },
     ),
 )
 def journal(

@@ -15,7 +15,7 @@ from sense_memory.limits import IDLE_SECONDS
 def test_a_write_waits_for_the_relay_and_says_that_it_has_it(agent, relay):
     result = agent("--relay", relay, "remember", "k", "v")
 
-    assert result.stdout == "kept · 1 relay has it\n"
+    assert result.stdout == "kept · accepted by 1 relay\n"
 
 
 @pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "old"), ("journal", "hello")])
@@ -24,7 +24,7 @@ def test_every_write_reports_the_relay_that_waits_and_exits_with_0(agent, relay,
     result = agent("--relay", relay, "--relay", dead_relay, *arguments)
 
     assert result.stdout.endswith(
-        f" · 1 of 2 relays have it, 1 does not yet ({dead_relay}: refused the connection)\n"
+        f" · accepted by 1 of 2 relays, not yet by 1 ({dead_relay}: refused the connection)\n"
     )
 
 
@@ -48,7 +48,7 @@ def test_f02_with_all_relays_down_local_commands_work_and_status_explains(agent,
     agent(*down, "journal", "hello")
     agent(*down, "forget", "other")
 
-    assert kept.stdout == f"kept · no relay has it yet ({dead_relay}: refused the connection)\n"
+    assert kept.stdout == f"kept · accepted by no relay yet ({dead_relay}: refused the connection)\n"
     assert agent(*down, "recall", "k").stdout == "v"
     assert [m["key"] for m in agent.json(*down, "list")] == ["k"]
     assert len(agent.json(*down, "recent")) == 1
@@ -76,7 +76,7 @@ def test_what_waited_is_sent_by_the_next_command_that_reaches_the_relay(agent, r
 def test_wait_0_contacts_no_relay(agent, relay):
     result = agent("--relay", relay, "remember", "k", "v", "--wait", "0")
 
-    assert result.stdout == f"kept · no relay has it yet ({relay}: not contacted)\n"
+    assert result.stdout == f"kept · accepted by no relay yet ({relay}: not contacted)\n"
     assert agent.json("--relay", relay, "status")["relays"][0]["last_complete"] is None
 
 
@@ -86,13 +86,13 @@ def test_a_relay_that_never_answers_costs_the_wait_and_no_more(agent, silent_rel
     result = agent("--relay", silent_relay, "remember", "k", "v", "--wait", "0.2")
 
     assert time.monotonic() - begun < IDLE_SECONDS / 2  # what the connection itself would have waited
-    assert result.stdout == f"kept · no relay has it yet ({silent_relay}: no answer within 0.2 s)\n"
+    assert result.stdout == f"kept · accepted by no relay yet ({silent_relay}: no answer within 0.2 s)\n"
 
 
 def test_p02_with_all_relays_refusing_required_acks_exit_with_3_and_the_memory_is_kept(agent, refusing_relay):
     result = agent("--relay", refusing_relay, "remember", "k", "v", "--require-acks", "1", code=3)
 
-    assert result.stdout == f"kept · no relay has it yet, 1 refuses it ({refusing_relay}: blocked)\n"
+    assert result.stdout == f"kept · accepted by no relay yet, refused by 1 ({refusing_relay}: blocked)\n"
     assert (
         result.stderr
         == "error: 0 relays acknowledged this, but --require-acks asked for 1; the write is kept here\n"
@@ -138,7 +138,7 @@ def test_a_command_works_while_another_store_holds_the_ledger_open(agent, nsec, 
             done = await asyncio.to_thread(
                 agent, "--ledger", ledger, "--relay", relay, "remember", "c", "meanwhile"
             )
-            assert done.stdout == "kept · 1 relay has it\n"
+            assert done.stdout == "kept · accepted by 1 relay\n"
             listed = await asyncio.to_thread(agent.json, "--ledger", ledger, "list")
             assert [m["key"] for m in listed] == ["a", "b", "c"]
             assert (await store.recall("c")).value == "meanwhile"
@@ -158,19 +158,22 @@ def copies(url, state, problem=""):
     ("given", "expected"),
     [
         ([], "on this machine only: no relays are configured"),
-        ([copies("wss://a", "acked"), copies("wss://b", "confirmed")], "2 relays have it"),
+        ([copies("wss://a", "acked"), copies("wss://b", "confirmed")], "accepted by 2 relays"),
         (
             [copies("wss://a", "acked"), copies("wss://b", "acked"), copies("wss://c", "queued", "gone")],
-            "2 of 3 relays have it, 1 does not yet (wss://c: gone)",
+            "accepted by 2 of 3 relays, not yet by 1 (wss://c: gone)",
         ),
-        ([copies("wss://a", "refused", "blocked")], "no relay has it yet, 1 refuses it (wss://a: blocked)"),
+        (
+            [copies("wss://a", "refused", "blocked")],
+            "accepted by no relay yet, refused by 1 (wss://a: blocked)",
+        ),
         (
             [
                 copies("wss://a", "queued", "gone"),
                 copies("wss://b", "queued", "late"),
                 copies("wss://c", "refused", "no"),
             ],
-            "no relay has it yet, 2 do not yet, 1 refuses it\n  wss://a: gone\n  wss://b: late\n  wss://c: no",
+            "accepted by no relay yet, not yet by 2, refused by 1\n  wss://a: gone\n  wss://b: late\n  wss://c: no",
         ),
     ],
 )

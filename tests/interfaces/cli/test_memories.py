@@ -176,7 +176,7 @@ def test_what_is_unchanged_is_sent_to_the_relays_that_lack_it(agent, relay, dead
 
     found = agent("--relay", relay, "remember", "k", "v", "--require-acks", "1")
 
-    assert found.stdout == "unchanged · 1 relay has it\n"
+    assert found.stdout == "unchanged · accepted by 1 relay\n"
     assert agent("--relay", relay, "--ledger", "new.db", "sync").exit_code == 0
     assert agent("--ledger", "new.db", "recall", "k").stdout == "v"
     agent("--relay", dead_relay, "remember", "k", "v", "--require-acks", "1", code=3)
@@ -219,7 +219,7 @@ def test_a_key_that_comes_twice_is_one_memory_that_relays_have(agent, relay):
     lines = '{"key": "k", "value": "one"}\n{"key": "k", "value": "two"}\n'
     found = agent("--relay", relay, "remember", "--many", "-", "--require-acks", "1", stdin=lines).stdout
 
-    assert found == "1 memory kept, 1 earlier value of a repeated key left out · 1 relay has it\n"
+    assert found == "1 memory kept, 1 earlier value of a repeated key left out · accepted by 1 relay\n"
 
 
 def test_the_same_text_under_another_spelling_of_the_key_is_no_reason_not_to_write(agent, nsec, tmp_path):
@@ -242,7 +242,7 @@ def test_the_same_text_under_another_spelling_of_the_key_is_no_reason_not_to_wri
 def test_what_is_there_is_not_asked_of_a_relay(agent, dead_relay):
     """A write is durable before any relay is dialled, on a new device too."""
     assert agent("--relay", dead_relay, "remember", "k", "v", "--wait", "0").stdout == (
-        f"kept · no relay has it yet ({dead_relay}: not contacted)\n"
+        f"kept · accepted by no relay yet ({dead_relay}: not contacted)\n"
     )
 
 

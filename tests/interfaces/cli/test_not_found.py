@@ -80,7 +80,7 @@ def test_what_may_be_on_a_relay_that_was_not_asked_is_deleted_there_and_that_is_
 
     assert told.startswith(
         "nothing was kept here under that name; its deletion is requested all the same"
-        f"{why.format(relay=dead_relay)} · no relay has it yet ("
+        f"{why.format(relay=dead_relay)} · accepted by no relay yet ("
     )
     assert (found["was_here"], len(found["deletion_id"])) == (False, 64)
 
@@ -332,7 +332,7 @@ def test_several_names_are_forgotten_with_one_request_or_none_of_them(agent, rel
     assert nowhere.stderr.partition(" are not here): ")[0].replace("x/y/", "").endswith("(z, w, v")
 
     told = agent("--relay", relay, *command, *names[:2], names[0]).stdout
-    assert told == "2 memories forgotten here, deletion requested · 1 relay has it\n"
+    assert told == "2 memories forgotten here, deletion requested · accepted by 1 relay\n"
     anyway = "x/y/z" if "/" in names[0] else "z"
     found = agent.json("--relay", relay, *command, names[2], anyway, "--anyway")
     assert [item["was_here"] for item in found["forgotten"]] == [True, False]

@@ -416,7 +416,7 @@ def test_show_tells_the_life_of_a_memory(palace, terminal, relay):
     for fact in (r"state +active, relevance 1\.", r"half-life +30 days", r"recalled +never", r"source +user"):
         assert re.search(rf"^{fact}", shown, flags=re.MULTILINE), fact
     assert re.search(r"^themes +art, teaching", shown, flags=re.MULTILINE)
-    assert re.search(rf"^relay +{re.escape(relay)} has it", shown, flags=re.MULTILINE)
+    assert re.search(rf"^relay +{re.escape(relay)} (accepted|showed) it", shown, flags=re.MULTILINE)
     assert re.search(r"^ +0\.3 +0\.1 +0\.01$", shown, flags=re.MULTILINE)
     assert re.search(r"^ +▲ now$", shown, flags=re.MULTILINE)
     assert re.search(r"^fading from +20\d\d-.*\(in \d+ days\)", shown, flags=re.MULTILINE)
@@ -465,7 +465,7 @@ def test_versions_that_say_the_same_are_one(palace):
 
 def test_memories_are_connected_and_disconnected(palace, relay):
     shown = palace("--relay", relay, "palace", "connect", "voice", "projects/facts/voxrelay").stdout
-    assert shown == "connected: projects/decisions/voice and projects/facts/voxrelay · 1 relay has it\n"
+    assert shown == "connected: projects/decisions/voice and projects/facts/voxrelay · accepted by 1 relay\n"
     assert palace.json("palace", "show", "voice")["connections"] == ["projects/facts/voxrelay"]
 
     gone = palace.json("palace", "disconnect", "voxrelay", "voice")
@@ -494,7 +494,7 @@ def test_forgetting_is_for_good(palace, relay):
     palace("--relay", relay, "sync")
 
     assert palace("--relay", relay, "palace", "forget", "people/facts/lisa").stdout == (
-        "forgotten here, deletion requested · 1 relay has it\n"
+        "forgotten here, deletion requested · accepted by 1 relay\n"
     )
     palace("palace", "recall", "lisa", code=4)
     again = palace("palace", "forget", "people/facts/lisa", code=4)
@@ -645,7 +645,7 @@ def test_a_plan_shows_everything_and_changes_nothing(due, terminal):
 def test_pruning_writes_and_deletes(due, relay):
     shown = due("--relay", relay, "palace", "prune").stdout
 
-    assert re.search(r"^\d memories pruned · 1 relay has it$", shown, flags=re.MULTILINE)
+    assert re.search(r"^\d memories pruned · accepted by 1 relay$", shown, flags=re.MULTILINE)
     assert due.json("palace")["total"] == 6
     nothing = due.json("palace", "prune")
     assert (nothing["count"], nothing["lines"]) == (0, [])

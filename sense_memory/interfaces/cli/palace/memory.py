@@ -98,7 +98,7 @@ def _data(found: MemoryProfile) -> dict[str, Any]:
 _WHICH = "DOMAIN/FACET/KEY, or a KEY that no other memory has."
 FirstArgument = Annotated[str, typer.Argument(metavar="A", show_default=False, help=f"A memory: {_WHICH}")]
 SecondArgument = Annotated[str, typer.Argument(metavar="B", show_default=False, help="Another one.")]
-_FEWER = {3: "linked here, but fewer relays than --require-acks have it"}
+_FEWER = {3: "linked here, but fewer relays than --require-acks accepted it"}
 
 
 @command(LINKS, "sense-memory palace connect people/facts/lisa projects/facts/workshop", codes=_FEWER)
@@ -159,7 +159,7 @@ def dismiss(
     LINKS,
     "# Lisa has moved:",
     "sense-memory palace contradict people/facts/lisa-home people/facts/lisa-moved",
-    codes={3: "marked here, but fewer relays than --require-acks have it"},
+    codes={3: "marked here, but fewer relays than --require-acks accepted it"},
 )
 def contradict(
     context: typer.Context,

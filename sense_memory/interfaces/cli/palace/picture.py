@@ -159,9 +159,9 @@ def _table(out: Console) -> Table:
 _MAX_WIDTH: Final = 100  # of the curve
 _EXCERPT_CHARS: Final = 200
 _HOLDING: Final[Mapping[str, str]] = {
-    "queued": "does not have it yet",
-    "acked": "has it",
-    "confirmed": "has it",
+    "queued": "has not accepted it yet",
+    "acked": "accepted it",
+    "confirmed": "showed it",
     "refused": "refuses it",
     "parked": "did not take it for a week",
     "superseded": "holds a newer version",
