@@ -2,7 +2,7 @@
 
 `async with FaultyRelay(upstream_url, Withhold(ids), NoEose(), seed=7) as liar: … liar.url …` is a relay
 on the loopback interface that lies in these ways; the first fault stands nearest to the client. With
-`fault.on = False` a fault is honest again. The rows are those of the fault matrix.
+`fault.on = False` a fault is honest again.
 """
 
 # ruff: noqa: ARG002 - the hooks share one signature

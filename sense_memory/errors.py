@@ -8,8 +8,8 @@
     │   └── TooLargeError              a memory that does not fit the event size of common relays
     ├── BadKey (ValueError)            not a secret or public key; never echoes the text
     ├── KeyMissing                     no secret key was found, or only an encrypted one
-    ├── KeychainError                  the system's keyring cannot be used
-    ├── UnsafeKeyFile                  a key or ledger file that others can read
+    ├── KeyringError                  the system's keyring cannot be used
+    ├── UnsafeFile                    a key or ledger file that others can read
     ├── MissingExtra                   an optional library is not installed
     ├── MalformedFrame (ValueError)    a message from a relay that is not a Nostr frame
     ├── InvalidEvent (ValueError)      an event with a wrong shape, id or signature
@@ -148,7 +148,7 @@ class KeyMissing(SenseMemoryError):
             )
 
 
-class KeychainError(SenseMemoryError):
+class KeyringError(SenseMemoryError):
     """The system's keyring cannot be used. Nothing in the keyring has changed.
 
     Attributes:
@@ -177,7 +177,7 @@ class MissingExtra(SenseMemoryError):
         super().__init__(f"the extra `{extra}` is not installed; {run}")
 
 
-class UnsafeKeyFile(SenseMemoryError):
+class UnsafeFile(SenseMemoryError):
     """A file with a key or a ledger is not safe to use: others can read it, or it is not a plain file."""
 
 

@@ -156,7 +156,7 @@ class MemoryStore:
             options: passed on to the constructor; each overrides its setting.
 
         Raises:
-            KeyMissing, BadKey, UnsafeKeyFile: there is no usable key; no key is generated.
+            KeyMissing, BadKey, UnsafeFile: there is no usable key; no key is generated.
             InvalidSetting: a value cannot be used; the error names its source.
         """
         signer, options = configured(agent, options)
@@ -1125,7 +1125,7 @@ class MemoryStore:
 
         Raises:
             InvalidInput: the ledger is sound, is missing, or is not a ledger; the file was not touched.
-            WrongKeyError, LedgerTooNew, UnsafeKeyFile: as on opening a store.
+            WrongKeyError, LedgerTooNew, UnsafeFile: as on opening a store.
         """
         from sense_memory.memories.rescue import rescue
 

@@ -117,7 +117,7 @@ class SyncMemoryStore:
             options: passed on to the constructor; each overrides its setting.
 
         Raises:
-            KeyMissing, BadKey, UnsafeKeyFile: there is no usable key; no key is generated.
+            KeyMissing, BadKey, UnsafeFile: there is no usable key; no key is generated.
             InvalidSetting: a value cannot be used; the error names its source.
         """
         signer, options = configured(agent, options)
@@ -889,7 +889,7 @@ class SyncMemoryStore:
 
         Raises:
             InvalidInput: the ledger is sound, is missing, or is not a ledger; the file was not touched.
-            WrongKeyError, LedgerTooNew, UnsafeKeyFile: as on opening a store.
+            WrongKeyError, LedgerTooNew, UnsafeFile: as on opening a store.
         """
         return asyncio.run(self._store.rescue())
 

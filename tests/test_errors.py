@@ -55,7 +55,7 @@ SENTENCES = [
         ),
     ),
     (
-        errors.KeychainError("it is locked"),
+        errors.KeyringError("it is locked"),
         "the system's keyring: it is locked. A key file of mode 600 works without a keyring.",
     ),
     (
@@ -188,7 +188,7 @@ PLAIN = {
     "InvalidAddress",
     "InvalidRelayUrl",
     "BadKey",
-    "UnsafeKeyFile",
+    "UnsafeFile",
     "MalformedFrame",
     "InvalidEvent",
     "BadPayload",

@@ -1,6 +1,6 @@
 """Lies in the answers to REQ: withheld, invented, old, forged, repeated, slow, or never finished.
 
-Each stands between an honest relay and a client (see `relays.proxy`); the rows are those of the fault matrix.
+Each stands between an honest relay and a client (see `relays.proxy`).
 """
 
 # ruff: noqa: ARG002 - the hooks share one signature

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.config import keyring as keychain
 from sense_memory.config.key_file import read_key_text
-from sense_memory.errors import BadKey, KeychainError, KeyMissing
+from sense_memory.errors import BadKey, KeyMissing, KeyringError
 from sense_memory.nostr.keys import parse_secret
 from sense_memory.nostr.nip49 import decrypt_secret, is_ncryptsec, log_n_of
 
@@ -75,7 +75,7 @@ def agent_key(
     Raises:
         KeyMissing: no place has the key (`looked`), or an encrypted key cannot be unlocked (`locked`).
         BadKey: a place holds something else than a key, or the password is wrong.
-        UnsafeKeyFile: others can read or replace the key file.
+        UnsafeFile: others can read or replace the key file.
     """
     looked: list[str] = []
     try:
@@ -116,7 +116,7 @@ def _in_keyring(agent: str, looked: list[str]) -> tuple[Secret, str] | None:
     place = "the system's keyring"
     try:
         secret = keychain.load(agent)
-    except KeychainError as error:
+    except KeyringError as error:
         looked.append(f"{place} ({error.problem})")
         return None
     if secret is None:

@@ -15,7 +15,7 @@ import shlex
 import stat
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.errors import BadKey, KeyMissing, UnsafeKeyFile
+from sense_memory.errors import BadKey, KeyMissing, UnsafeFile
 from sense_memory.nostr.keys import parse_secret
 from sense_memory.nostr.nip49 import is_ncryptsec, log_n_of
 
@@ -33,7 +33,7 @@ def read_secret(path: Path) -> Secret:
 
     Raises:
         KeyMissing: there is no such file.
-        UnsafeKeyFile: others can read or replace the file, or it is not a plain file; says what to do.
+        UnsafeFile: others can read or replace the file, or it is not a plain file; says what to do.
         BadKey: the file holds something else, or an encrypted key. The message never repeats the content.
     """
     text = read_key_text(path)
@@ -52,7 +52,7 @@ def read_key_text(path: Path) -> str:
 
     Raises:
         KeyMissing: there is no such file.
-        UnsafeKeyFile: others can read or replace the file, or it is not a plain file; says what to do.
+        UnsafeFile: others can read or replace the file, or it is not a plain file; says what to do.
         BadKey: the file is too long to be a key file.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # follow no link, wait for no pipe
@@ -62,7 +62,7 @@ def read_key_text(path: Path) -> str:
     except FileNotFoundError:
         raise KeyMissing((f"the key file {path}",)) from None
     except OSError as error:
-        raise UnsafeKeyFile(f"the key file {path} cannot be opened ({error.strerror})") from None
+        raise UnsafeFile(f"the key file {path} cannot be opened ({error.strerror})") from None
     try:
         _refuse_unsafe_file(path, os.fstat(descriptor))
         raw = os.read(descriptor, _MAX_KEY_FILE_BYTES + 1)
@@ -80,7 +80,7 @@ def write_secret(path: Path, secret: Secret) -> None:
     The file and its directory entry are on disk when this returns. If writing fails, no file is left behind.
 
     Raises:
-        UnsafeKeyFile: the file exists (it was not touched), or its folder is open to others.
+        UnsafeFile: the file exists (it was not touched), or its folder is open to others.
         OSError: the folder cannot be written, or the disk is full.
     """
     _write_new(path, secret.nsec(), instead="another agent name")
@@ -91,7 +91,7 @@ def write_ncryptsec(path: Path, text: str) -> None:
 
     Raises:
         BadKey: the text is not an encrypted key that can be opened here; a plain key is never written.
-        UnsafeKeyFile: the file exists (it was not touched), or its folder is open to others.
+        UnsafeFile: the file exists (it was not touched), or its folder is open to others.
         OSError: the folder cannot be written, or the disk is full.
     """
     log_n_of(text)
@@ -104,7 +104,7 @@ def _write_new(path: Path, text: str, *, instead: str) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise UnsafeKeyFile(
+        raise UnsafeFile(
             f"choose {instead}, or move the file {path} away first: it exists already, and a key is never overwritten; "
             "nothing was touched"
         ) from None
@@ -151,14 +151,14 @@ def _refuse_unsafe_folder(path: Path) -> None:
     folder = path.parent
     if path.is_symlink() or folder.is_symlink():
         what = "the key file" if path.is_symlink() else "the folder of the key file"
-        raise UnsafeKeyFile(
+        raise UnsafeFile(
             f"{what} {path} is a symbolic link, which others may redirect; the key was not used. "
             f"Use the real file: SENSE_MEMORY_KEY_FILE={_quoted(path.resolve())}"
         )
     mode = folder.stat().st_mode if folder.exists() else 0
     # In a sticky folder such as /tmp nobody can replace the file of another user.
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise UnsafeKeyFile(
+        raise UnsafeFile(
             f"everyone on this machine can write the folder of the key file {path}; the key was not used. "
             f"Run: chmod go-w {_quoted(folder)}"
         )
@@ -166,15 +166,15 @@ def _refuse_unsafe_folder(path: Path) -> None:
 
 def _refuse_unsafe_file(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise UnsafeKeyFile(f"the key file {path} is not a plain file; the key was not used")
+        raise UnsafeFile(f"the key file {path} is not a plain file; the key was not used")
     if status.st_uid not in {os.getuid(), 0}:
-        raise UnsafeKeyFile(
+        raise UnsafeFile(
             f"the key file {path} belongs to another user of this machine; the key was not used. "
             f"If the key is yours, run: chown $(id -u) {_quoted(path)}"
         )
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
-        raise UnsafeKeyFile(
+        raise UnsafeFile(
             f"others can read the key file {path} (mode {mode:04o}); the key was not used. "
             f"Run: chmod 600 {_quoted(path)}"
         )

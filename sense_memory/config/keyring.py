@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sense_memory.errors import BadKey, KeychainError, MissingExtra
+from sense_memory.errors import BadKey, KeyringError, MissingExtra
 from sense_memory.nostr.keys import parse_secret
 
 
@@ -41,7 +41,7 @@ def load(agent: str) -> Secret | None:
     """The key of an agent; None where the agent has no entry, or the extra is not installed.
 
     Raises:
-        KeychainError: the keyring is locked or fails, or there is no keyring.
+        KeyringError: the keyring is locked or fails, or there is no keyring.
         BadKey: the entry is not a secret key. The message never repeats the entry.
     """
     if not installed():
@@ -59,35 +59,35 @@ def save(agent: str, secret: Secret) -> None:
     """Store the key of an agent, and read it back to be sure.
 
     Raises:
-        KeychainError: the keyring is locked, fails, or does not protect its entries; or it already holds another
+        KeyringError: the keyring is locked, fails, or does not protect its entries; or it already holds another
             key of this agent, which was not touched.
         BadKey: the keyring holds something else under this name, which was not touched.
         MissingExtra: the extra `keyring` is not installed.
     """
     if _ask(lambda backend: backend.priority < _PROTECTED):
-        raise KeychainError("the keyring of this machine does not protect its entries; nothing was stored")
+        raise KeyringError("the keyring of this machine does not protect its entries; nothing was stored")
     before = load(agent)
     if before == secret:
         return
     if before is not None:
-        raise KeychainError(f"it already holds another key of {agent}, which was not touched")
+        raise KeyringError(f"it already holds another key of {agent}, which was not touched")
     _ask(lambda backend: backend.set_password(SERVICE, agent, secret.nsec()))
     if load(agent) != secret:
-        raise KeychainError("do not rely on the keyring, which did not keep the key")
+        raise KeyringError("do not rely on the keyring, which did not keep the key")
 
 
 def delete(agent: str) -> bool:
     """Remove the entry of an agent; False where there was no entry. Without another copy the memories are lost.
 
     Raises:
-        KeychainError: the keyring is locked or fails, there is no keyring, or the entry is still there.
+        KeyringError: the keyring is locked or fails, there is no keyring, or the entry is still there.
         MissingExtra: the extra `keyring` is not installed.
     """
     if _ask(lambda backend: backend.get_password(SERVICE, agent)) is None:
         return False
     _ask(lambda backend: backend.delete_password(SERVICE, agent))
     if _ask(lambda backend: backend.get_password(SERVICE, agent)) is not None:
-        raise KeychainError("it still holds the entry")
+        raise KeyringError("it still holds the entry")
     return True
 
 
@@ -101,4 +101,4 @@ def _ask(question: Callable[[KeyringBackend], _T]) -> _T:
     except Exception as error:  # backends raise whatever the library of their system raises
         kind = type(error).__name__
     # Raised outside the handler, so that the words of a backend, which may repeat the key, are not chained.
-    raise KeychainError(_PROBLEMS.get(kind, f"it failed ({kind})"))
+    raise KeyringError(_PROBLEMS.get(kind, f"it failed ({kind})"))

@@ -117,7 +117,7 @@ class Database:
         WrongKeyError: the file belongs to another key.
         LedgerCorrupt: not a ledger, empty where it should not be, or damaged.
         LedgerTooNew: written by a newer version.
-        UnsafeKeyFile: the folder is a symbolic link or others may write to it.
+        UnsafeFile: the folder is a symbolic link or others may write to it.
         LedgerError: the file cannot be opened or created.
     """
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.errors import UnsafeKeyFile
+from sense_memory.errors import UnsafeFile
 
 
 if TYPE_CHECKING:
@@ -77,16 +77,16 @@ def private_place(path: Path) -> None:
     """Make the folder of a ledger where it is missing; refuse what could lead to another user's file.
 
     Raises:
-        UnsafeKeyFile: the folder or the file is a symbolic link, or others may write to the folder.
+        UnsafeFile: the folder or the file is a symbolic link, or others may write to the folder.
         OSError: the folder cannot be made.
     """
     folder = path.parent
     if folder.is_symlink():
-        raise UnsafeKeyFile(f"{folder} is a symbolic link; name the real folder of the ledger instead.")
+        raise UnsafeFile(f"{folder} is a symbolic link; name the real folder of the ledger instead.")
     folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     _refuse_open_folder(folder)
     if path.is_symlink():
-        raise UnsafeKeyFile(f"{path} is a symbolic link; name the real ledger file instead.")
+        raise UnsafeFile(f"{path} is a symbolic link; name the real ledger file instead.")
 
 
 # ── Unfinished files ────────────────────────────────────────────────────────────────────
@@ -160,7 +160,7 @@ def _refuse_open_folder(folder: Path) -> None:
         return
     if not mode & 0o002 and status.st_uid == os.geteuid() and _is_private(status.st_gid):
         return
-    raise UnsafeKeyFile(
+    raise UnsafeFile(
         f"{folder} has mode {mode:04o}: others may write to it, and could put another file in the ledger's place; "
         f"nothing was opened. Run: chmod go-w {shlex.quote(str(folder))}"
     )

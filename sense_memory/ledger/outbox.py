@@ -421,7 +421,7 @@ class Outbox:
             why = OLD_DELETION if self._db.row(_FORGOTTEN_ONCE, seq) else NOT_OUR_DELETION
             return RelayVerdict(RelayOutcome.REFUSED, why)
         if role is Role.TOMBSTONE and outcome in _NO and self._db.row(_SETTLED, relay, seq):
-            # RelayRecords without the word `deleted` have others for it. Where nothing says any more that it was
+            # Relays that lack the prefix `deleted` answer with another one. Where nothing says any more that it was
             # forgotten, that is no end: it is tried again.
             drops = self._drops_deletions(url)
             return RelayVerdict(RelayOutcome.RETRY, NO_TOMBSTONE) if drops else _ACCEPTS

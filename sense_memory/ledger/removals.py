@@ -165,15 +165,8 @@ def join_removal(db: Database, slot: str, removal: Removal) -> None:
     )
 
 
-# ── Purging ─────────────────────────────────────────────────────────────────────────────
-# What a removal does to the versions of a slot that are stored: some go, some stay and are listed as forks.
-#
-# That depends on the inside of each version, which its owner has opened before (`FilingContext`). Functions here run
-# inside the transaction that files the tombstone or the deletion.
-
-
-# ── Versions in doubt ───────────────────────────────────────────────────────────────────
-# Versions in doubt: what a slot's head may not know of, or may not have known. Written inside a transaction.
+# ── Forks ───────────────────────────────────────────────────────────────────────────────
+# What a slot's head may not know of, or may not have known. Written inside a transaction.
 #
 # The ledger cannot tell what a version knows; that is inside the ciphertext. It lists what has to be looked at:
 # a version that another device's replaced, one that came late, and a head that was written although its memory
@@ -240,6 +233,13 @@ class Erasure:
                 backup.unlink(missing_ok=True)
         with self._db.transaction():
             self._db.execute("DELETE FROM meta WHERE name = ?", _OWED)
+
+
+# ── Purging ─────────────────────────────────────────────────────────────────────────────
+# What a removal does to the versions of a slot that are stored: some go, some stay and are listed as forks.
+#
+# That depends on the inside of each version, which its owner has opened before (`FilingContext`). Functions here run
+# inside the transaction that files the tombstone or the deletion.
 
 
 _HELD: Final = (

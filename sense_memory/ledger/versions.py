@@ -80,7 +80,7 @@ class Filed:
 
     Attributes:
         event: verified.
-        slot: its logical state.
+        slot: where the ledger files it; see the glossary of the package.
         role: memory, tombstone, deletion or embedding.
         origin: of a memory, what its inside says of where it comes from; None where nobody looked.
         removals: of a tombstone or a deletion, what its inside says that it removes, by slot.

@@ -131,7 +131,7 @@ def introspection(ts: int, report: Mapping[str, Any]) -> Record:
 
 
 def embedding(path: str, fields: Mapping[str, Any]) -> Record:
-    """The vectors of the memory at a path, at `embed/{path}`; what else is in it is the business of `sharing`."""
+    """The vectors of the memory at a path, at `embed/{path}`; `memories/shared_embeddings.py` fills in the rest."""
     return Record(RecordType.EMBEDDING, address.EMBEDDING + path, {"key": path, **fields})
 
 

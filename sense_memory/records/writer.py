@@ -95,7 +95,7 @@ class Writer:
             records: what to write.
             drafts: keep what the clock forbids to write as drafts.
             bases: by slot, what edits start from.
-            aside: which stored versions become drafts with it, see `Ledger.keep_aside`.
+            aside: which stored versions become drafts with it, see `Ledger.save_lost_texts`.
 
         Raises:
             TooLargeError, InvalidInput, SealVerificationError: before anything was written.

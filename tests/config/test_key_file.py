@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from sense_memory.config.key_file import private_folder, read_secret, write_secret
-from sense_memory.errors import BadKey, KeyMissing, UnsafeKeyFile
+from sense_memory.errors import BadKey, KeyMissing, UnsafeFile
 from sense_memory.nostr.keys import Secret
 
 
@@ -55,7 +55,7 @@ def test_a_loose_or_tight_umask_does_not_change_the_modes(folder, secret):
 def test_a_key_is_never_overwritten(folder, secret):
     path = folder / "lisa.key"
     write_secret(path, secret)
-    with pytest.raises(UnsafeKeyFile, match="never overwritten") as error:
+    with pytest.raises(UnsafeFile, match="never overwritten") as error:
         write_secret(path, Secret.generate())
     assert "choose another agent name" in str(error.value)
     assert read_secret(path) == secret
@@ -64,7 +64,7 @@ def test_a_key_is_never_overwritten(folder, secret):
 def test_a_dangling_link_is_not_written_through(folder, secret, tmp_path):
     private_folder(folder)
     (folder / "lisa.key").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UnsafeKeyFile, match="symbolic link"):
+    with pytest.raises(UnsafeFile, match="symbolic link"):
         write_secret(folder / "lisa.key", secret)
     assert not (tmp_path / "elsewhere").exists()
 
@@ -101,7 +101,7 @@ def test_permissions_a_file_open_to_others_is_refused_with_the_command(folder, s
     path = folder / "my key"
     write_secret(path, secret)
     path.chmod(bits)
-    with pytest.raises(UnsafeKeyFile) as error:
+    with pytest.raises(UnsafeFile) as error:
         read_secret(path)
     assert f"mode {bits:04o}" in str(error.value)
     assert str(error.value).endswith(f"Run: chmod 600 '{path}'")
@@ -123,7 +123,7 @@ def test_permissions_a_symlinked_key_or_folder_is_refused_naming_the_real_file(f
     (folder / "link.key").symlink_to(path)
     (tmp_path / "other").symlink_to(folder)
     for way in (folder / "link.key", tmp_path / "other" / "lisa.key"):
-        with pytest.raises(UnsafeKeyFile, match="symbolic link") as error:
+        with pytest.raises(UnsafeFile, match="symbolic link") as error:
             read_secret(way)
         assert f"SENSE_MEMORY_KEY_FILE={path}" in str(error.value)
 
@@ -134,9 +134,9 @@ def test_permissions_a_folder_that_everyone_can_write_is_refused_for_reading_and
 ):
     write_secret(folder / "lisa.key", secret)
     folder.chmod(bits)
-    with pytest.raises(UnsafeKeyFile, match=f"Run: chmod go-w {folder}$"):
+    with pytest.raises(UnsafeFile, match=f"Run: chmod go-w {folder}$"):
         read_secret(folder / "lisa.key")
-    with pytest.raises(UnsafeKeyFile, match=f"Run: chmod go-w {folder}$"):
+    with pytest.raises(UnsafeFile, match=f"Run: chmod go-w {folder}$"):
         write_secret(folder / "new.key", secret)
     assert not (folder / "new.key").exists()
 
@@ -155,7 +155,7 @@ def test_permissions_a_key_of_another_user_is_refused(folder, secret, monkeypatc
         os.chown(path, 12345, -1)
     else:
         monkeypatch.setattr(os, "getuid", lambda: owner + 1)
-    with pytest.raises(UnsafeKeyFile, match="belongs to another user"):
+    with pytest.raises(UnsafeFile, match="belongs to another user"):
         read_secret(path)
 
 
@@ -164,7 +164,7 @@ def test_a_folder_or_a_pipe_in_place_of_the_key_is_refused_without_waiting(folde
     (folder / "a.key").mkdir()
     os.mkfifo(folder / "b.key", 0o600)
     for name in ("a.key", "b.key"):
-        with pytest.raises(UnsafeKeyFile, match="not a plain file"):
+        with pytest.raises(UnsafeFile, match="not a plain file"):
             read_secret(folder / name)
 
 

@@ -22,7 +22,7 @@ from sense_memory.config import settings as settings_module
 from sense_memory.config.agent_key import child_environment
 from sense_memory.config.key_file import read_key_text, read_secret, write_ncryptsec, write_secret
 from sense_memory.config.settings import Settings, SettingsWarning, find_secret
-from sense_memory.errors import BadKey, KeychainError, KeyMissing, MissingExtra, UnsafeKeyFile
+from sense_memory.errors import BadKey, KeyMissing, KeyringError, MissingExtra, UnsafeFile
 from sense_memory.nostr.keys import Secret
 
 
@@ -165,7 +165,7 @@ def test_an_entry_is_never_overwritten(ring):
     secret = Secret.generate()
     keychain.save("lisa", secret)
     keychain.save("lisa", secret)
-    with pytest.raises(KeychainError, match="another key of lisa"):
+    with pytest.raises(KeyringError, match="another key of lisa"):
         keychain.save("lisa", Secret.generate())
     assert keychain.load("lisa") == secret
 
@@ -194,7 +194,7 @@ def test_an_entry_that_is_no_key_is_neither_used_nor_echoed_nor_overwritten(ring
 def test_a_keyring_that_does_not_keep_a_key_safely_is_not_trusted_with_one(use, backend, problem):
     use(backend)
     secret = Secret.generate()
-    with pytest.raises(KeychainError, match=problem) as refused:
+    with pytest.raises(KeyringError, match=problem) as refused:
         keychain.save("lisa", secret)
     assert "nsec1" not in everything(refused.value)
     assert getattr(backend, "entries", {}) == {}
@@ -203,7 +203,7 @@ def test_a_keyring_that_does_not_keep_a_key_safely_is_not_trusted_with_one(use, 
 def test_an_entry_that_stays_is_not_called_deleted(use):
     use(Clinging())
     keychain.save("lisa", Secret.generate())
-    with pytest.raises(KeychainError, match="still holds"):
+    with pytest.raises(KeyringError, match="still holds"):
         keychain.delete("lisa")
 
 
@@ -409,7 +409,7 @@ def test_permissions_an_encrypted_key_that_others_could_read_or_replace_is_refus
     path = home / "keys" / "lisa.ncryptsec"
     write_ncryptsec(path, VECTOR)
     path.chmod(0o644)
-    with pytest.raises(UnsafeKeyFile, match=f"Run: chmod 600 {path}"):
+    with pytest.raises(UnsafeFile, match=f"Run: chmod 600 {path}"):
         find("lisa", ask_password=nobody)
 
 
@@ -420,7 +420,7 @@ def test_a_written_encrypted_key_is_private_and_never_overwritten(home):
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert path.read_text(encoding="utf-8") == f"{VECTOR}\n"
     assert read_key_text(path) == VECTOR
-    with pytest.raises(UnsafeKeyFile, match="choose another file name"):
+    with pytest.raises(UnsafeFile, match="choose another file name"):
         write_ncryptsec(path, VECTOR)
     assert read_key_text(path) == VECTOR
 

@@ -18,7 +18,7 @@ from sense_memory.config.settings import (
     ledger_path,
     save_relays,
 )
-from sense_memory.errors import BadKey, InvalidSetting, KeyMissing, UnsafeKeyFile
+from sense_memory.errors import BadKey, InvalidSetting, KeyMissing, UnsafeFile
 from sense_memory.nostr.keys import Secret, npub
 
 
@@ -343,7 +343,7 @@ def test_permissions_of_the_key_file_are_checked(load, tmp_path):
     path = tmp_path / "keys" / "mine.key"
     path.chmod(0o644)
     environ = {"SENSE_MEMORY_KEY_FILE": str(path)}
-    with pytest.raises(UnsafeKeyFile, match=f"Run: chmod 600 {path}"):
+    with pytest.raises(UnsafeFile, match=f"Run: chmod 600 {path}"):
         find_secret(load(environ), environ=environ)
 
 

@@ -24,7 +24,7 @@ from sense_memory.errors import (
     LedgerTooNew,
     StorageFullError,
     StoreClosed,
-    UnsafeKeyFile,
+    UnsafeFile,
     WrongKeyError,
 )
 from sense_memory.ledger import Ledger, database, files
@@ -341,7 +341,7 @@ def test_a_folder_that_others_may_write_to_is_refused(me, written, mode, own_gro
     own_group("me", members=["somebody else"])
     written.parent.chmod(mode)
     try:
-        with pytest.raises(UnsafeKeyFile, match=f"mode 0{mode:o}.* Run: chmod go-w {written.parent}$"):
+        with pytest.raises(UnsafeFile, match=f"mode 0{mode:o}.* Run: chmod go-w {written.parent}$"):
             Ledger(written, me.public_key)
         written.parent.chmod(mode & ~0o022)
         Ledger(written, me.public_key).close()
@@ -386,7 +386,7 @@ def test_a_group_that_is_only_this_users_own_is_nobody_else(me, written, own_gro
 def test_a_group_of_others_is_not_this_users_own(me, written, own_group, name, others):
     own_group(name, **others)
     written.parent.chmod(0o775)
-    with pytest.raises(UnsafeKeyFile):
+    with pytest.raises(UnsafeFile):
         Ledger(written, me.public_key)
 
 
@@ -395,7 +395,7 @@ def test_a_folder_of_another_user_is_not_private_by_its_group(me, written, own_g
     uid = os.geteuid()
     monkeypatch.setattr(files.os, "geteuid", lambda: uid + 7)
     own_group("me")
-    with pytest.raises(UnsafeKeyFile):
+    with pytest.raises(UnsafeFile):
         Ledger(written, me.public_key)
 
 
@@ -412,7 +412,7 @@ def test_symbolic_links_are_refused(me, written, tmp_path):
     (tmp_path / "dangling.db").symlink_to(tmp_path / "nowhere.db")
 
     for path in (tmp_path / "link" / "a.db", tmp_path / "link.db", tmp_path / "dangling.db"):
-        with pytest.raises(UnsafeKeyFile, match="symbolic link"):
+        with pytest.raises(UnsafeFile, match="symbolic link"):
             Ledger(path, me.public_key)
     assert not (tmp_path / "nowhere.db").exists()
 

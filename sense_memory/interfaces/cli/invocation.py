@@ -177,7 +177,7 @@ def secret_of(settings: Settings) -> Secret:
     """The agent's key.
 
     Raises:
-        KeyMissing, BadKey, UnsafeKeyFile: no usable key.
+        KeyMissing, BadKey, UnsafeFile: no usable key.
     """
     from sense_memory.config.settings import find_secret
 

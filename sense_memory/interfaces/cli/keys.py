@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sense_memory.errors import BadKey, InvalidInput, KeyMissing, SenseMemoryError, UnsafeKeyFile
+from sense_memory.errors import BadKey, InvalidInput, KeyMissing, SenseMemoryError, UnsafeFile
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.invocation import of, password_prompt, say, warnings_as_lines
 from sense_memory.interfaces.cli.options import JsonOption, flag
@@ -103,7 +103,7 @@ def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: boo
     if wants_present and secret is not None:
         return secret, place, "shown"
     if place:
-        raise UnsafeKeyFile(
+        raise UnsafeFile(
             f"agent {settings.agent} has a key already, in {place}. Choose another agent name: sense-memory "
             "--agent NAME init. A key is never overwritten or hidden by another; nothing was changed"
         )

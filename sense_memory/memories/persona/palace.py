@@ -399,7 +399,7 @@ class Palace:
         Args:
             slot_state: what the slot holds.
             bases: by slot, what the same write starts from.
-            aside: receives the values that have to become drafts, see `Ledger.keep_aside`.
+            aside: receives the values that have to become drafts, see `Ledger.save_lost_texts`.
             is_lasting: whether this device edits, and so replaces the versions that it knows.
 
         Raises:

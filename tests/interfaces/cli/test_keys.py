@@ -77,7 +77,7 @@ def test_a_key_is_never_overwritten(cli, key_file, nsec):
     before = key_file.read_bytes()
 
     assert "never overwritten" in cli("init", code=1).stderr
-    assert cli.json("init", code=1)["error"]["type"] == "UnsafeKeyFile"
+    assert cli.json("init", code=1)["error"]["type"] == "UnsafeFile"
     cli("init", "--import", stdin=nsec, code=1)
     cli("init", "--import", "--show-nsec", stdin=nsec, code=1)
     assert key_file.read_bytes() == before
