@@ -1,8 +1,8 @@
 """One connection to the embedded relay: moves bytes between a websocket, a `ServerSession` and the event store.
 
 Events that have already arrived are stored together in one transaction; their OKs follow the commit.
-Stored answers are sent in pieces that wait for the client to read, so that a slow reader costs no memory;
-a connection that lets live events pile up beyond the relay's limits is cut.
+Stored answers are sent in pieces, each of which waits until the client has read, so that a slow reader costs no
+memory. The relay cuts a connection on which unread live events pile up beyond its limits.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 # ── Responding ──────────────────────────────────────────────────────────────────────────
 # One client's comparisons with the embedded relay (NIP-77): which of some events does only one side hold?
 #
-# What the relay holds for a filter is read once, some rows at a time, when a comparison is opened; from then
-# on it stands still. The arithmetic runs in threads, so that other connections hardly notice a large one.
+# The relay reads its events for the filter once, some rows at a time, when a comparison is opened; later changes do
+# not affect the comparison. The arithmetic runs in threads, so that a large comparison hardly delays other connections.
 
-INBOX_COUNT: Final = 8  # messages that wait for their answers; a client has no use for more than one
+INBOX_COUNT: Final = 8  # messages that wait for their answers; an honest client has one
 
 _UNKNOWN: Final = "closed: unknown subscription"
 _TOO_MANY: Final = "blocked: too many comparisons at once"
@@ -50,7 +50,7 @@ _COMPARISON_TROUBLE: Final = "error: the relay's storage failed, try again later
 
 
 class _ServerComparison:
-    """An open comparison: what the client said and was not answered yet, and the task that answers."""
+    """An open comparison: the client's unanswered messages, and the task that answers them."""
 
     def __init__(self) -> None:
         self.inbox: asyncio.Queue[bytes] = asyncio.Queue(INBOX_COUNT)
@@ -73,12 +73,12 @@ class ServerComparisons:
         self._open: dict[str, _ServerComparison] = {}
 
     def open(self, subscription: str, wanted: Filter, message: bytes, now: int) -> None:
-        """Begin a comparison; one that is open under the same name ends.
+        """Begin a comparison; an open comparison of the same name ends.
 
         Args:
-            subscription: its name, apart from those of REQ.
-            wanted: which events it is about.
-            message: the first of the client's.
+            subscription: the comparison's name, separate from the names of REQs.
+            wanted: which events to compare.
+            message: the client's first message.
             now: seconds since 1970.
         """
         self.close(subscription)
@@ -90,7 +90,7 @@ class ServerComparisons:
         comparison.task = asyncio.create_task(self._answer(subscription, wanted, now, comparison))
 
     def continue_comparison(self, subscription: str, message: bytes) -> None:
-        """The client's next message in a comparison."""
+        """Take the client's next message in a comparison."""
         comparison = self._open.get(subscription)
         if comparison is None:
             self._refuse(subscription, _UNKNOWN)
@@ -101,13 +101,13 @@ class ServerComparisons:
             comparison.inbox.put_nowait(message)
 
     def close(self, subscription: str) -> None:
-        """End a comparison, if there is one."""
+        """End a comparison, if one of that name is open."""
         comparison = self._open.pop(subscription, None)
         if comparison is not None and comparison.task is not None:
             comparison.task.cancel()
 
     def end(self) -> list[asyncio.Task[None]]:
-        """End all of them; returns the tasks that are going to be done."""
+        """End all comparisons; returns their tasks, which are being cancelled."""
         tasks = [comparison.task for comparison in self._open.values() if comparison.task is not None]
         for subscription in tuple(self._open):
             self.close(subscription)
@@ -116,7 +116,7 @@ class ServerComparisons:
     async def _answer(
         self, subscription: str, wanted: Filter, now: int, comparison: _ServerComparison
     ) -> None:
-        """Answer one message after the other, until something is wrong with one."""
+        """Answer one message after the other, until a message is wrong."""
         try:
             refusal = await self._converse(subscription, wanted, now, comparison.inbox)
         except MalformedFrame:
@@ -136,7 +136,7 @@ class ServerComparisons:
         return _TOO_LARGE
 
     async def _responder(self, wanted: Filter, now: int) -> Responder | None:
-        """The relay's side of a comparison, or None where it is about too many events."""
+        """The relay's side of a comparison, or None if too many events match."""
         pairs: list[tuple[int, bytes]] = []
         for part in self._event_store.iter_pairs(wanted, now):
             pairs += part
@@ -150,13 +150,13 @@ class ServerComparisons:
 
 
 BATCH_COUNT: Final = 128  # messages handled in one turn of the event loop: about 10 ms of verification
-CHUNK_BYTES: Final = 262_144  # of a stored answer, before the client has to read on
+CHUNK_BYTES: Final = 262_144  # bytes of a stored answer that are sent before the client has to read
 
 _TROUBLE: Final = "error: the relay's storage failed; nothing was stored, try again later"
 
 
 class _StoredAnswer:
-    """A stored answer on its way; what happens meanwhile is held back until its EOSE is out."""
+    """A stored answer that is being sent; new events are held back until its EOSE is sent."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -173,7 +173,7 @@ class ClientHandler:
         event_store: where events are kept.
         limits: the relay's limits.
         clock: seconds since 1970.
-        announce: tells every connection of events that were just stored.
+        announce: hands newly stored events to every connection.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class ClientHandler:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def deliver(self, events: Sequence[Event]) -> None:
-        """Send stored events to the subscriptions that they match, or hold them until an answer's EOSE."""
+        """Send new events to the subscriptions that they match, or hold them back until an answer's EOSE."""
         ready: list[bytes] = []
         for event in events:
             for subscription in self._session.matching_subscriptions(event):
@@ -231,11 +231,11 @@ class ClientHandler:
             self.abort()
 
     def abort(self) -> None:
-        """End the connection at once, without a farewell that nobody would read."""
+        """End the connection at once, without a close frame that nobody would read."""
         self._connection.transport.abort()
 
     async def _read(self) -> None:
-        """Fill the inbox; where it is full, the client's next bytes stay in the network."""
+        """Fill the inbox; while the inbox is full, the client's next bytes stay in the network."""
         try:
             while True:
                 await self._inbox.put(await self._connection.recv(decode=False))
@@ -243,12 +243,12 @@ class ClientHandler:
             await self._inbox.put(None)
 
     async def _next_batch(self) -> list[bytes]:
-        """Wait for a message and take those that are there as well; empty when the client has left."""
+        """Wait for a message and take all other messages that have arrived; empty when the client has left."""
         batch = [await self._inbox.get()]
         while len(batch) < BATCH_COUNT and not self._inbox.empty():
             batch.append(self._inbox.get_nowait())
         if batch[-1] is None and len(batch) > 1:
-            self._inbox.put_nowait(None)  # the farewell is for the next call
+            self._inbox.put_nowait(None)  # the end of the connection is for the next call
         return [data for data in batch if data is not None]
 
     def _handle(self, batch: list[bytes]) -> None:
@@ -279,7 +279,7 @@ class ClientHandler:
         self._store(to_store, now)
 
     def _store(self, events: list[Event], now: float) -> None:
-        """Keep events in one transaction, then say so, then tell the subscribers."""
+        """Store events in one transaction, then send the OKs, then the events to subscribers."""
         if not events:
             return
         try:
@@ -292,7 +292,7 @@ class ClientHandler:
         self._announce([event for event, kept in pairs if kept.fresh])
 
     def _answer(self, wanted: AnswerRequest, now: float) -> None:
-        """Fix what the stored answer is at this moment, and start sending it."""
+        """Fix the stored answer as of this moment, and start to send it."""
         self._drop_answer(wanted.subscription)
         try:
             rows = self._event_store.find_rows(wanted.filters, self._limits.max_limit, int(now))

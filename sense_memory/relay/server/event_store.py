@@ -1,7 +1,7 @@
 """Where the embedded relay keeps its events: one SQLite file, or memory.
 
-Applies the storage rules of NIP-01 (replacing), NIP-09 (deleting) and NIP-40 (expiring). It stores what
-the relay verified, as canonical JSON bytes, and knows nothing of connections or subscriptions.
+The store applies the rules of NIP-01 (replacing), NIP-09 (deleting) and NIP-40 (expiring). It keeps verified events
+as canonical JSON bytes, and knows nothing of connections or subscriptions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # ── Rules ───────────────────────────────────────────────────────────────────────────────
-# What NIP-01, NIP-09 and NIP-40 say about keeping an event: its class, its address, its expiry, what it deletes.
+# The rules of NIP-01, NIP-09 and NIP-40 for an event: its class, its address, its expiry, and what it deletes.
 #
 # Part of the embedded relay. Pure functions over verified events: no storage, no clock.
 
@@ -39,17 +39,17 @@ def is_ephemeral(kind: int) -> bool:
 
 
 def is_replaceable(kind: int) -> bool:
-    """Whether an author has one event of this kind, the newest (NIP-01)."""
+    """Whether only an author's newest event of this kind is kept (NIP-01)."""
     return kind in {0, 3} or 10_000 <= kind < 20_000
 
 
 def is_addressable(kind: int) -> bool:
-    """Whether an author has one event of this kind and `d` tag, the newest (NIP-01)."""
+    """Whether only an author's newest event of this kind and `d` tag is kept (NIP-01)."""
     return 30_000 <= kind < 40_000
 
 
 def address_of(event: RawEvent) -> str | None:
-    """The place that only one event may hold, written as an `a` tag; None for regular events."""
+    """The address, of which only one event is kept, written as an `a` tag; None for regular events."""
     if is_replaceable(event.kind):
         return f"{event.kind}:{event.pubkey}:"
     if is_addressable(event.kind):
@@ -58,7 +58,7 @@ def address_of(event: RawEvent) -> str | None:
 
 
 def expires_at(event: RawEvent) -> int | None:
-    """The second from which an event is gone (NIP-40), or None; a value that is no number is ignored."""
+    """The second at which an event expires (NIP-40), or None; a value that is not a number is ignored."""
     for value in event.tag_values("expiration"):
         if value.isascii() and value.isdigit() and len(value) <= 16:
             return min(int(value), MAX_SAFE_INTEGER)
@@ -71,16 +71,16 @@ def is_protected(event: RawEvent) -> bool:
 
 
 def deleted_ids(event: RawEvent) -> list[str]:
-    """The ids that a kind 5 names; whether they are its author's own is for the storage to see (NIP-09)."""
+    """The ids that a kind 5 names; the store checks that the author owns them (NIP-09)."""
     return (
         [value for value in event.tag_values("e") if is_hex64(value)] if event.kind == KIND_DELETION else []
     )
 
 
 def deleted_addresses(event: RawEvent) -> list[str]:
-    """The author's own addresses that a kind 5 names; a stranger's are left out (NIP-09).
+    """The author's own addresses that a kind 5 names, without addresses of other authors (NIP-09).
 
-    What is not written as `address_of` writes it is no event's address, and deletes nothing.
+    An address in another spelling than that of `address_of` belongs to no event, and deletes nothing.
     """
     if event.kind != KIND_DELETION:
         return []
@@ -96,12 +96,12 @@ def indexed_tags(event: RawEvent) -> set[tuple[str, str]]:
     }
 
 
-APPLICATION_ID: Final = 0x534D5259  # "SMRY": a relay's file is not taken for a ledger, nor the reverse
+APPLICATION_ID: Final = 0x534D5259  # "SMRY": tells a relay's file from a ledger
 SCHEMA_VERSION: Final = 1
 
 _PART_COUNT: Final = 2_000  # rows read at a time for a comparison: some 3 ms
 
-# AUTOINCREMENT: an answer on its way names rows, and a row that is gone must never come to mean another event
+# AUTOINCREMENT: an answer that is being sent names rows, and the number of a deleted row must never name another event
 _SCHEMA: Final = """
     CREATE TABLE event (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -143,7 +143,7 @@ class Receipt:
     Attributes:
         accepted: the boolean of the OK.
         text: the text of the OK.
-        fresh: whether subscribers have to hear of it.
+        fresh: whether the event goes to subscribers.
     """
 
     accepted: bool
@@ -161,10 +161,10 @@ class EventStore:
     """The relay's events. One process holds a file at a time.
 
     Args:
-        path: the file, made with mode 0600 where it is missing; None keeps everything in memory.
+        path: the file, created with mode 0600 if missing; None keeps everything in memory.
 
     Raises:
-        RelayError: the file belongs to another running relay, is no relay's file, or cannot be opened.
+        RelayError: another running relay uses the file, the file is not a relay's, or it cannot be opened.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -179,11 +179,11 @@ class EventStore:
             raise RelayError(name, f"the relay's data cannot be opened ({_reason(problem)})") from problem
 
     def add_events(self, events: Sequence[Event], now: int) -> list[Receipt]:
-        """Keep events in one transaction, durable when this returns; one receipt each, in order.
+        """Store events in one transaction, durable when this returns; one receipt each, in order.
 
         Args:
             events: verified, and within the relay's limits.
-            now: seconds since 1970; what has expired by then is dropped first.
+            now: seconds since 1970; expired events are dropped first.
 
         Raises:
             sqlite3.Error: nothing of the batch was stored.
@@ -193,12 +193,12 @@ class EventStore:
             return [self._add(event) for event in events]
 
     def find_rows(self, filters: Sequence[Filter], most: int, now: int) -> array[int]:
-        """The row numbers of what is stored for some filters: newest first, the lowest id first in a second.
+        """The row numbers of the events that match some filters: newest first, within a second by id.
 
         Args:
-            filters: any may match; each has its own limit.
-            most: the limit of a filter that names none or a higher one.
-            now: seconds since 1970; what has expired by then is left out.
+            filters: an event has to match one of them; each filter has its own limit.
+            most: the limit of a filter that names no limit, or a higher limit.
+            now: seconds since 1970; expired events are left out.
         """
         self._drop_expired(now)
         rows: set[tuple[int, str, int]] = set()
@@ -211,11 +211,11 @@ class EventStore:
         return array("q", [seq for _, _, seq in sorted(rows)])
 
     def count_events(self, filters: Sequence[Filter], now: int) -> int:
-        """How many events are stored that any of some filters matches; their limits are left aside (NIP-45).
+        """How many stored events match some filters, whose limits are ignored (NIP-45).
 
         Args:
-            filters: any may match.
-            now: seconds since 1970; what has expired by then is not counted.
+            filters: an event has to match one of them.
+            now: seconds since 1970; expired events are not counted.
         """
         self._drop_expired(now)
         parts = [_matching(wanted) for wanted in filters]
@@ -225,13 +225,13 @@ class EventStore:
         return total
 
     def iter_pairs(self, wanted: Filter, now: int) -> Iterator[list[tuple[int, bytes]]]:
-        """Time and id of what is stored for a filter, some at a time and in no order.
+        """Time and id of every stored event that matches a filter, in batches and in no order.
 
-        What is stored or dropped between two parts may be told or not.
+        An event that is stored or dropped between two batches may be listed or not.
 
         Args:
-            wanted: the filter; with a limit, its newest events.
-            now: seconds since 1970; what has expired by then is left out.
+            wanted: the filter; a limit selects the newest events.
+            now: seconds since 1970; expired events are left out.
         """
         self._drop_expired(now)
         source, values = _matching(wanted)
@@ -241,20 +241,20 @@ class EventStore:
                 yield [(time, bytes.fromhex(ident)) for time, ident in part]
 
     def body(self, seq: int, now: int) -> bytes | None:
-        """The JSON of the event in a row that `find_rows` named, or None where it is gone by now."""
+        """The JSON of the event in a row that `find_rows` named, or None if the event is gone."""
         row = self._sql.execute(
             "SELECT body FROM event WHERE seq = ? AND (expires IS NULL OR expires > ?)", (seq, now)
         ).fetchone()
         return row[0] if row else None
 
     def close(self) -> None:
-        """Close the file; what was in memory is gone."""
+        """Close the file; events that were kept in memory are lost."""
         self._close()
 
     def _open(self) -> None:
-        """Settings, and the schema where the file is new. The exclusive lock is kept until `close`."""
+        """Apply the settings, and the schema to a new file. The exclusive lock is kept until `close`."""
         self._sql.execute("PRAGMA locking_mode = EXCLUSIVE")
-        known = self._is_known()  # before anything is changed: the file may be someone else's
+        known = self._is_known()  # before anything is changed: the file may belong to another program
         for pragma in (
             "journal_mode = WAL",
             "synchronous = FULL",  # an OK must outlive a power cut
@@ -272,7 +272,7 @@ class EventStore:
                 self._sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _is_known(self) -> bool:
-        """Whether the file is a relay's; False for an empty one, an error for anything else."""
+        """Whether the file is a relay's; False for an empty file, an error for any other file."""
         ours = (APPLICATION_ID, SCHEMA_VERSION)
         found = tuple(
             self._sql.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
@@ -321,7 +321,7 @@ class EventStore:
         return self._sql.execute(by_address, (address, event.created_at)).fetchone() is not None
 
     def _make_room(self, event: Event, address: str) -> bool:
-        """Drop the version that an event replaces; False where the event loses to it."""
+        """Drop the version that an event replaces; False if that version wins."""
         row = self._sql.execute(
             "SELECT seq, created_at, id FROM event WHERE address = ?", (address,)
         ).fetchone()
@@ -341,7 +341,7 @@ class EventStore:
         self._sql.executemany("INSERT INTO tag (seq, name, value) VALUES (?, ?, ?)", rows)
 
     def _delete_for(self, event: Event) -> None:
-        """Delete what a kind 5 names of its own author's, and remember it: what comes late stays away."""
+        """Delete the author's own events that a kind 5 names, and refuse them if they arrive later."""
         for ident in deleted_ids(event):
             self._sql.execute("INSERT OR IGNORE INTO deleted_id VALUES (?, ?)", (ident, event.pubkey))
             self._sql.execute(
@@ -360,12 +360,12 @@ class EventStore:
 
 
 def _matching(wanted: Filter) -> tuple[str, list[object]]:
-    """FROM and WHERE of a query for what one filter matches, and its values; the text holds marks only."""
+    """FROM and WHERE of the query for one filter, with `?` for every value; and the values."""
     source, conditions, values = "event", ["1"], list[object]()
     for name, tagged_with in sorted(wanted.tags.items(), key=lambda item: item[0] != "d"):
         tagged = f"SELECT seq FROM tag WHERE name = ? AND value IN ({_marks(tagged_with)})"  # noqa: S608
         values += [name, *tagged_with]
-        if name == "d":  # few events share one: start there, where SQLite would walk all of the author's
+        if name == "d":  # few events share a d-tag, but SQLite would walk all of the author's events
             source = f"(SELECT DISTINCT seq FROM ({tagged})) CROSS JOIN event USING (seq)"  # noqa: S608
         else:
             conditions.append(f"seq IN ({tagged})")
@@ -385,7 +385,7 @@ def _marks(values: Sequence[object]) -> str:
 
 
 def _prepare(path: Path) -> None:
-    """Make the file, or tighten the one that is there, so that only its owner can read it."""
+    """Create the file, or change the mode of an existing file, so that only its owner can read it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     path.chmod(0o600)

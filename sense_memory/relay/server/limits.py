@@ -1,4 +1,4 @@
-"""What the embedded relay allows, and how it says so in its information document (NIP-11)."""
+"""The limits of the embedded relay, and the information document that states them (NIP-11)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_LIMIT_COUNT: Final = 5_000
 MAX_SUBSCRIPTIONS_COUNT: Final = 50
 MAX_FILTERS_COUNT: Final = 50
 MAX_FILTER_VALUES_COUNT: Final = 5_000  # SQLite takes 32,766 in one statement
-MAX_COMPARISONS_COUNT: Final = 4  # a client needs one; each holds some 230 bytes for every event compared
+MAX_COMPARISONS_COUNT: Final = 4  # a client needs one; each costs about 230 bytes for every event compared
 MAX_COMPARED_COUNT: Final = 250_000
 MAX_AHEAD_SECONDS: Final = 900  # strfry's default
 MAX_BACKLOG_BYTES: Final = 8 * 1024 * 1024
@@ -25,19 +25,19 @@ MAX_BACKLOG_BYTES: Final = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RelayLimits:
-    """The relay's limits; all of them can be read by clients.
+    """The relay's limits. Clients can read all of them.
 
     Attributes:
         require_auth: whether a client has to authenticate first (NIP-42).
         max_message_bytes: largest message; a longer one closes the connection with code 1009.
-        max_limit: most stored events that one filter is answered with, and the default where it names none.
+        max_limit: most stored events in the answer to one filter, and the default limit of a filter.
         max_subscriptions: open subscriptions of one connection.
         max_filters: filters of one REQ.
         max_filter_values: values in all lists of one filter together.
         max_comparisons: open comparisons of one connection (NIP-77).
-        max_compared: events that one of them may be about.
+        max_compared: events of one comparison.
         max_future_seconds: seconds that an event may be dated ahead of the relay's clock.
-        max_backlog_bytes: what may wait for a connection that does not read; above it, the connection is cut.
+        max_backlog_bytes: bytes that may wait for a client that does not read; with more, the connection is cut.
 
     Raises:
         InvalidSetting: a limit is not positive, or messages would be larger than the frame parser reads.
@@ -87,7 +87,7 @@ def information(limits: RelayLimits) -> dict[str, Any]:
     }
 
 
-@functools.cache  # the package's metadata are parsed for it, which takes longer than the rest of the answer
+@functools.cache  # parsing the package's metadata takes longer than the rest of the answer
 def _version() -> str:
     try:
         return version("sense-memory")

@@ -1,7 +1,7 @@
 """The embedded relay: a small honest Nostr relay for this machine, inside this process.
 
-NIPs 01, 09, 11, 40, 42, 45, 70 and 77 over SQLite. It listens on 127.0.0.1 and nowhere else, so that the first
-command works offline, fast, and keeps its data. Beyond one machine, run strfry (see `relays/`).
+NIPs 01, 09, 11, 40, 42, 45, 70 and 77 over SQLite. The relay makes the first command work offline and fast, and
+keeps its data. It listens on 127.0.0.1 only; to serve other machines, run strfry (see `relays/`).
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 
 # ── The embedded relay's HTTP side ──────────────────────────────────────────────────────
-# The embedded relay's HTTP side: who may come in, and the information document (NIP-11).
+# Who may connect, and the information document (NIP-11).
 #
-# Loopback only is not enough of a wall: a web page in a local browser can dial it too, directly or after
-# rebinding its own name to 127.0.0.1. So every request has to name a loopback host, exactly, and must
-# not come from a page of another origin. Programs that send no `Origin` pass.
+# Listening on loopback only does not keep web pages out: a page in a local browser can dial the relay, directly or
+# after rebinding the page's own name to 127.0.0.1. So every request has to name a loopback host exactly, and a request
+# with an `Origin` header has to come from a page of this machine. Programs that send no `Origin` pass.
 
 _LOOPBACK = r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?"
 _host = re.compile(_LOOPBACK, re.ASCII | re.IGNORECASE).fullmatch
@@ -61,7 +61,7 @@ _origin = re.compile(r"https?://" + _LOOPBACK, re.ASCII | re.IGNORECASE).fullmat
 
 
 def answer(request: Request, limits: RelayLimits) -> Response | None:
-    """The answer to an HTTP request, or None where the WebSocket handshake may go on."""
+    """The answer to an HTTP request, or None if the WebSocket handshake may go on."""
     headers = request.headers
     hosts, origins = headers.get_all("Host"), headers.get_all("Origin")
     if len(hosts) != 1 or not _host(hosts[0]):
@@ -87,16 +87,16 @@ def _response(
             "X-Content-Type-Options": "nosniff",
         }
     )
-    if status is HTTPStatus.OK:  # NIP-11: the document may be read by web clients, here those of this machine
+    if status is HTTPStatus.OK:  # NIP-11: web clients of this machine may read the document
         for name, value in (("Origin", "*"), ("Headers", "*"), ("Methods", "GET")):
             headers[f"Access-Control-Allow-{name}"] = value
     return Response(status.value, status.phrase, headers, data)
 
 
 HOST: Final = "127.0.0.1"
-GOODBYE_SECONDS: Final = 2.0  # for connections to close; after it they are cut
+GOODBYE_SECONDS: Final = 2.0  # for connections to close before they are cut
 
-# websockets logs frames at DEBUG and handshakes at INFO and ERROR: words of strangers stay out of the logs
+# websockets logs frames at DEBUG and handshakes at INFO and ERROR, and the text of strangers must not enter the logs
 _silent = logging.getLogger(f"{__name__}.websockets")
 _silent.setLevel(logging.CRITICAL)
 
@@ -104,24 +104,24 @@ _silent.setLevel(logging.CRITICAL)
 class EmbeddedRelay:
     """A relay on the loopback interface: `async with EmbeddedRelay() as relay: … relay.url …`.
 
-    It may be left and entered again: it comes back at the same URL, with its data. Storing blocks the
+    A relay may be left and entered again, with the same URL and the same data. Storing blocks the
     event loop for as long as the disk needs to make a batch durable.
 
     Args:
-        path: the data file (0600, made with its folder where missing); None or ":memory:" keeps the data
+        path: the data file (0600, created with its folder if missing); None or ":memory:" keeps the data
             for as long as this object lives.
         port: TCP port; 0 takes a free one.
         require_auth: whether clients have to authenticate before anything else (NIP-42).
         clock: seconds since 1970.
         max_message_bytes: largest message; a longer one closes the connection with code 1009.
-        max_limit: most stored events that one filter is answered with, and its default.
+        max_limit: most stored events in the answer to one filter, and the default limit of a filter.
         max_subscriptions: open subscriptions of one connection.
-        max_future_seconds: how far ahead an event may be dated.
-        max_backlog_bytes: what may wait for a client that does not read before it is cut off.
+        max_future_seconds: seconds that an event may be dated ahead of the relay's clock.
+        max_backlog_bytes: bytes that may wait for a client that does not read; with more, the connection is cut.
 
     Raises:
-        InvalidSetting: a limit or a port that cannot be.
-        InvalidInput: a path that cannot be.
+        InvalidSetting: a limit or the port is out of range.
+        InvalidInput: the path is invalid.
     """
 
     def __init__(
@@ -157,10 +157,10 @@ class EmbeddedRelay:
 
     @property
     def url(self) -> str:
-        """Where to dial, such as `ws://127.0.0.1:7447`; known once the relay has been entered, or has a port.
+        """The URL to dial, such as `ws://127.0.0.1:7447`; known after the relay was entered, or if it was given a port.
 
         Raises:
-            RelayError: the port is not known yet.
+            RelayError: the relay has no port yet.
         """
         if not self._port:
             raise RelayError(f"ws://{HOST}", "has no port before it runs; use it inside `async with`")
@@ -237,12 +237,12 @@ class EmbeddedRelay:
             handler.deliver(events)
 
     def _close_file(self) -> None:
-        """Close the file; memory stays for the next `async with`."""
+        """Close the data file; data in memory stays for the next `async with`."""
         if self._path is not None and self._event_store is not None:
             self._event_store.close()
             self._event_store = None
 
 
 def _reason(problem: OSError) -> str:
-    """Why, as the system says it: asyncio adds what everybody knows already."""
+    """The system's own words for a failure; asyncio adds the address, which the caller names already."""
     return os.strerror(problem.errno) if problem.errno else str(problem)

@@ -1,7 +1,7 @@
 """One client's conversation with the embedded relay: frames and time in, actions out. No I/O, no storage.
 
 The session checks everything that can be checked without the event store: frames, limits, authentication (NIP-42)
-and signatures. What passes comes back as an action, what does not as the refusal to send.
+and signatures. A message that passes becomes an action; any other message becomes a refusal to send.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StoreEvent:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
-    """Send what is stored for these filters, then EOSE; events that come later are due from now on."""
+    """Send the stored events that match these filters, then EOSE; from now on new matching events go out too."""
 
     subscription: str
     filters: tuple[Filter, ...]
@@ -72,14 +72,14 @@ class EndRequest:
     subscription: str
 
 
-# Counting and comparing need the event store for their answers: what passes goes on as the frame that it is.
+# Counting and comparing need the event store, so their frames are returned unchanged.
 ServerAction: TypeAlias = (
     SendFrame | StoreEvent | AnswerRequest | EndRequest | Count | NegOpen | NegMessage | NegClose
 )
 
 
 class ServerSession:
-    """What the relay knows of one connection: who authenticated, and what is subscribed to.
+    """The state of one connection: who authenticated, and which subscriptions are open.
 
     Args:
         limits: the relay's limits.
@@ -127,7 +127,7 @@ class ServerSession:
                 return found
 
     def matching_subscriptions(self, event: RawEvent) -> list[str]:
-        """The subscriptions that an event is due to."""
+        """The subscriptions to which an event has to be sent."""
         return [
             subscription
             for subscription, filters in self._subscriptions.items()
@@ -144,7 +144,7 @@ class ServerSession:
         return SendFrame(frame("OK", event.id, False, refusal))
 
     def _objection(self, event: RawEvent, now: float) -> str | None:
-        """Why an event is refused whatever its signature says; the cheap checks come first."""
+        """Why an event is refused before its signature is checked, or None; the cheap checks come first."""
         if self._is_stranger():
             return _SIGN_IN
         if event.kind == KIND_AUTH:
@@ -168,7 +168,7 @@ class ServerSession:
         return AnswerRequest(subscription, filters)
 
     def _objection_to(self, filters: tuple[Filter, ...]) -> str | None:
-        """Why nothing is looked up for some filters."""
+        """Why the relay refuses some filters, or None."""
         if self._is_stranger():
             return _SIGN_IN
         if len(filters) > self._limits.max_filters:
@@ -213,7 +213,7 @@ def _size(wanted: Filter) -> int:
 
 
 def _refusal(data: str | bytes, text: str) -> str:
-    """The answer to a bad frame: one that the client waits for, where that can be told (NIP-01, 45, 77)."""
+    """The answer to a bad frame: the answer that the client waits for, if the frame shows which (NIP-01, 45, 77)."""
     with suppress(orjson.JSONDecodeError):
         match orjson.loads(data):
             case ["EVENT" | "AUTH", {"id": str(ident)}] if is_hex64(ident):
