@@ -1,7 +1,7 @@
-"""The ledger: signed ciphertext events, their heads and marks, and what each relay was given.
+"""The ledger: signed ciphertext events, their heads and marks, and which relay was given which event.
 
-It holds no plaintext and reads no clock: times are parameters. `Ledger` is what the rest of the program holds; it
-hands out its parts (`outbox`, `heads`, `feed`, …).
+The ledger holds no plaintext and reads no clock: times are parameters. The rest of the program holds a `Ledger`,
+which hands out its parts (`outbox`, `heads`, `feed`, …).
 """
 
 from __future__ import annotations

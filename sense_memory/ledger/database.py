@@ -1,14 +1,14 @@
 """The SQLite file under the ledger: opening, schema and migrations, transactions, permissions, the lock.
 
 Several processes share the file. Writes are short `BEGIN IMMEDIATE` transactions. Automatic checkpoints are off: only
-the holder of the lock file runs one, and never while anybody writes. SQLite up to 3.51.2 can damage a file where a
-checkpoint runs beside a writer who begins the WAL anew, and `TRUNCATE` does run beside one when it finds him there
-(sqlite.org/wal.html, "the WAL-reset bug"). So writers share a second lock, which a checkpoint takes for itself: two
-system calls a write, where updating SQLite is out of the reach of most users of Python.
+the holder of the lock file runs a checkpoint, and never while anybody writes. SQLite up to 3.51.2 can damage a file
+if a checkpoint runs while a writer restarts the WAL, and a `TRUNCATE` checkpoint does run beside a writer
+(sqlite.org/wal.html, "the WAL-reset bug"). So writers share a second lock, which a checkpoint takes for itself. The
+lock costs two system calls a write; most users of Python cannot update SQLite instead.
 
-An event loop never waits in here for another process: `write` tries to begin, and sleeps between tries as a task
-does. What is done in a transaction never waits, so no other task sees it half done, and cancelling a task that
-waits leaves nothing behind. A call that cannot await blocks for `patience` at most.
+The event loop never waits here for another process: `write` tries to begin, and sleeps as a task between tries.
+A transaction never waits, so no other task sees half of a change, and cancelling a waiting task leaves nothing
+behind. A call that cannot await blocks for `patience` at most.
 """
 
 from __future__ import annotations
@@ -58,17 +58,18 @@ if TYPE_CHECKING:
 # ── Pages ───────────────────────────────────────────────────────────────────────────────
 # Larger pages for a ledger file that was made with small ones.
 #
-# Of the 4 KB pages that SQLite makes by default each holds one event of a memory of 1 KB, and is half empty. A file
-# is rebuilt where it lies: a copy with larger pages is made beside it, checked, and copied over it in one transaction
-# of SQLite, which a crash rolls back; so the file is the old one or the new one at every moment, under the same name
-# and on the same inode. Meanwhile SQLite's exclusive lock keeps everybody else out: whoever has the file open already
-# keeps us from beginning, and whoever comes later waits. It takes half a second for 100 MB, and that much room twice.
+# A page of SQLite's default 4 KB holds one event of a memory of 1 KB, and is half empty. The file is rebuilt in
+# place: a copy with larger pages is made beside the file, checked, and copied over the file in one transaction of
+# SQLite, which a crash rolls back. So at every moment the file is the old one or the new one, under the same name
+# and on the same inode. SQLite's exclusive lock keeps every other process out meanwhile: the rebuild does not begin
+# while another process has the file open, and a process that opens the file during the rebuild waits. 100 MB take
+# half a second, and twice their size of free space.
 
-_SPARE: Final = 3  # times the file's size that has to be free: a copy, SQLite's journal, and as much again
+_SPARE: Final = 3  # times the file's size that must be free: the copy, SQLite's journal, and a reserve
 
 
 def is_worth_enlarging(path: Path, page_bytes: int) -> bool:
-    """Whether a file has small pages, is not so long that others would wait too long, and has room beside it."""
+    """Whether a file has small pages, is short enough to be rebuilt while others wait, and has enough free space."""
     if page_bytes >= PAGE_BYTES:
         return False
     try:
@@ -79,18 +80,18 @@ def is_worth_enlarging(path: Path, page_bytes: int) -> bool:
 
 
 def enlarge(path: Path) -> None:
-    """Rebuild a ledger file with pages of `PAGE_BYTES`, if nobody has it open; where that fails, it stays as it is.
+    """Rebuild a ledger file with pages of `PAGE_BYTES`, if nobody has the file open; a failure changes nothing.
 
-    No connection of this process may be open to it.
+    This process must have no open connection to the file.
     """
     with (
-        suppress(OSError, sqlite3.Error),  # what was there is as good
+        suppress(OSError, sqlite3.Error),  # a file with small pages works as well
         unfinished(path) as temporary,
         closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as ledger,
     ):
         for pragma in ("synchronous=FULL", "secure_delete=ON", "locking_mode=EXCLUSIVE"):
             ledger.execute(f"PRAGMA {pragma}")
-        ledger.execute("PRAGMA journal_mode=DELETE")  # takes the lock; fails where somebody has the file open
+        ledger.execute("PRAGMA journal_mode=DELETE")  # takes the lock; fails while another connection is open
         ledger.execute(f"PRAGMA page_size={PAGE_BYTES}")
         ledger.execute("VACUUM INTO ?", (str(temporary),))
         with closing(sqlite3.connect(temporary)) as copy:
@@ -99,7 +100,7 @@ def enlarge(path: Path) -> None:
 
 
 MEMORY: Final = ":memory:"
-_LOCKS: Final = ("lock", "writers")  # what the names of the lock files end in
+_LOCKS: Final = ("lock", "writers")  # the last part of the names of the lock files
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -110,7 +111,7 @@ class Database:
     Args:
         path: the file, or ":memory:".
         owner: the public key whose ledger this is, 64 hex digits.
-        patience: seconds that a call blocks at most while another process writes; may be changed.
+        patience: most seconds that a call blocks while another process writes; may be changed.
 
     Raises:
         LedgerBusy: another process writes for longer than that.
@@ -122,7 +123,7 @@ class Database:
     """
 
     def __init__(self, path: str | Path, owner: str, patience: float = BUSY_SECONDS) -> None:
-        # Whole, because a program may change its folder while a ledger is open.
+        # Absolute, because a program may change its working directory while a ledger is open.
         self.path: Path | None = None if str(path) == MEMORY else Path(path).absolute()
         self.patience = patience
         self._publisher, self._writers = (
@@ -143,7 +144,7 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Close the connection; a checkpoint is tried first so that the WAL does not outlive us."""
+        """Close the connection, after trying a checkpoint so that no WAL is left behind."""
         with suppress(StoreClosed):
             self.checkpoint()
         self._connection.close()
@@ -162,29 +163,29 @@ class Database:
         return found
 
     def rows_in(self, sql: str, values: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-        """Every row of a query that ends in `IN ` and is asked for any number of values."""
+        """Every row of a query that ends in `IN `, for any number of values."""
         rest = iter(values)
         while part := tuple(itertools.islice(rest, MAX_VARIABLES_COUNT)):
             yield from self.rows(f"{sql}({', '.join('?' * len(part))})", *part)
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-        """One statement; call it inside `transaction()` when it writes."""
+        """One statement; a statement that writes belongs inside `transaction()`."""
         return self._tried(lambda: self._connection.execute(sql, _bound(sql, values)))
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """One statement for each row of values, inside `transaction()`; a third of the cost of as many calls."""
+        """One statement for each row of values, inside `transaction()`; costs a third of as many `execute` calls."""
         try:
             self._connection.executemany(sql, (_bound(sql, row) for row in rows))
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
     async def write(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
-        """Make a change in one transaction: whole or, where it raises, not at all. Other tasks go on meanwhile.
+        """Make a change in one transaction: whole or, if it raises, not at all. Other tasks go on while this one waits.
 
         Args:
-            change: what uses this ledger, in as many transactions as it likes: all of them are this one.
-            *values: what it is called with.
-            **options: the same, by name.
+            change: a function that uses this ledger; all transactions in the function become parts of this one.
+            *values: its positional arguments.
+            **options: its keyword arguments.
 
         Raises:
             LedgerBusy: another process writes for longer than `limits.BUSY_SECONDS`.
@@ -203,7 +204,8 @@ class Database:
     def transaction(self) -> Iterator[None]:
         """A write transaction: committed at the end, rolled back on any error. Never held over an await.
 
-        Inside another it is a part of that, which is undone alone where whoever began the other goes on.
+        A transaction inside another is a part of the outer transaction. An error undoes the inner part alone, if the
+        outer code catches the error.
         """
         if self._connection.in_transaction:
             with self._part():
@@ -216,7 +218,7 @@ class Database:
 
     @contextmanager
     def impatient(self) -> Iterator[None]:
-        """In here nothing waits for another process that writes: LedgerBusy is raised at once."""
+        """Inside this block no call waits for another process that writes: LedgerBusy is raised at once."""
         patience, self.patience = self.patience, 0.0
         try:
             yield
@@ -224,7 +226,7 @@ class Database:
             self.patience = patience
 
     def _begin(self) -> bool:
-        """Begin to write, if nobody else does, nor a checkpoint."""
+        """Begin to write, if no other process writes or runs a checkpoint."""
         try:
             if not self._writers.take(shared=True):
                 return False
@@ -256,7 +258,7 @@ class Database:
         try:
             yield
         except BaseException:
-            if self._connection.in_transaction:  # a full disk ends all of it
+            if self._connection.in_transaction:  # a full disk ends the whole transaction
                 self.execute("ROLLBACK TO part")
                 self.execute("RELEASE part")
             raise
@@ -264,7 +266,7 @@ class Database:
 
     @contextmanager
     def _begun(self) -> Iterator[None]:
-        """What was begun, to its end."""
+        """Commit the begun transaction at the end; roll back on any error."""
         try:
             yield
             self.execute("COMMIT")
@@ -278,12 +280,12 @@ class Database:
             self.checkpoint()
 
     def _tried(self, attempt: Callable[[], _T]) -> _T:
-        """A statement; another connection that recovers or closes the file is waited for, which is rare and short."""
+        """Run a statement; wait while another connection recovers or closes the file, which is rare and short."""
         deadline = 0.0
         while True:
             try:
                 return attempt()
-            except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter too where a text is damaged
+            except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: a damaged text
                 now = time.monotonic()
                 deadline = deadline or now + self.patience
                 if not _is_busy(error) or now > deadline:
@@ -296,17 +298,17 @@ class Database:
         return self._connection.in_transaction
 
     def version(self) -> tuple[int, int]:
-        """Equal versions: neither this connection nor another has changed anything in between."""
+        """While the version stays equal, neither this connection nor another has changed anything."""
         (others,) = self.row("PRAGMA data_version") or (0,)
         return int(others), self._connection.total_changes
 
     def integrity(self) -> list[str]:
-        """What SQLite finds wrong with the file; empty when it is sound."""
+        """The faults that SQLite finds in the file; empty for a sound file."""
         found = [str(row[0]) for row in self.rows("PRAGMA integrity_check")]
         return [] if found == ["ok"] else found
 
     def try_lock(self) -> bool:
-        """Take the publisher's lock without waiting; re-entrant in this process. False: another has it."""
+        """Take the publisher's lock without waiting; re-entrant in this process. False if another process has it."""
         if not self._lock_depth:
             try:
                 if not self._publisher.take():
@@ -323,7 +325,7 @@ class Database:
             self._publisher.give_back()
 
     def checkpoint(self) -> bool:
-        """Fold the WAL into the file and truncate it, if nobody else holds the lock or writes; whether it was done."""
+        """Fold the WAL into the file and truncate the WAL, if nobody else holds the lock or writes; returns success."""
         if self.path is None or self._tried(lambda: self.in_transaction) or not self.try_lock():
             return False
         try:
@@ -350,7 +352,7 @@ class Database:
             return 0
 
     def _set_up(self, owner: str) -> None:
-        """Look first, write afterwards: a file that is not ours stays as it is."""
+        """Check the file before the first write: a file that is not ours stays as it is."""
         if self.path is None:
             fill(self._connection, MIGRATIONS, owner)
         self._check_file()
@@ -375,7 +377,7 @@ class Database:
             self._check_owner(owner)
 
     def _enlarge_pages(self) -> None:
-        """Give a file of an earlier version the page size of a new one, if that can be done now."""
+        """Give a file of an earlier version the page size of a new file, if the rebuild is possible now."""
         (page_bytes,) = self.row("PRAGMA page_size") or (PAGE_BYTES,)
         if self.path is None or not is_worth_enlarging(self.path, page_bytes) or not self.try_lock():
             return
@@ -387,7 +389,7 @@ class Database:
             self.unlock()
 
     def _check_file(self) -> None:
-        """Refuse what another program or a newer version of this one wrote."""
+        """Refuse a file of another program, or of a newer version of sense-memory."""
         (application,) = self.row("PRAGMA application_id") or (0,)
         if self.path is not None and application != APPLICATION_ID:
             raise LedgerCorrupt(f"{self.path} is a SQLite file of another program; it was not touched.")
@@ -403,7 +405,7 @@ class Database:
         return int(version)
 
     def _migrate(self, owner: str) -> None:
-        """Bring the schema up to date; another process may have done it while we waited."""
+        """Bring the schema up to date, unless another process has done so while we waited."""
         version = self._version()
         if 0 < version < VERSION and self.path is not None:
             self._back_up(self.path, version)
@@ -413,7 +415,7 @@ class Database:
             self.execute("INSERT OR IGNORE INTO meta VALUES ('owner', ?)", owner)
 
     def _back_up(self, path: Path, version: int) -> None:
-        """A whole copy of the file as it is, mode 0600; an older copy of the same version is replaced."""
+        """Copy the whole file, mode 0600; the copy replaces an older copy of the same version."""
         try:
             with unfinished(path) as temporary:
                 with closing(sqlite3.connect(temporary)) as copy:
@@ -431,17 +433,17 @@ class Database:
 
 
 def _connected(path: str | Path) -> sqlite3.Connection:
-    """A connection that never waits in SQLite: what there is to wait for is waited for here."""
+    """A connection that never waits in SQLite, because `Database` does all the waiting."""
     return sqlite3.connect(str(path), timeout=0, isolation_level=None, cached_statements=256)
 
 
 def open_damaged(path: Path) -> sqlite3.Connection:
-    """A file opened for reading only, whatever is in it."""
+    """Open a file for reading only, whatever the file contains."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
 
 def _prepare_file(path: Path, owner: str) -> None:
-    """A safe place and a file with our mark; what is unsafe or empty is refused with the remedy."""
+    """Make a safe folder and a ledger file; refuse an unsafe folder or an empty file, with the remedy."""
     private_place(path)
     sweep(path)
     if not path.exists():
@@ -454,26 +456,26 @@ def _prepare_file(path: Path, owner: str) -> None:
 
 
 def _create_file(path: Path, owner: str) -> None:
-    """An empty ledger, mode 0600, which appears under its name only when it is complete."""
+    """Make an empty ledger, mode 0600, which appears under its name only when it is complete."""
     with unfinished(path) as temporary:
         with closing(_connected(temporary)) as fresh:
-            fresh.execute(f"PRAGMA page_size={PAGE_BYTES}")  # first: once there is a page it is too late
+            fresh.execute(f"PRAGMA page_size={PAGE_BYTES}")  # first: the size is fixed with the first page
             fresh.execute("PRAGMA synchronous=OFF")
             fresh.execute("PRAGMA journal_mode=OFF")
             fill(fresh, MIGRATIONS, owner)
-            fresh.execute("PRAGMA synchronous=FULL")  # the next one reaches the disk, and all before it
+            fresh.execute("PRAGMA synchronous=FULL")  # the next write reaches the disk, and all before it
             fresh.execute("PRAGMA journal_mode=WAL")
-        with suppress(FileExistsError):  # another process made it first: that one is as good
+        with suppress(FileExistsError):  # another process made a ledger first: use that file
             os.link(temporary, path)
 
 
 def _bound(sql: str, values: Sequence[Any]) -> Sequence[Any] | dict[str, Any]:
-    """Values for a statement. Python 3.12.0 to 3.12.3 take numbered ones for named: they are passed so."""
+    """Values for a statement; for `?1`, by name: Python 3.12.0 to 3.12.3 take numbered placeholders for named."""
     return {str(number): value for number, value in enumerate(values, 1)} if "?1" in sql else values
 
 
 def _place(path: Path | None) -> tuple[int, int] | None:
-    """Which file lies at a path: None for the ledger in memory, or where there is none any more."""
+    """Which file lies at a path; None for a ledger in memory, or if the file is gone."""
     try:
         status = None if path is None else os.stat(path)  # noqa: PTH116 - on each write
     except OSError:
@@ -493,7 +495,7 @@ def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path 
     if isinstance(error, OSError):
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         code = sqlite3.SQLITE_FULL if full else sqlite3.SQLITE_CANTOPEN
-    elif "decode" in str(error):  # text that is none: SQLite hands it out, and Python will not have it
+    elif "decode" in str(error):  # damaged text: SQLite returns it, Python refuses it
         code = sqlite3.SQLITE_CORRUPT
     else:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF

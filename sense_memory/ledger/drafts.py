@@ -1,6 +1,8 @@
-"""Drafts: texts that could not be stamped, or were forgotten elsewhere unseen, as ciphertext until the user decides.
+"""Drafts: texts that could not become versions, kept as ciphertext until the user decides.
 
-A draft is no event: it has no second and no signature, and no relay ever sees it.
+A text becomes a draft if the clock did not allow a stamp, if another device forgot a text that it had not seen, or if
+the text lost and is too large for a conflict copy. A draft is not an event: a draft has no second and no signature,
+and no relay ever sees a draft.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ class SealedDraft:
     """One draft.
 
     Attributes:
-        number: its own, never given twice.
-        slot: the address it was written for.
+        number: the draft's number, never given twice.
+        slot: the address that the text was written for.
         content: ciphertext (NIP-44).
-        created_at: when it was written, seconds since 1970.
-        reason: why it is a draft; empty where the clock did not allow to write it.
+        created_at: when the draft was written, seconds since 1970.
+        reason: why the text is a draft; empty if the clock did not allow a stamp.
     """
 
     number: int
@@ -68,12 +70,12 @@ class Drafts:
         return SealedDraft(*found) if found else None
 
     def discard(self, number: int) -> bool:
-        """Remove a draft; whether there was one."""
+        """Remove a draft; returns whether the draft existed."""
         with self._db.transaction():
             return self._db.execute("DELETE FROM drafts WHERE draft = ?", number).rowcount > 0
 
     def remove_at(self, slots: Iterable[str]) -> None:
-        """Remove whatever waits for addresses that are forgotten."""
+        """Remove the drafts for addresses that are forgotten."""
         if found := [slot for (slot,) in self._db.rows_in("SELECT slot FROM drafts WHERE slot IN ", slots)]:
             with self._db.transaction():
                 self._db.execute_many("DELETE FROM drafts WHERE slot = ?", [(slot,) for slot in found])

@@ -1,17 +1,17 @@
-"""What edits of memories start from: heads, versions that may not be known to them, and accesses that wait.
+"""What edits of memories start from: heads, forks that the heads may not know, and accesses not yet in a version.
 
-Whoever edits a memory reads it, changes something and writes it back.
+An edit reads a memory, changes something and writes the memory back.
 
-Guaranteed: no edit overwrites a version that it was not made from, in this process, another one, or on another device,
-and no access that the ledger noted is counted twice or lost.
+Guaranteed: no edit overwrites a version that the edit was not made from, whether of this process, another process or
+another device; and no access that the ledger noted is counted twice or lost.
 
 Why it is safe: `basis` reads the head and the forks of a slot, and `check_bases` compares them in the transaction that
-writes; if anything has come in between, `HeadMoved` is raised and nothing is written. What a version knows is inside
-the ciphertext, so the ledger lists as a *fork* every version that another device's replaces, or that comes late, until
-somebody has opened it and written an edit that knows it.
+writes; if anything has changed in between, `HeadMoved` is raised and nothing is written. What a version knows is inside
+the ciphertext. So the ledger lists as a *fork* every version that another device's version replaces, and every version
+that arrives late, until an edit that knows the fork is written.
 
-Cost: five queries by index to read a basis, two of them again to check it; a row for each fork and each memory that was
-read since its last edit.
+Cost: five queries by index to read a basis, two of them again to check the basis; a row for each fork, and for each
+memory that was read since its last edit.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Basis:
     """What an edit of a slot starts from.
 
     Attributes:
-        head: the head's seq, or None where there is none.
-        forks: seqs of the versions that it may not know.
-        accessed_at: the last access that no version knows, seconds since 1970, or 0.
-        accesses: how many there were.
-        removal: what was forgotten or pruned here.
-        covered_to: the second of the last tombstone or deletion, or -1: nothing before it can be the head.
+        head: the head's seq, or None if the slot has no head.
+        forks: seqs of the versions that the head may not know.
+        accessed_at: the last access that is in no version yet, seconds since 1970, or 0.
+        accesses: the number of accesses that are in no version yet.
+        removal: what was forgotten or pruned at the slot.
+        covered_to: the second of the last tombstone or deletion, or -1; no earlier version can be the head.
     """
 
     head: int | None = None
@@ -67,7 +67,7 @@ class Basis:
 
 
 class Edits:
-    """Reading and writing back.
+    """The bases, forks and accesses of a ledger.
 
     Args:
         db: the open ledger file.
@@ -79,7 +79,7 @@ class Edits:
 
     @property
     def device(self) -> str:
-        """The name of this ledger among its owner's devices: 8 hex digits, drawn once, which may write."""
+        """The name of this ledger among its owner's devices: 8 hex digits. The first use draws and stores the name."""
         self._device = self._device or device_of(self._db)
         if not self._device:
             with self._db.transaction():
@@ -109,22 +109,22 @@ class Edits:
         return read_removal(self._db, slot)
 
     def forgets(self, slot: str, origin: Origin) -> bool:
-        """Whether the text of a version at a slot is forgotten, there or where it is a copy from."""
+        """Whether the text of a version is forgotten, at the slot or at the slot that the version copies."""
         return self.removal(slot).forgets(origin) or self.is_forgotten_copy(origin)
 
     def is_forgotten_copy(self, origin: Origin) -> bool:
-        """Whether a version is a conflict copy of a text that was forgotten where it comes from."""
+        """Whether a version is a conflict copy of a text that was forgotten at the original slot."""
         return bool(origin.copy_of) and self.removal(origin.copy_of).names(origin.said)
 
     def was_forgotten(self, slot: str) -> bool:
-        """Whether a deletion or a tombstone is known that concerns a slot."""
+        """Whether the ledger knows a deletion or a tombstone of a slot."""
         return self._db.row(_COVERED_TO, slot, slot) not in {None, (None,)}
 
     def check_bases(self, items: Iterable[Filed], bases: Mapping[str, Basis] | None) -> dict[str, Basis]:
-        """Those of the bases that some edits start from; call it in the transaction that writes them.
+        """The bases of some edits, checked; call it in the transaction that writes the edits.
 
         Raises:
-            HeadMoved: something came in since.
+            HeadMoved: a slot has changed since its basis was read.
         """
         based = {item.slot: bases[item.slot] for item in items if item.slot in bases} if bases else {}
         for slot, basis in based.items():
@@ -134,7 +134,7 @@ class Edits:
         return based
 
     def complete_edit(self, slot: str, based: Mapping[str, Basis]) -> None:
-        """An edit was written, and knows what it started from; call it in its transaction."""
+        """Remove the forks and accesses that a written edit knows; call it in the edit's transaction."""
         basis = based.get(slot, Basis())
         if basis.forks:
             self._db.execute("DELETE FROM forks WHERE slot = ?", slot)
@@ -158,7 +158,7 @@ class Edits:
         return found
 
     def forked_copies(self) -> list[str]:
-        """Those of them that may be conflict copies, or flat: a hashed address does not tell."""
+        """The forked slots that may be conflict copies or flat memories; a hashed address may be either."""
         hashed = f"{address.PREFIX}~"
         return [
             slot
@@ -167,7 +167,7 @@ class Edits:
         ]
 
     def remove_forks(self, slot: str, seqs: Iterable[int]) -> None:
-        """These versions of a slot are known to its head after all."""
+        """Remove forks that the head of a slot knows after all."""
         with self._db.transaction():
             self._db.execute_many(
                 "DELETE FROM forks WHERE slot = ? AND event = ?", [(slot, seq) for seq in seqs]
@@ -176,7 +176,7 @@ class Edits:
     # ── Accesses ────────────────────────────────────────────────────────────────────────
 
     def record_access(self, slot: str, now: float, count: int = 1) -> None:
-        """Record that a memory was read. Stays local until the memory's next edit."""
+        """Record that a memory was read. The access stays local until the memory's next edit."""
         self.record_accesses([(slot, now, count)])
 
     def record_accesses(self, accesses: Sequence[tuple[str, float, int]]) -> None:
@@ -189,17 +189,17 @@ class Edits:
             )
 
     def accesses(self) -> dict[str, tuple[float, int]]:
-        """By slot, when each was last read and how often, as far as no version knows."""
+        """By slot, the last time and the number of the accesses that are in no version yet."""
         rows = self._db.rows("SELECT slot, last_at, count FROM access")
         return {slot: (last_at, count) for slot, last_at, count in rows}
 
     # ── Edits that lost ─────────────────────────────────────────────────────────────────
 
     def overruled(self) -> list[str]:
-        """The slots at which an edit of this device lost, and the user was not told yet."""
+        """The slots at which an edit of this device lost, and the user does not know yet."""
         return [slot for (slot,) in self._db.rows("SELECT slot FROM overruled ORDER BY slot")]
 
     def clear_overruled(self, slots: Iterable[str]) -> None:
-        """The user was told of these."""
+        """Clear the slots that the user has been shown."""
         with self._db.transaction():
             self._db.execute_many("DELETE FROM overruled WHERE slot = ?", [(slot,) for slot in slots])

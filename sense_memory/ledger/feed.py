@@ -1,10 +1,10 @@
-"""The change feed: what changed in a ledger since somebody last looked, whoever changed it.
+"""The change feed: what changed in a ledger since a cursor, whoever made the change.
 
-Everybody who follows a ledger (the palace, the index of flat memories and the journal, watchers) holds a `Cursor` and
-asks the one `ChangeFeed`. Whatever filed an event, a relay's session, an import or another process, it is found,
-because every event gets the next number (`seq`) and nothing is removed without an event that removes it. Nothing is
-decrypted, and a look that finds nothing costs two pragmas: SQLite's `data_version` tells of other connections,
-`total_changes` of our own.
+Each follower of a ledger (the palace, the index of flat memories and the journal, watchers) holds a `Cursor` and
+asks the one `ChangeFeed`. The feed finds every event, whether filed by a relay's session, an import or another process,
+because every event gets the next number (`seq`) and nothing is removed without an event that removes it. The feed
+decrypts nothing, and a look that finds nothing costs two pragmas: SQLite's `data_version` shows changes of other
+connections, `total_changes` our own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
     from sense_memory.ledger.heads import Heads, Stored
 
-_BATCH_COUNT: Final = 500  # events that watchers look at in one go
+_BATCH_COUNT: Final = 500  # events in one batch for watchers
 _NEW: Final = (
     f"SELECT seq, slot, role, iif(role = {int(Role.DELETION)}, body, NULL) FROM events WHERE seq > ? "
     f"AND quarantined = 0 AND role NOT IN ({int(Role.EMBEDDING)}, {int(Role.REPLACED)}) ORDER BY seq LIMIT ?"
@@ -33,11 +33,11 @@ _EVENTS: Final = "SELECT seq, id, slot, role, body FROM events WHERE seq IN "
 
 
 class Cursor(NamedTuple):
-    """How far somebody has followed a ledger.
+    """How far a follower has read a ledger.
 
     Attributes:
-        seq: the number of the last event that was looked at, or -1. It means the same to every process.
-        version: the state of the file then, as this process sees it, or (-1, -1).
+        seq: the number of the last event that was read, or -1. The number is the same in every process.
+        version: the version of the file at that time, valid in this process only, or (-1, -1).
     """
 
     seq: int = -1
@@ -52,10 +52,10 @@ class Changes:
     """What may have changed after a cursor.
 
     Attributes:
-        cursor: from where to go on.
+        cursor: where to continue.
         slots: the slots, each with the seq of the tombstone or deletion that removed something there, or 0.
-        ids: ids of events that another Nostr client deleted by them alone: nothing says any more where they lay.
-        is_everything: whether any slot may have changed, in these or other ways.
+        ids: ids of events that another Nostr client deleted by id alone; their slots are no longer known.
+        is_everything: whether every slot may have changed, not only `slots` and `ids`.
     """
 
     cursor: Cursor
@@ -65,7 +65,7 @@ class Changes:
 
 
 class ChangeFeed:
-    """The changes of a ledger. It keeps nothing: whoever follows keeps a cursor.
+    """The changes of a ledger. The feed keeps no state: each follower keeps a cursor.
 
     Args:
         db: the open ledger file.
@@ -75,12 +75,12 @@ class ChangeFeed:
         self._db = db
 
     def has_changed(self, cursor: Cursor) -> bool:
-        """Whether this process or another has changed anything since."""
+        """Whether this process or another has changed anything since the cursor."""
         return self._db.version() != cursor.version
 
     def cursor(self) -> Cursor:
         """Where the feed is now."""
-        version = self._db.version()  # first: what comes in between is found again
+        version = self._db.version()  # first, so that a change between the two queries is found again
         (seq,) = self._db.row("SELECT max(seq) FROM events") or (0,)
         return Cursor(int(seq or 0), version)
 
@@ -90,7 +90,7 @@ class ChangeFeed:
         if not 0 <= cursor.seq <= now.seq:
             return Changes(now, {}, is_everything=True)
         slots: dict[str, int] = {}
-        buried: set[str] = set()  # where a tombstone removed something, which says more than a deletion
+        buried: set[str] = set()  # slots of tombstones, which take precedence over deletions
         ids: set[bytes] = set()
         rows = self._db.rows(_NEW, cursor.seq, limit)
         for seq, slot, role, body in rows:
@@ -111,7 +111,7 @@ class ChangeFeed:
 
 
 def _names_ids_alone(request: Event, targets: Iterable[str]) -> bool:
-    """Whether a deletion names versions of memories by nothing but their ids."""
+    """Whether a deletion names versions of memories by id alone."""
     is_journal = request.tag_values("k") == [str(KIND_DIRECT_MESSAGE)]
     return not is_journal and all(target.startswith("#") for target in targets)
 
@@ -125,8 +125,8 @@ class HeadChange:
 
     Attributes:
         slot: the slot.
-        by: the event that changed it: the new head, or the tombstone or deletion.
-        gone: id (hex) of what was live before and is forgotten now; None where there is a new head.
+        by: the event that made the change: the new head, or the tombstone or deletion.
+        gone: id (hex) of the live head that is forgotten now; None if there is a new head.
     """
 
     slot: str
@@ -135,9 +135,9 @@ class HeadChange:
 
 
 class HeadChanges:
-    """The changes of live heads that came from elsewhere; what this process wrote itself is left out.
+    """The changes of live heads by other processes and devices; the changes of this process are left out.
 
-    To tell what is gone, the ids of all live heads are held in memory from `start` to `stop`.
+    The ids of all live heads are held in memory from `start` to `stop`, to name the heads that are gone.
 
     Args:
         db: the open ledger file.
@@ -149,7 +149,7 @@ class HeadChanges:
         self._db, self._feed, self._heads = db, feed, heads
         self._live: dict[str, bytes] | None = None  # id of the live head by slot
         self._cursor = START
-        # Seqs by id, not alone: another process may get the seq of a write that failed.
+        # Seqs with their ids, because another process may get the seq of a write that failed.
         self._own: dict[bytes, int] = {}
 
     def start(self) -> None:
@@ -158,23 +158,23 @@ class HeadChanges:
         self._live = self._heads.live_ids()
 
     def stop(self) -> None:
-        """Follow them no more."""
+        """Stop following the heads."""
         self._live = None
         self._own.clear()
 
     def leave_out(self, events: Iterable[tuple[bytes, int]]) -> None:
-        """These events (id, seq) were written by this process."""
+        """Leave out these events (id, seq), which this process has written."""
         if self._live is not None:
             self._own.update(events)
 
     def slots_under(self, prefix: str) -> list[str]:
-        """The slots with a live head that begin with a prefix."""
+        """The slots that begin with a prefix and have a live head."""
         return [slot for slot in self._live or () if slot.startswith(prefix)]
 
     def next_batch(self) -> list[HeadChange] | None:
-        """What changed with the next events, in the order in which they came; None where there are no more.
+        """What the next events changed, in the order of their arrival; None if there are no more events.
 
-        Of several versions of a slot only the one that is the head by now is reported.
+        Of several versions of a slot only the current head is reported.
         """
         if self._live is None:
             return None
@@ -187,7 +187,7 @@ class HeadChanges:
         return found
 
     def _with_named(self, live: Mapping[str, bytes], changes: Changes) -> dict[str, int]:
-        """The slots that changed, with those of heads that were deleted by their ids alone."""
+        """The changed slots, including the slots of heads that were deleted by id alone."""
         slots = dict(changes.slots)
         if changes.ids:
             named = ((slot, ident) for slot, ident in live.items() if ident in changes.ids)
@@ -195,7 +195,7 @@ class HeadChanges:
         return slots
 
     def _compared(self, live: dict[str, bytes], slots: Mapping[str, int]) -> list[HeadChange]:
-        """What changed at some slots, by what was live there before, which is brought up to date."""
+        """The changes at some slots, compared with `live`, which is brought up to date."""
         heads = {head.slot: head for head in self._heads.live_at(slots)}
         causes = {seq: None for slot, seq in slots.items() if seq and slot in live and slot not in heads}
         removers = {row[0]: stored(row) for row in self._db.rows_in(_EVENTS, causes)}
@@ -206,7 +206,7 @@ class HeadChanges:
                 live[slot] = head.id
                 if head.id != before:
                     found.append(HeadChange(slot, head))
-            elif before is not None and remover is not None:  # else another process forgets it at this moment
+            elif before is not None and remover is not None:  # else another process is forgetting it
                 del live[slot]
                 found.append(HeadChange(slot, remover, before.hex()))
         theirs = (change for change in found if change.by.id not in self._own)

@@ -1,8 +1,8 @@
-"""The place of a ledger file: a folder that nobody else writes to, and files that are begun beside it.
+"""The folder of a ledger file, to which nobody else may write, and the unfinished files beside the ledger.
 
-What is unsafe is refused with the remedy, and left as it is. A process that is killed while it makes a ledger,
-or a copy of one, leaves what it began behind; whoever opens the ledger next removes it. A lock tells the
-dead from the living: the system gives it back with the process.
+An unsafe folder or file is refused with the remedy, and left as it is. A process that is killed while it makes a
+ledger, or a copy of a ledger, leaves an unfinished file behind; the next process that opens the ledger removes the
+unfinished file. A lock on the file shows whether its maker is alive: the system releases the lock with the process.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# ── Filelock ────────────────────────────────────────────────────────────────────────────
-# A lock between processes, on a file of its own; it is gone when its holder is, however that ends.
+# ── File lock ───────────────────────────────────────────────────────────────────────────
+# A lock between processes, on a file of its own; the system releases the lock when its holder ends, however that ends.
 
 
 class FileLock:
     """One holder of a lock. Nothing here waits.
 
     Args:
-        path: the file, which is made when the lock is first taken; None where no other process can come.
+        path: the lock file, created when the lock is first taken; None if no other process can want the lock.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -42,10 +42,10 @@ class FileLock:
         self._file: int | None = None
 
     def take(self, *, shared: bool = False) -> bool:
-        """Take the lock, for this holder alone or beside others who share it; whether it was free for that.
+        """Take the lock, exclusively or `shared` with other holders; returns whether the lock was free.
 
         Raises:
-            OSError: there is no file to lock, and none could be made.
+            OSError: the lock file could not be opened or created.
         """
         if self._path is None:
             return True
@@ -58,23 +58,23 @@ class FileLock:
         return True
 
     def give_back(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Give it back for good."""
+        """Release the lock and close its file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
 _SUFFIX: Final = ".new"
-_SIDES: Final = ("-journal", "-wal", "-shm")  # what SQLite keeps beside a file
+_SIDES: Final = ("-journal", "-wal", "-shm")  # endings of the files that SQLite keeps beside a database
 
 
 def private_place(path: Path) -> None:
-    """Make the folder of a ledger where it is missing; refuse what could lead to another user's file.
+    """Make the folder of a ledger if it is missing; refuse a path that could lead to another user's file.
 
     Raises:
         UnsafeFile: the folder or the file is a symbolic link, or others may write to the folder.
@@ -94,9 +94,9 @@ def private_place(path: Path) -> None:
 
 @contextmanager
 def unfinished(path: Path) -> Iterator[Path]:
-    """An empty file beside a ledger, mode 0600, to be moved or linked into place when it is whole.
+    """An empty file beside a ledger, mode 0600, to be moved or linked into place when complete.
 
-    It is locked meanwhile, and removed in the end.
+    The file is locked inside the block, and removed at the end.
     """
     descriptor, temporary = _begin(path)
     try:
@@ -107,13 +107,13 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 
 def sweep(path: Path) -> None:
-    """Remove what processes that are dead by now began beside a ledger.
+    """Remove the unfinished files that dead processes left beside a ledger.
 
-    A second name of the ledger itself goes unopened: closing it would drop the locks that SQLite holds on the
-    ledger in this process.
+    A second name of the ledger itself is removed without being opened: closing that file would drop the locks that
+    SQLite holds on the ledger in this process.
     """
     is_ours = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(_SUFFIX)}").fullmatch
-    with suppress(OSError):  # what cannot be removed harms nobody
+    with suppress(OSError):  # an unfinished file does no harm
         for other in path.parent.iterdir():
             if not is_ours(other.name) or not stat.S_ISREG(other.lstat().st_mode):
                 continue
@@ -130,14 +130,14 @@ def _begin(path: Path) -> tuple[int, Path]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return descriptor, Path(name)
-        os.close(descriptor)  # somebody swept it before it was locked
+        os.close(descriptor)  # another process swept the file before it was locked
 
 
 def remove_forsaken(other: Path) -> None:
-    """Remove an unfinished file, unless its maker is alive and holds a lock on it.
+    """Remove an unfinished file, unless its maker is alive and holds the lock.
 
     Raises:
-        OSError: it cannot be opened, or not be removed.
+        OSError: the file cannot be opened or removed.
     """
     descriptor = os.open(other, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -153,7 +153,7 @@ def remove_forsaken(other: Path) -> None:
 
 
 def _refuse_open_folder(folder: Path) -> None:
-    """Refuse a folder to which others may write: they could replace the ledger, or take it away."""
+    """Refuse a folder to which others may write: they could replace the ledger, or remove it."""
     status = folder.stat()
     mode = stat.S_IMODE(status.st_mode)
     if not mode & 0o022 or mode & stat.S_ISVTX:  # sticky, as /tmp: nobody replaces another's file
@@ -167,12 +167,12 @@ def _refuse_open_folder(folder: Path) -> None:
 
 
 def _is_private(group: int) -> bool:
-    """Whether a group is this user's own and nobody else's: many systems give each user one, and umask 002."""
+    """Whether a group belongs to this user alone: many systems give each user such a group, and umask 002."""
     try:
         user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
         return False
-    # Some directories do not list their users, so that the group is the user's own has to show in its name too.
+    # Some user directories do not list all their users, so the group must also have the user's name.
     if user.pw_gid != group or found.gr_name != user.pw_name or set(found.gr_mem) - {user.pw_name}:
         return False
     return all(other.pw_uid == user.pw_uid for other in pwd.getpwall() if other.pw_gid == group)
