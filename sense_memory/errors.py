@@ -8,8 +8,8 @@
     │   └── TooLargeError              a memory that does not fit the event size of common relays
     ├── BadKey (ValueError)            not a secret or public key; never echoes the text
     ├── KeyMissing                     no secret key was found, or only an encrypted one
-    ├── KeyringError                  the system's keyring cannot be used
-    ├── UnsafeFile                    a key or ledger file that others can read
+    ├── KeyringError                   the system's keyring cannot be used
+    ├── UnsafeFile                     a key or ledger file that others can read
     ├── MissingExtra                   an optional library is not installed
     ├── MalformedFrame (ValueError)    a message from a relay that is not a Nostr frame
     ├── InvalidEvent (ValueError)      an event with a wrong shape, id or signature
