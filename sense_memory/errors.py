@@ -259,8 +259,8 @@ class ClockSkewError(SenseMemoryError):
         elif drafts:
             kept = f", and the texts are kept as drafts {drafts[0]} to {drafts[-1]}"
         super().__init__(
-            f"check the clocks of this and your other devices: this clock reads {now}, and the newest version is from "
-            f"{mark}, {mark - now} s ahead; nothing was written{kept}"
+            "check the clocks of this and your other devices: the newest version is dated "
+            f"{mark - now:,} s ahead of this clock; nothing was written{kept}"
         )
 
 
@@ -304,12 +304,12 @@ class WrongKeyError(LedgerError):
 
 
 class LedgerBusy(LedgerError):
-    """Another process writes to the ledger for too long. Nothing was written."""
+    """Another process holds the ledger for too long. Nothing was changed."""
 
     def __init__(self, path: object) -> None:
         super().__init__(
             f"try again, or end the other process: {path or 'the ledger in memory'} is held by another process; "
-            "this change was not written"
+            "nothing was changed"
         )
 
 

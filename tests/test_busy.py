@@ -212,7 +212,7 @@ async def test_a_real_process_that_writes_for_long_is_waited_for(signer, path):
 async def test_a_call_that_can_not_await_says_at_once_that_the_ledger_is_held(signer, path):
     async with prepared(signer, path) as store:
         held = Held(path)
-        with pytest.raises(LedgerBusy, match="this change was not written"):
+        with pytest.raises(LedgerBusy, match="nothing was changed"):
             store.drop_relay("wss://relay.example")
         held.release()
         assert store.drop_relay("wss://relay.example") == 0

@@ -99,22 +99,22 @@ SENTENCES = [
     (
         errors.ClockSkewError(1_000, 87_400),
         (
-            "check the clocks of this and your other devices: this clock reads 1000, and the newest version is "
-            "from 87400, 86400 s ahead; nothing was written"
+            "check the clocks of this and your other devices: the newest version is dated "
+            "86,400 s ahead of this clock; nothing was written"
         ),
     ),
     (
         errors.ClockSkewError(1_000, 87_400, (3,)),
         (
-            "check the clocks of this and your other devices: this clock reads 1000, and the newest version is "
-            "from 87400, 86400 s ahead; nothing was written, and the text is kept as draft 3"
+            "check the clocks of this and your other devices: the newest version is dated "
+            "86,400 s ahead of this clock; nothing was written, and the text is kept as draft 3"
         ),
     ),
     (
         errors.ClockSkewError(1_000, 87_400, (3, 4, 5)),
         (
-            "check the clocks of this and your other devices: this clock reads 1000, and the newest version is "
-            "from 87400, 86400 s ahead; nothing was written, and the texts are kept as drafts 3 to 5"
+            "check the clocks of this and your other devices: the newest version is dated "
+            "86,400 s ahead of this clock; nothing was written, and the texts are kept as drafts 3 to 5"
         ),
     ),
     (
@@ -162,7 +162,7 @@ SENTENCES = [
     ),
     (
         errors.LedgerBusy("/home/a/a.db"),
-        "try again, or end the other process: /home/a/a.db is held by another process; this change was not written",
+        "try again, or end the other process: /home/a/a.db is held by another process; nothing was changed",
     ),
     (
         errors.WrongThreadError(),

@@ -305,8 +305,10 @@ def options(
     Make a key with `init`, then keep something with `remember`. For copies on other machines, run `relays add`, then
     `sync`. A memory is kept once it is in the local ledger; relays get their copies then, or later.
 
-    A memory has a flat key, such as user_timezone, or a path in the palace, such as people/facts/lisa. Flat memories stay
-    as they are; memories of the palace fade unless they are recalled, connect, and contradict each other. Global options may stand before the command or after it.
+    A memory has a flat key, such as user_timezone, or a path in the palace, such as people/facts/lisa. A flat memory stays
+    as it is. A memory of the palace fades unless you recall it; it can be connected with others and contradicted by them.
+
+    Global options may stand before the command or after it.
     """
     context.obj = Invocation(agent, tuple(relay) if relay else None, ledger, env_file, as_json)
 
