@@ -1103,7 +1103,9 @@ class MemoryStore:
 
     def status(self) -> Status:
         """What the ledger holds, and how far each relay is in step with it. No relay is asked."""
-        return status_of(self.public_key, self._opened(), self._urls, self._replication.pool_in_use)
+        return status_of(
+            self.public_key, self._opened(), self._urls, self._replication.pool_in_use, self._clock()
+        )
 
     def is_complete(self) -> bool:
         """As `status().is_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""

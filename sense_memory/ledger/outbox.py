@@ -60,12 +60,13 @@ WAS_ACCEPTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
-    """One event that waits for a relay: its seq, id (hex), slot and canonical JSON."""
+    """One event that waits for a relay: its seq, id (hex), slot and canonical JSON, and since when it is due."""
 
     seq: int
     id: str
     slot: str
     body: bytes = field(repr=False)
+    due_at: float
 
 
 class Outbox:
@@ -274,33 +275,35 @@ class Outbox:
 
     # ── Sending ─────────────────────────────────────────────────────────────────────────
 
-    def due(self, url: str, now: float, limit: int, *, after: int = 0) -> list[OutboxEntry]:
-        """The next events to send to a relay, in the order they were written, from those after a seq on.
+    def due(self, url: str, now: float, limit: int, *, after: OutboxEntry | None = None) -> list[OutboxEntry]:
+        """The next events to send to a relay, those that are due for longest first, from those after an entry on.
 
+        That is the order in which they were written, except that what the relay did not take goes last: a relay that
+        limits one event for ever keeps no other event waiting.
         None while sending pauses, see `_pace`. From then on they count as handed out, whether they are sent or
         not; see `stamps`.
         """
         if self._relays.paused_until(url) > now:
             return []
-        wanted = url, now, after, limit
+        wanted = url, now, *((after.due_at, after.seq) if after else (float("-inf"), 0)), limit
         rows = self._db.rows(_NEXT, *wanted)
         if any(is_unsent for *_, is_unsent in rows):
             with self._db.transaction():
                 self._db.execute(_HAND_OUT, url, now)
                 rows = self._db.rows(_NEXT, *wanted)  # another process may have replaced one since
-        return [OutboxEntry(seq, ident.hex(), slot, body) for seq, ident, slot, body, _ in rows]
+        return [OutboxEntry(seq, ident.hex(), slot, body, due) for seq, ident, slot, body, due, _ in rows]
 
     def still_due(self, url: str, seqs: Iterable[int], now: float) -> list[OutboxEntry]:
         """Those of some events, which were sent before, that wait for a relay and are due."""
         query = (
-            "SELECT e.seq, e.id, e.slot, e.body FROM outbox o JOIN events e ON e.seq = o.event "
+            "SELECT e.seq, e.id, e.slot, e.body, o.due_at FROM outbox o JOIN events e ON e.seq = o.event "
             "WHERE o.relay = ? AND o.event = ? AND o.state = 'queued' AND o.due_at <= ?"
         )
         relay = self._relay(url)
         if self._relays.paused_until(url) > now:
             return []
         rows = [row for seq in seqs if (row := self._db.row(query, relay, seq, now))]
-        return [OutboxEntry(seq, ident.hex(), slot, body) for seq, ident, slot, body in rows]
+        return [OutboxEntry(seq, ident.hex(), slot, body, due) for seq, ident, slot, body, due in rows]
 
     def as_large_as(self, url: str, size: int) -> list[int]:
         """Seqs of what waits for a relay and has at least so many bytes."""
@@ -459,9 +462,10 @@ _NO: Final = frozenset({RelayOutcome.DELETED, RelayOutcome.RETRY, RelayOutcome.R
 _DUE = f"max(?, min(created_at, ? + {AHEAD_SECONDS}))"
 _MUST_GO = f"role IN ({int(Role.TOMBSTONE)}, {int(Role.DELETION)})"  # whether or not it is a head
 _NEXT = (
-    "SELECT e.seq, e.id, e.slot, e.body, u.event IS NOT NULL FROM outbox o JOIN relays r USING (relay) "
+    "SELECT e.seq, e.id, e.slot, e.body, o.due_at, u.event IS NOT NULL FROM outbox o JOIN relays r USING (relay) "
     "JOIN events e ON e.seq = o.event LEFT JOIN unsent u ON u.event = o.event "
-    "WHERE r.url = ? AND o.state = 'queued' AND o.due_at <= ? AND o.event > ? ORDER BY o.event LIMIT ?"
+    "WHERE r.url = ? AND o.state = 'queued' AND o.due_at <= ? AND (o.due_at, o.event) > (?, ?) "
+    "ORDER BY o.due_at, o.event LIMIT ?"
 )
 _HAND_OUT = (
     "DELETE FROM unsent WHERE event IN (SELECT event FROM outbox "

@@ -36,7 +36,7 @@ def parts_of(name: str) -> tuple[str, str, str]:
     Raises:
         InvalidAddress: `name` has not three parts.
     """
-    parts = name.removeprefix(address.PERSONA).split("/") if isinstance(name, str) else ()
+    parts = address.persona_name(name).split("/") if isinstance(name, str) else ()
     if len(parts) != 3:
         raise InvalidAddress("name a memory by its key, or by domain/facet/key")
     return parts[0], parts[1], parts[2]

@@ -34,6 +34,7 @@ class RelayStatus:
             deletions too.
         promised: how many more heads the relay has accepted and not shown yet.
         is_forgetful: whether the relay lacked events that it had accepted, when it was last asked.
+        paused_seconds: how long nothing is sent to the relay, because it limits how often it takes events.
     """
 
     url: str
@@ -47,6 +48,7 @@ class RelayStatus:
     memories: int = 0
     promised: int = 0
     is_forgetful: bool = False
+    paused_seconds: float = 0.0
 
     @property
     def holds_all(self) -> bool:
@@ -93,7 +95,7 @@ class Status:
         return self.copies_elsewhere > 0
 
 
-def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool | None) -> Status:
+def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool | None, now: float) -> Status:
     """The state of a store.
 
     Args:
@@ -101,6 +103,7 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
         ledger: the open ledger.
         urls: the relays.
         pool: of those relays; None where no relay was needed yet.
+        now: seconds since 1970.
     """
     lines = []
     for url in urls:
@@ -118,6 +121,7 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
             memories=shown,
             promised=accepted,
             is_forgetful=ledger.relays.has_remark(url, Remark.FORGETFUL),
+            paused_seconds=max(0.0, ledger.relays.paused_until(url) - now),
         )
         lines.append(line)
     return Status(npub(public_key), str(ledger.path or ":memory:"), ledger.census(), tuple(lines))

@@ -20,6 +20,7 @@ from sense_memory.nostr.event import KIND_APP_DATA
 PREFIX: Final = "sense-memory/"
 JOURNAL_PREFIX: Final = "sense-journal/"  # where the published 0.3.1 package keeps its journal
 PERSONA: Final = "persona/"  # what the paths of v2 memories begin with
+PERSONA_SLASHES: Final = 3  # in such a path
 JOURNAL: Final = "journal/"  # before an event's id: how an entry is called, which has no path of its own
 EMBEDDING: Final = "embed/"  # before the path of a memory: where its vectors lie
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
@@ -63,6 +64,11 @@ def persona_lookup_paths(domain: str, facet: str, key: str) -> tuple[str, ...]:
             raise InvalidAddress(f"a {what} must be a non-empty string without '/', '\\' or lone surrogates")
     given = PERSONA + "/".join(parts.values())
     return tuple(dict.fromkeys((unicodedata.normalize("NFC", given), given)))
+
+
+def persona_name(path: str) -> str:
+    """What people call a path: without the `persona/` of a path of four parts; a domain may be called so too."""
+    return path.removeprefix(PERSONA) if path.count("/") == PERSONA_SLASHES else path
 
 
 def merges(slot: str) -> bool:

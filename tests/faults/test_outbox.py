@@ -285,6 +285,30 @@ async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage):
             assert Remark.RATE_LIMITED not in store.status().relays[0].remarks
 
 
+@pytest.mark.virtual_time
+async def test_p10_a_rate_limit_for_one_event_keeps_no_other_waiting(stage):
+    """The first memory is limited for ever: what is written after it arrives, also with a new process each time."""
+    first: list[str] = []
+
+    def is_first(event):
+        first.append(event["id"])
+        return event["id"] == first[0]
+
+    async with stage.liar(Refuse("rate-limited: slow down", is_first)) as liar:
+        async with stage.store(liar, ledger="k.db") as store:
+            await stage.sync(store)
+            await store.remember("first", stage.plaintext)
+            assert (await stage.sync(store)).relays[0].sent == {"rate-limited": 1}
+            await store.remember_many((f"k{number}", stage.plaintext) for number in range(120))
+        for _ in range(3):
+            await stage.passes(7_200)
+            async with stage.store(liar, ledger="k.db") as store:
+                (line,) = (await stage.sync(store)).relays
+        assert line.waiting == 1
+        assert line.reasons == {"rate-limited": 1}
+        assert line.paused_seconds > 0
+
+
 async def test_p12_coalesce_keeps_tombstones(stage):
     """Edited, edited and forgotten while offline: one event for the address, and the kind 5."""
     record = Record()

@@ -80,6 +80,8 @@ def refuse_contradiction(context: typer.Context, wait: float, require_acks: int)
 
 async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
     """Give relays `wait` seconds to take what is queued, then see who has the events."""
+    from sense_memory.interfaces.cli.sync import paused
+
     if wait and store.relays:
         with contextlib.suppress(TimeoutError, LedgerError):  # a ledger that fails now shows as the problem
             async with asyncio.timeout(wait):
@@ -90,7 +92,7 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
     for relay in store.status().relays:
         found = [holder.get(relay.url, "queued") for holder in holders]
         states = {state: found.count(state) for state in dict.fromkeys(found)}
-        problem = relay.problem or ", ".join(relay.reasons)
+        problem = relay.problem or ", ".join([*relay.reasons, *paused(relay)])
         if not problem:
             problem = f"no answer within {wait:g} s" if wait else "not contacted"
         held = sum(state in _HELD for state in found)

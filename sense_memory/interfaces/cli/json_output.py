@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from sense_memory.relay.sync.reports import RelayReport
     from sense_memory.search.hits import Hit
 
-_PREFIX: Final = "persona/"  # what a path of the palace begins with in the names that relays see
 _JOURNAL: Final = "journal/"
 _PALACE_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
 
 
 def shown_path(path: str) -> str:
     """A path as the commands name it, without what marks the palace among all addresses."""
-    return path.removeprefix(_PREFIX)
+    from sense_memory.nostr.address import persona_name
+
+    return persona_name(path)
 
 
 def name_data(path: str) -> dict[str, Any]:
@@ -133,6 +134,7 @@ def relay_data(
         "reasons": dict(state.reasons) if state else None,
         "notices": list(state.notices) if state else None,
         "remarks": list(state.remarks) if state else None,
+        "paused_seconds": round(state.paused_seconds, 3) if state else None,
         "sync": None,
         "holding": None,
         "copy": None,

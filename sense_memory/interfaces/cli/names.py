@@ -57,7 +57,7 @@ def place(text: str | None) -> tuple[str | None, str | None]:
     """
     if text is None:
         return None, None
-    domain, *rest = shown_path(text).rstrip("/").split("/")
+    domain, *rest = text.rstrip("/").split("/")
     if not domain or len(rest) > 1 or not all(rest):
         raise InvalidAddress(f"give a DOMAIN or DOMAIN/FACET, such as people or people/facts, not {text!r}")
     return domain, rest[0] if rest else None

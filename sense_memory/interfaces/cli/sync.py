@@ -128,8 +128,16 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
     broken = _broken_word(relay)
     if broken or not state.holds_all:
         waits = [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
-        return "; ".join([*broken, *waits]) or "not finished"
+        return "; ".join([*broken, *waits, *paused(state)]) or "not finished"
     return f"in step ({LOCAL})" if state.is_local else "in step"
+
+
+def paused(state: RelayStatus) -> list[str]:
+    """When sending to a relay that limits how often it takes events goes on; nothing where it does not pause."""
+    if not state.paused_seconds:
+        return []
+    when = age(state.paused_seconds, 0).replace("just now", "in 1 s")
+    return [f"its rate limit pauses sending, which goes on {when}"]
 
 
 def _broken_word(relay: RelayReport) -> list[str]:
@@ -295,7 +303,7 @@ def _note(relay: RelayStatus) -> str:
     if relay.last_complete is None:
         notes.append("never showed everything, so it may have memories that are not here")
     notes += [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
-    return "; ".join([*notes, *relay.remarks])
+    return "; ".join([*notes, *paused(relay), *relay.remarks])
 
 
 def _status(status: Status, embedder: EmbedderInUse | None) -> dict[str, Any]:

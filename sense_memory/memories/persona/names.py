@@ -29,7 +29,7 @@ def path_in(catalog: Catalog, name: object) -> str | None:
         raise InvalidAddress(
             "name a memory by domain/facet/key, or by its key alone where only one memory has that key"
         )
-    names = dict.fromkeys((name, unicodedata.normalize("NFC", name), name.removeprefix(address.PERSONA)))
+    names = dict.fromkeys((name, unicodedata.normalize("NFC", name), address.persona_name(name)))
     for path in names:
         if path in catalog:
             return path
@@ -51,7 +51,7 @@ def path_to(name: str) -> str:
         InvalidInput: a bare key, which no memory has.
         InvalidAddress: a path that breaks the naming rules.
     """
-    parts = name.removeprefix(address.PERSONA).split("/")
+    parts = address.persona_name(name).split("/")
     if len(parts) != 3:
         raise InvalidInput(f"there is no memory {quoted(name)} to connect with; nothing was written")
     return address.persona_path(*parts).removeprefix(address.PERSONA)

@@ -397,7 +397,7 @@ class RelaySync:
 
     async def _due(self, connection: RelayConnection, sending: _SendProgress) -> AsyncIterator[OutboxEntry]:
         """What is due, read as there is room for it: each is noted as waiting, or judged at once."""
-        last, due = 0, self._ledger.outbox.due
+        last, due = None, self._ledger.outbox.due
         while entries := await self._ledger.write_if_due(
             due, self._url, self._now(), SEND_BATCH_COUNT, after=last
         ):
@@ -409,7 +409,7 @@ class RelaySync:
                 else:
                     sending.waiting[entry.id] = entry.seq, entry.slot
                     yield entry
-            last = entries[-1].seq
+            last = entries[-1]
 
     async def _pull_newer(
         self, connection: RelayConnection, slots: Sequence[str], served: Counter[str]

@@ -698,3 +698,16 @@ def test_reading_the_palace_loads_neither_websockets_nor_rich(palace, monkeypatc
     )
 
     assert done.stdout.endswith("\n[]\n")
+
+
+def test_a_domain_may_be_called_persona(agent):
+    """Addresses on relays begin with that word, too; it is no part of the name there, and here it is."""
+    path = "persona/facts/lisa"
+    assert agent.json("remember", path, "v")["path"] == path
+    assert agent.json("remember", "a/b/c", "w", "--connect", "persona/later/x")["path"] == "a/b/c"
+
+    assert agent("recall", path).stdout == agent("recall", "lisa").stdout == "v"
+    assert agent.json("recall", f"persona/{path}")["path"] == path
+    assert [line["path"] for line in agent.json("history", path)] == [path]
+    assert [line["path"] for line in agent.json("list", "persona")] == [path]
+    assert agent.json("forget", path)["path"] == path

@@ -276,7 +276,9 @@ def test_what_can_not_be_undone_stands_last_in_a_plan():
 
 def test_paths_and_places():
     assert names.parts("persona/people/facts/lisa") == ("people", "facts", "lisa")
+    assert names.parts("persona/facts/lisa") == ("persona", "facts", "lisa")  # a domain of that name
     assert names.place(None) == (None, None)
+    assert names.place("persona/facts") == ("persona", "facts")
     assert names.place("people") == names.place("people/") == ("people", None)
     assert names.place("people/facts") == ("people", "facts")
     for bad in ("", "/x", "a//b", "a/b/c"):

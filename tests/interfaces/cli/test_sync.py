@@ -260,6 +260,22 @@ def test_a_relay_that_claims_to_have_newer_versions_is_not_believed(agent, fault
     assert agent.json("--relay", relay, "status")["relays"][0]["events"] == {"queued": 1}
 
 
+def test_a_rate_limit_is_said_with_the_time_at_which_sending_goes_on(agent, faulty_relay):
+    """By the write that meets it, by one that is never sent in the pause, by a sync that is asked for, and by status."""
+    relay = faulty_relay(Refuse("rate-limited: slow down"))
+    pause = r"its rate limit pauses sending, which goes on in (1 min|\d+ s)"
+
+    assert re.search(pause, agent("--relay", relay, "remember", "k", "v").stdout)
+    agent("forget", "k", "--relay", relay)
+    assert re.search(pause, agent("--relay", relay, "remember", "later", "v").stdout)
+    assert re.search(pause, agent("--relay", relay, "sync", "--full", code=3).stdout)
+    assert re.search(pause, agent("--relay", relay, "status").stdout)
+    for command, code in (("sync", 3), ("status", 0)):
+        (line,) = agent.json("--relay", relay, command, code=code)["relays"]
+        assert 0 < line["paused_seconds"] < 75
+        assert not line["holds_all"]
+
+
 def test_status_fits_a_terminal(agent, relay, terminal, tmp_path):
     ledger = tmp_path / "/".join(["a folder with a long name"] * 4) / "ledger.db"
     ledger.parent.mkdir(parents=True)
