@@ -23,12 +23,12 @@ from sense_memory.ledger import Ledger
 from sense_memory.limits import (
     LINGER_SECONDS,
 )
-from sense_memory.memories import drafts, removal
+from sense_memory.memories import drafts
 from sense_memory.memories.flat import FlatMemories
+from sense_memory.memories.forget import ForgetTarget, forget_targets
 from sense_memory.memories.history import history
 from sense_memory.memories.journal import Journal
 from sense_memory.memories.lookup import parts_of, paths_of
-from sense_memory.memories.removal import RemovalTarget
 from sense_memory.memories.replication import Replication
 from sense_memory.memories.status import Status, status_of
 from sense_memory.memories.turns import Turns
@@ -390,7 +390,7 @@ class MemoryStore:
         Returns:
             The id of the deletion request.
         """
-        (ident,) = await self._forget([RemovalTarget.flat(key)])
+        (ident,) = await self._forget([ForgetTarget.flat(key)])
         return ident
 
     async def forget_many(
@@ -410,7 +410,7 @@ class MemoryStore:
             LedgerError: the ledger could not be written; earlier batches stay forgotten.
         """
         return await self._forget(
-            [RemovalTarget.flat(key) for key in arguments.several(keys, "keys")], progress
+            [ForgetTarget.flat(key) for key in arguments.several(keys, "keys")], progress
         )
 
     async def refresh(self, key: str) -> str | None:
@@ -527,14 +527,14 @@ class MemoryStore:
         Returns:
             The id of the deletion request.
         """
-        (ident,) = await self._forget([RemovalTarget.persona(domain, facet, key)])
+        (ident,) = await self._forget([ForgetTarget.persona(domain, facet, key)])
         return ident
 
     async def persona_forget_many(
         self, paths: Iterable[str], *, progress: Callable[[int], None] | None = None
     ) -> list[str]:
         """Forget many persona memories, each named by its path `domain/facet/key`. As `forget_many`."""
-        targets = [RemovalTarget.persona(*parts_of(path)) for path in arguments.several(paths, "paths")]
+        targets = [ForgetTarget.persona(*parts_of(path)) for path in arguments.several(paths, "paths")]
         return await self._forget(targets, progress)
 
     async def persona_connect(self, key1: str, key2: str) -> None:
@@ -1235,10 +1235,10 @@ class MemoryStore:
         self._replication.wake()
 
     async def _forget(
-        self, targets: Sequence[RemovalTarget], progress: Callable[[int], None] | None = None
+        self, targets: Sequence[ForgetTarget], progress: Callable[[int], None] | None = None
     ) -> list[str]:
         arguments.callback(progress, "progress")
-        ids = await removal.forget(await self._writing(), self._writer, targets, progress)
+        ids = await forget_targets(await self._writing(), self._writer, targets, progress)
         self._wake()
         return ids
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RemovalTarget:
+class ForgetTarget:
     """The name of a memory that is to be forgotten.
 
     Attributes:
@@ -35,20 +35,20 @@ class RemovalTarget:
     key: str | None = None
 
     @classmethod
-    def flat(cls, key: str) -> RemovalTarget:
+    def flat(cls, key: str) -> ForgetTarget:
         """A flat memory by its key. Raises InvalidAddress."""
         return cls(address.lookup_paths(key), key)
 
     @classmethod
-    def persona(cls, domain: str, facet: str, key: str) -> RemovalTarget:
+    def persona(cls, domain: str, facet: str, key: str) -> ForgetTarget:
         """A persona memory by its parts. Raises InvalidAddress."""
         return cls(address.persona_lookup_paths(domain, facet, key))
 
 
-async def forget(
+async def forget_targets(
     ledger: Ledger,
     writer: Writer,
-    targets: Sequence[RemovalTarget],
+    targets: Sequence[ForgetTarget],
     progress: Callable[[int], None] | None = None,
 ) -> list[str]:
     """Forget memories; returns for each the id of its deletion request, which several memories share.
@@ -81,7 +81,7 @@ async def forget(
     return ids
 
 
-def _paths_to_forget(ledger: Ledger, target: RemovalTarget) -> Sequence[str]:
+def _paths_to_forget(ledger: Ledger, target: ForgetTarget) -> Sequence[str]:
     """The paths at which a memory lies, or where a tombstone is written if it lies at none."""
     heads = {path: ledger.head(address.d_tag(path)) for path in dict.fromkeys(target.paths)}
     live = [path for path, head in heads.items() if head is not None and head.role is Role.MEMORY]
