@@ -1,7 +1,7 @@
 """Search: one lexical index under everything that searches. Pure: no I/O, no clock but a parameter.
 
-Public is what is exported here, for who searches other texts than memories. It is imported when first used, because
-most of it needs numpy.
+The names exported here are public, for searches in other texts than memories. Each name is imported when first used,
+because most of the package needs numpy.
 """
 
 from __future__ import annotations

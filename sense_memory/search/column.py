@@ -47,8 +47,8 @@ class Column:
         self._array[row] = value
 
     def add(self, rows: NDArray[Any], values: NDArray[Any]) -> None:
-        """Add to some rows, to one that is named twice both."""
-        self._own()  # `add.at` would write into read-only memory without a word
+        """Add to some rows; a row that is named twice gets both values."""
+        self._own()  # `add.at` would write into read-only memory without an error
         np.add.at(self._array, rows, values)
 
     def append(self, value: Any) -> None:
@@ -83,22 +83,22 @@ class Column:
 
 
 class PackedColumn:
-    """Whole numbers that are read rarely: those that were loaded stay packed until somebody reads, which costs some
-    2 ms for each million; more can be added meanwhile.
+    """Whole numbers that are read rarely. Loaded numbers stay packed until the first read, which costs some 2 ms for
+    each million; numbers can be added meanwhile.
 
-    They are packed byte by byte, all the lowest ones first: small numbers have hundreds of zeros in a row then.
-    Several threads may read at once, as long as nobody adds anything.
+    Packing puts all lowest bytes first, then the next ones, so that small numbers give hundreds of zeros in a row.
+    Several threads may read at once, as long as no thread adds.
 
     Args:
-        packed: what another's `packed` gave, to begin with; kept alive until it is read.
-        count: how many numbers that are.
+        packed: the result of another column's `packed`, to begin with; kept alive until the first read.
+        count: how many numbers `packed` holds.
     """
 
     __slots__ = ("_count", "_late", "_packed", "_unpacking")
 
     def __init__(self, packed: NDArray[np.uint8] | None = None, count: int = 0) -> None:
         self._packed, self._count = packed, count
-        self._late = Column(np.int32)  # behind those that are packed
+        self._late = Column(np.int32)  # after the packed numbers
         self._unpacking = threading.Lock()
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ class PackedColumn:
         self._late.extend(values)
 
     def packed(self) -> NDArray[np.uint8]:
-        """All of them, for keeping; nobody has to know how."""
+        """All numbers as packed bytes, for keeping; the format is private."""
         packed = self._packed  # another thread may be reading
         if packed is not None and not len(self._late):
             return packed

@@ -1,7 +1,7 @@
-"""What surrounds a memory tells whether it is meant: its neighbours, its session, who spoke, and when.
+"""The context of a memory as evidence that the memory is meant: its neighbours, its session, who spoke, and when.
 
-Each function is one lever: arrays in, one score per row out, nothing kept. Weights and their origin stand in
-`search.ranking`.
+Each function is one kind of evidence: arrays in, one score per row out, nothing kept. `search.ranking` has the weights
+and their origin.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from sense_memory.search.lexical import TermScores
 
 PIECE_WORDS: Final = 70  # a longer memory is searched in pieces of about so many words
-AFTERMATH_DAYS: Final = 7  # what happened on a day is often told within so many days after
+AFTERMATH_DAYS: Final = 7  # events are often told up to this many days later
 SESSION_LENGTH_SHARE: Final = 0.75
 
 NOBODY: Final = -1
 BEFORE_SHARE: Final = 0.5  # of the score of the memory before
 AFTER_SHARE: Final = 0.3  # of the score of the memory after
-BEFORE_WORD_SHARE: Final = 0.7  # of a single word that it has and the memory has not
+BEFORE_WORD_SHARE: Final = 0.7  # of the score of a single word that the memory lacks
 AFTER_WORD_SHARE: Final = 0.5
 FAR_WORD_SHARE: Final = 0.3  # two memories away
 LEAN_WORDS: Final = 80
@@ -39,7 +39,7 @@ LEAN_FULLY: Final = 1.6
 
 ASKERS: Final = frozenset({"user", "human", "me", "customer"})
 ANSWERERS: Final = frozenset({"assistant", "agent", "ai", "bot", "model", "system"})
-_FEW: Final = 8  # where less than every so manyth memory has a score, only those are gone through
+_FEW: Final = 8  # where fewer memories than one in this many have a score, only those are visited
 _ABOUT_ME: Final = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|myself|we|our|us)\b")
 _ABOUT_YOU: Final = re.compile(
     r"\b(?:(?:did|do|have|had|would|could|were) you|you|your) (?:\w+ ){0,2}?(?:suggest|recommend|advise|advice|propose|explain|say"
@@ -77,18 +77,18 @@ def piece_sentences(text: str) -> list[list[str]]:
 
 
 def embedding_texts(parts: Iterable[str]) -> list[str]:
-    """The pieces of a memory as they are embedded: a line that stands there twice, to count twice, once."""
+    """The pieces of a memory for an embedder: a line that is repeated in order to count twice is kept once."""
     return [_LINE.join(dict.fromkeys(part.split(_LINE))) for part in parts]
 
 
 def _size(text: str) -> int:
-    """About how many words a text has; of scripts without spaces, four characters count as one."""
+    """About how many words a text has; in scripts without spaces, four characters count as one word."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return max(text.count(" ") + 1, size // 12)
 
 
 def _sentences(text: str) -> Iterator[str]:
-    # Where no sentence ends but with its line, the pattern would look in vain at every character.
+    # A text whose sentences end only with lines needs no pattern, which would try every character in vain.
     is_plain = text.isascii() and not any(mark in text for mark in ".!?")
     for sentence in (_LINES if is_plain else _SENTENCE).split(text):
         parts = -(-_size(sentence) // PIECE_WORDS)
@@ -110,13 +110,13 @@ def pooled(scores: NDArray[np.float32], first_pieces: NDArray[np.int64]) -> NDAr
     if len(scores) > len(best):
         is_first = np.zeros(len(scores), np.bool_)
         is_first[first_pieces] = True
-        others = np.flatnonzero(~is_first)  # the memory of the n-th of them is its place less n
+        others = np.flatnonzero(~is_first)  # the n-th belongs to the memory numbered its place less n
         np.maximum.at(best, others - np.arange(1, len(others) + 1), scores[others])
     return best
 
 
 def leaning(lengths: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How much memories of so many words lean on what was said before and after, 0 to 1.
+    """How much memories with these numbers of words depend on their neighbours, 0 to 1.
 
     A short memory is half a conversation; a long one stands on its own.
     """
@@ -130,11 +130,11 @@ def lent(
     before: NDArray[np.int32],
     after: NDArray[np.int32],
 ) -> NDArray[np.float32]:
-    """What the memories before and after each one lend it of their scores, as far as it leans on them."""
+    """For each memory, the share of its neighbours' scores that counts for it, by how much it leans on them."""
     giving = np.flatnonzero(scores != 0)
     if len(giving) > len(scores) // _FEW:
         return _lent_by_all(scores, lengths, before, after)
-    found = np.zeros(len(scores) + 1, np.float32)  # the last one stands for -1, nobody
+    found = np.zeros(len(scores) + 1, np.float32)  # the last place takes -1, no neighbour
     found[after[giving]] = scores[giving] * np.float32(BEFORE_SHARE)
     found[before[giving]] += scores[giving] * np.float32(AFTER_SHARE)
     found = found[:-1]
@@ -149,7 +149,7 @@ def _lent_by_all(
     before: NDArray[np.int32],
     after: NDArray[np.int32],
 ) -> NDArray[np.float32]:
-    padded = np.append(scores, np.float32(0))  # -1 is nobody
+    padded = np.append(scores, np.float32(0))  # -1 is no neighbour
     found = padded.take(before, mode="wrap") * np.float32(BEFORE_SHARE)
     found += padded.take(after, mode="wrap") * np.float32(AFTER_SHARE)
     found *= leaning(lengths)
@@ -159,7 +159,7 @@ def _lent_by_all(
 def surroundings(
     rows: NDArray[np.int64], before: NDArray[np.int32], after: NDArray[np.int32]
 ) -> list[tuple[NDArray[np.int32], float]]:
-    """The memories that may lend a single word to some rows, each with the share at which they do."""
+    """The memories that may lend a single word to some rows, and the share of its score that they lend."""
     found = []
     for side, share in ((before, BEFORE_WORD_SHARE), (after, AFTER_WORD_SHARE)):
         near = side[rows]
@@ -176,7 +176,7 @@ def session_scores(
     """BM25 of whole sessions.
 
     Args:
-        scored: what was found in pieces.
+        scored: the scores of the words in pieces.
         owners: the memory of each piece.
         sessions: the session of each memory; -1 for none.
         lengths: words in each session.
@@ -197,8 +197,8 @@ def session_scores(
 def speakers_meant(query: str, names: Sequence[str]) -> tuple[set[int], set[str]]:
     """The speakers that a query means, by number, and the folded words by which it names them.
 
-    A speaker is meant by any word of the name; "I" and "my" mean whoever asks, "you suggested" whoever
-    answers, where speakers are roles ("user", "assistant").
+    Any word of a name means that speaker. Where speakers are roles ("user", "assistant"), "I" and "my" mean the role
+    that asks, "you suggested" the role that answers.
     """
     asked = set(words(query))
     bare = asked | {word.removesuffix("'s") for word in asked}
@@ -224,7 +224,7 @@ def speakers_meant(query: str, names: Sequence[str]) -> tuple[set[int], set[str]
 
 def spoken_by(speakers: NDArray[np.int32], meant: Collection[int], count: int) -> NDArray[np.float32]:
     """1 where a meant speaker spoke, else 0."""
-    table = np.zeros(count + 1, np.float32)  # the last one stands for -1, nobody
+    table = np.zeros(count + 1, np.float32)  # the last place takes -1, no speaker
     table[list(meant)] = 1
     return table.take(speakers, mode="wrap")
 

@@ -1,8 +1,8 @@
 """Dates in questions: "last May", "on the 3rd", "between August 11 and August 15 2023", "two weeks ago".
 
-Each expression becomes spans of days. One that leaves the year or the month open ("May 3", "the 3rd") means
-every such day within the time that the memories cover. What is relative counts from the day of asking. An
-expression that could be a name or a verb ("May", "march") needs a number or a preposition beside it.
+Each expression becomes spans of days. An expression without a year or a month ("May 3", "the 3rd") means every such day
+within the time that the memories cover. A relative expression counts from the day of asking. An expression that could
+be a name or a verb ("May", "march") needs a number or a preposition beside it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MONTH_DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class Span(NamedTuple):
-    """Some days in a row, as numbers since 1970-01-01; both ends belong to it."""
+    """Consecutive days, as numbers since 1970-01-01; both ends are included."""
 
     first: int
     last: int
@@ -83,7 +83,7 @@ def year_span(year: int) -> Span:
 
 
 MAX_SPANS: Final = 300  # of one query; more would only mean every day
-MAX_DATED_CHARS: Final = 1_000  # of a longer query only these are searched for dates
+MAX_DATED_CHARS: Final = 1_000  # a longer query is searched for dates only up to here
 
 _MONTH_NAMES: Final = (
     "january jan januar janvier enero janeiro gennaio januari",
@@ -143,7 +143,7 @@ _ANY_DATE: Final = re.compile(
 
 
 def mentions_date(query: str) -> bool:
-    """Whether a folded query may name a date; it costs less to ask than to look."""
+    """Whether a folded query may name a date; this check costs less than a search for dates."""
     return bool(_ANY_DATE.search(query[:MAX_DATED_CHARS]))
 
 
@@ -159,14 +159,14 @@ def spans(query: str, today: int, covered: Span) -> list[Span]:
         Spans in the order of the query; none if it names no date.
     """
     query = query[:MAX_DATED_CHARS]
-    found = re.finditer(_EXPRESSION, query, re.VERBOSE)  # compiled by the first that mentions a date
+    found = re.finditer(_EXPRESSION, query, re.VERBOSE)  # compiled for the first query that may name a date
     read = [(match, _read(match, query, today, covered)) for match in found]
     dated = [(match.start(), match.end(), days) for match, days in read if days]
     return list(dict.fromkeys(_joined(query, dated)))[:MAX_SPANS]
 
 
 def _joined(query: str, found: list[tuple[int, int, list[Span]]]) -> Iterator[Span]:
-    """Spans from "between A and B" and "from A to B" are one span each; everything else stands for itself."""
+    """The spans of dates; "between A and B" and "from A to B" are one span each."""
     skip = False
     for at, this in enumerate(found):
         if skip:
@@ -214,7 +214,7 @@ def _read(match: re.Match[str], query: str, today: int, covered: Span) -> list[S
 
 
 def _numeric(iso: str | None, parts: str | None) -> list[Span]:
-    """2024-03-15; 15.03.2024; 3/5/2024, which is in March for some and in May for others."""
+    """2024-03-15; 15.03.2024; 3/5/2024, which means both the 5th of March and the 3rd of May."""
     if iso:
         year, month, day = map(int, iso.split("-"))
         orders = [(month, day)]

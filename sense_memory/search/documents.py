@@ -1,9 +1,9 @@
-"""What the index knows of each memory besides its words: time, day, speaker, neighbours, pieces, age.
+"""The columns of the index for each memory, other than its words: time, day, speaker, neighbours, pieces, age.
 
 A *session* is a day: memories with a time have those of the same day as neighbours. Rows only ever grow, as in
-`search.postings`; a memory that changes moves to a new row and keeps its place among its neighbours. One that is
-added at the end of its day or near it, or that changes without moving in time, is linked at once, in a bounded
-number of steps; one far out of order is linked by the next search, which sorts all rows.
+`search.postings`; a memory that changes moves to a new row and keeps its place among its neighbours. A memory that is
+added at or near the end of its day, or that changes without moving in time, is linked at once, in a bounded number of
+steps; a memory far out of order is linked by the next search, which sorts all rows.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 NO_DAY: Final = -(2**31)  # of a memory without a time
 NONE: Final = -1
 _MAX_DAY: Final = 2**30
-_STEPS: Final = 64  # memories of a session that a new one is moved ahead of, before sorting all costs less
+_STEPS: Final = 64  # a new memory moves ahead of at most this many; beyond, sorting all costs less
 
 
 class Ageing(NamedTuple):
-    """How a memory ages: what is left of it at a time is factor x 2^(-rate x seconds since `since`).
+    """How a memory ages: its relevance at a time is factor x 2^(-rate x seconds since `since`).
 
     Attributes:
         since: seconds since 1970.
-        rate: halvings per second; 0 for what does not age.
-        factor: what is left at `since`.
+        rate: halvings per second; 0 for a memory that does not age.
+        factor: the relevance at `since`.
     """
 
     since: float = 0.0
@@ -53,14 +53,14 @@ class SearchItem:
     Attributes:
         id: names it; putting the same id again replaces it.
         text: any text.
-        timestamp: when it was said, seconds since 1970; None if nobody knows.
+        timestamp: when it was said, seconds since 1970; None if unknown.
         speaker: who said it: a name, or a role such as "user" and "assistant".
         key: a name that counts as if its words stood three times in the text.
         themes: texts that count as if their words stood twice in it.
         kind: of memory, for searches among one kind.
-        ageing: for whoever weighs hits by age; the index itself does not.
+        ageing: for callers that weigh hits by age; the index itself does not.
         stamp: tells whether the item has to be indexed anew, see `MemoryIndex.refreshed`; below 2^64.
-        event: which event it was read from, kept with the index; below 2^64.
+        event: a number of the event that it was read from, kept with the index; below 2^64.
     """
 
     id: str
@@ -83,7 +83,7 @@ class Names:
         self._numbers = {name: number for number, name in enumerate(self.all)}
 
     def number(self, name: str) -> int:
-        """The number of a name, a new one if need be; -1 for the empty name."""
+        """The number of a name, new if the name is new; -1 for the empty name."""
         if not name:
             return NONE
         if name not in self._numbers:
@@ -92,7 +92,7 @@ class Names:
         return self._numbers[name]
 
     def known(self, name: str) -> int | None:
-        """The number of a name; None where it was never given."""
+        """The number of a name; None where the name has none."""
         return self._numbers.get(name)
 
 
@@ -157,17 +157,17 @@ class DocumentTable:
         return np.stack([self.column(name)[rows] for name in _AGES])
 
     def update(self, item: SearchItem) -> None:
-        """Give the row of a memory another age, and the event it is read from now."""
+        """Set the ageing and the event of a memory whose text has not changed."""
         row = self.rows[item.id]
         for name, value in zip(_AGES, item.ageing, strict=True):
             self._columns[name][row] = value
         self._columns["events"][row] = item.event
 
     def add(self, item: SearchItem, first_piece: int) -> int:
-        """Add a row; the one that the memory had before, if any, is dropped, and its place kept.
+        """Add a row; an earlier row of the memory is dropped, and its place kept.
 
         Returns:
-            Its number.
+            The number of the row.
         """
         row, day = len(self.ids), _day_of(item.timestamp)
         time = np.nan if item.timestamp is None else item.timestamp
@@ -183,7 +183,7 @@ class DocumentTable:
         return row
 
     def extend(self, items: Sequence[SearchItem], first_pieces: Sequence[int]) -> None:
-        """Add a row for each of many memories that are not there yet; they are linked with the next search."""
+        """Add a row for each of many new memories; the next search links them with their neighbours."""
         first, days = len(self.ids), [_day_of(item.timestamp) for item in items]
         sessions = np.array([self.sessions.number(_session(day)) for day in days], np.int32)
         nobody = np.full(len(items), NONE, np.int32)
@@ -213,7 +213,7 @@ class DocumentTable:
         self._is_sorted = self._is_sorted and not len(within)
 
     def drop(self, ident: str) -> int:
-        """Take a memory out, and its neighbours together.
+        """Remove a memory, and link its neighbours with each other.
 
         Returns:
             The row that it had.
@@ -255,7 +255,7 @@ class DocumentTable:
             self._link(row, session, *(sides or (self._last.get(session, NONE), NONE)))
 
     def _link(self, row: int, session: int, earlier: int, later: int) -> None:
-        """Link a row between two that follow each other, or as much further ahead as it is earlier."""
+        """Link a row between two that follow each other, or further ahead where its time is earlier."""
         before, after, own = self._columns["before"], self._columns["after"], self._key(row)
         for _ in range(_STEPS):
             if earlier < 0 or self._key(earlier) <= own:
@@ -273,12 +273,12 @@ class DocumentTable:
             self._last[session] = row
 
     def _key(self, row: int) -> tuple[bool, float, int]:
-        """What orders the rows of a session: those without a time come last, and else who came first."""
+        """Orders the rows of a session: by time, rows without a time last, equal times in the order of adding."""
         time = float(self._columns["times"][row])
         return isnan(time), 0.0 if isnan(time) else time, int(self._columns["places"][row])
 
     def neighbours(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The rows before and after each in its session; -1 where there is none."""
+        """For each row, the rows before and after it in its session; -1 where there is none."""
         if not self._is_sorted:
             self._sort()
         return self.column("before"), self.column("after")
@@ -303,7 +303,7 @@ class DocumentTable:
         return Span(int(days.min()), int(days.max())) if len(days) else None
 
     def speaker(self, row: int) -> str:
-        """Who said a row."""
+        """The speaker of a row."""
         number = int(self._columns["speakers"][row])
         return self.speakers.all[number] if number >= 0 else ""
 
@@ -358,7 +358,7 @@ def _session(day: int) -> str:
 
 
 def _day_of(time: float | None) -> int:
-    """The day of a time; none for what no calendar reaches."""
+    """The day of a time; none outside the calendar."""
     if time is None or not abs(time) < _MAX_DAY * DAY_SECONDS:
         return NO_DAY
     return int(time // DAY_SECONDS)

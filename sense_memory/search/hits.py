@@ -1,4 +1,4 @@
-"""What a search over everything gives: memories of every kind that say why they were found."""
+"""The results of a search over everything: memories of every kind, each with the reasons why it was found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """Which memories a hit is one of."""
+    """The kind of memory that a hit is."""
 
     PALACE = "palace"  # a persona memory
     JOURNAL = "journal"  # a journal entry
@@ -27,12 +27,12 @@ class Evidence(BaseModel):
     """One summand of a hit's score.
 
     Attributes:
-        kind: "word", "prefix" or "phrase" that the memory has; "neighbours" or "session", what was said around
-            it; "date", when it was said; "speaker", who is its source; "meaning", where there is an embedder.
+        kind: "word", "prefix" or "phrase" for text of the memory; "neighbours" or "session" for what was said around
+            it; "date" for when it was said; "speaker" for its source; "meaning" where there is an embedder.
         detail: the word as the query has it, in lower case and without accents ("photo*" for a beginning); the
             day (and how long after the days asked for), the source; empty where there is nothing to say.
-        fields: where a word stands: "key", "themes", "value".
-        contribution: what it adds to the score; all of them add up to it.
+        fields: the fields that contain the word: "key", "themes", "value".
+        contribution: what this evidence adds to the score; the score is the sum of all contributions.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -48,9 +48,9 @@ class Explanation(BaseModel):
 
     Attributes:
         evidence: the largest contribution first.
-        relevance: what age has left, 0 to 1 or somewhat more where connections lift it; 1 for what does not age.
-        factor: what the score was multiplied by for that; it is in the contributions.
-        text: the same in a sentence.
+        relevance: 0 to 1, or somewhat more where connections raise it; 1 for a memory that does not age.
+        factor: the factor of the score for that relevance; the contributions include the factor.
+        text: the reasons as a sentence.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -62,7 +62,7 @@ class Explanation(BaseModel):
 
     @classmethod
     def of(cls, evidence: Sequence[Evidence], relevance: float, factor: float) -> Explanation:
-        """The evidence, with a sentence."""
+        """An explanation from evidence, with its sentence."""
         listed = ", ".join(map(told, evidence)) or "nothing but its age"
         text = f"{listed}; relevance {relevance:.2f}"
         return cls(evidence=tuple(evidence), relevance=relevance, factor=factor, text=text)
@@ -125,8 +125,8 @@ class Scope(NamedTuple):
 
     Attributes:
         within: kinds.
-        since: only what was first written then or later, seconds since 1970; None for all.
-        source: only persona memories that came from there; None for all.
+        since: only memories first written then or later, seconds since 1970; None for all.
+        source: only persona memories from this source; None for all.
     """
 
     within: frozenset[Kind]
@@ -144,10 +144,10 @@ class Scope(NamedTuple):
 
 
 def scope(within: Any, since: Any, source: Any) -> Scope:
-    """What a caller wants to find, checked.
+    """The scope of a search, checked.
 
     Raises:
-        InvalidInput: no such kind, no time, or no source.
+        InvalidInput: there is no such kind, or `since` is not a time, or `source` is not a text.
     """
     names = (within,) if isinstance(within, str) else within
     try:

@@ -1,11 +1,11 @@
-"""`MemoryIndex`: items, searchable by their words and by what surrounds them.
+"""`MemoryIndex`: items, searchable by their words and their context.
 
-It takes items (text, time, speaker, key, themes) and answers questions with hits that explain themselves. An item
-is one *document*, a row of `search.documents`, and one or more *pieces*, rows of `search.lexical` and
-`search.vectors`. A changed item gets new rows; the old ones stay empty until more are empty than not, so adding,
-replacing and removing one item costs a fraction of a millisecond whatever the size, and a search always sees whole
-items. The index holds no texts, only their words, so it cannot print a memory; it lives in RAM, and `dump` gives
-its bytes for a place that encrypts them. 10,000 memories of 60 words take some 10 MB.
+The index takes items (text, time, speaker, key, themes) and answers questions with hits that give their reasons. An
+item is one *document*, a row of `search.documents`, and one or more *pieces*, rows of `search.lexical` and
+`search.vectors`. A changed item gets new rows; the old rows stay empty until more rows are empty than not. So adding,
+replacing and removing one item costs a fraction of a millisecond at any size, and a search always sees whole items. The
+index holds no texts, only their words, so it cannot print a memory. The index lives in RAM, and `dump` returns its
+bytes for storage that encrypts them. 10,000 memories of 60 words take some 10 MB.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ if TYPE_CHECKING:
     from sense_memory.search.postings import Folded, Listing
     from sense_memory.search.ranking import Factors
 
-FORMAT: Final = 4  # of a dump; another layout, or other words out of a text, has another number
-NEAREST_COUNT: Final = 200  # items that meaning alone brings into a ranking by other rules
-READ_AT_ONCE: Final = 4_096  # items of many
-_MANY: Final = 100  # new items from which on sorting all neighbours costs less than linking each of them
-SPARE_ROWS: Final = 1_000  # rows left behind by changes, before they are cleared away
+FORMAT: Final = 4  # of a dump; changes when the layout changes, or the words taken from a text
+NEAREST_COUNT: Final = 200  # items that `nearest` returns for rankings by other rules
+READ_AT_ONCE: Final = 4_096  # items read at a time
+_MANY: Final = 100  # from this many new items on, sorting all neighbours costs less than linking each
+SPARE_ROWS: Final = 1_000  # empty rows that are kept before all rows are numbered anew
 
 
 class MemoryIndex:
     """An index over items.
 
     Args:
-        options: what searches take into account; `pieces` is decided once and for all.
+        options: what searches take into account; `pieces` cannot change later.
         language: of words in Latin letters, for stemming, as Snowball names it.
-        embedder: for meaning besides words; without one, words alone decide.
+        embedder: to search by meaning too; without an embedder, by words alone.
 
     Raises:
         KeyError: no such language.
@@ -87,12 +87,12 @@ class MemoryIndex:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The words of all items, and of those that were there."""
+        """The words of all items, removed items included."""
         return self._lexical.vocabulary
 
     @property
     def trouble(self) -> EmbedderError | None:
-        """Why the embedder failed when it was last asked; None if it did not."""
+        """Why the last call of the embedder failed; None if it succeeded."""
         return None if self._meaning is None else self._meaning.trouble
 
     @property
@@ -101,7 +101,7 @@ class MemoryIndex:
         return len(self._gaps())
 
     def without_meaning(self, last: int = 0) -> list[str]:
-        """Those items, or so many of them at the end, as they came: put them again, or `fill` them in."""
+        """The items without vectors, or the `last` of them, in the order of adding; `put` or `fill` adds vectors."""
         return [self._table.ids[row] for row in self._gaps()[-last:].tolist()]
 
     def _gaps(self) -> NDArray[np.int32]:
@@ -113,30 +113,30 @@ class MemoryIndex:
         self.put_many((item,))
 
     def put_many(self, items: Iterable[SearchItem], *, embeds: bool = True) -> None:
-        """Add or replace items, of which the last with an id stays. Unless it `embeds`, vectors wait for `fill`."""
+        """Add or replace items; the last item with an id stays. Without `embeds`, vectors wait for `fill`."""
         waiting = iter(items)
-        part = list(islice(waiting, READ_AT_ONCE))  # never all texts at once
+        part = list(islice(waiting, READ_AT_ONCE))  # so that not all texts are in memory at once
         if not self._lexical.sorts(len(part)) and len(part) < READ_AT_ONCE:
             self._add(part, self._lexical.extend, embeds)
             return
         try:
             while part:
                 self._add(part, self._lexical.extend_unsorted, embeds)
-                embeds = embeds and self.trouble is None  # who is down is not asked for every part
+                embeds = embeds and self.trouble is None  # a failing embedder is called once
                 part = list(islice(waiting, READ_AT_ONCE))
         finally:
             self._lexical.fold()
 
     def put_many_unsorted(self, items: Iterable[SearchItem]) -> None:
-        """As `put_many`, without vectors; nobody finds what is new of the items before `fold`."""
+        """As `put_many`, without vectors; searches find the new words only after `fold`."""
         self._add(list(items), self._lexical.extend_unsorted, embeds=False)
 
     def folded(self) -> Folded:
-        """What lets everything be found that was put unsorted: nothing changes, so another thread can make it."""
+        """What `fold` needs; this call changes nothing, so another thread can make it."""
         return self._lexical.postings.folded()
 
     def fold(self, folded: Folded) -> None:
-        """Let everything be found that was put unsorted; nothing may have been added since `folded` was made."""
+        """Make everything put unsorted findable; nothing may have been added since `folded` was made."""
         self._lexical.postings.use(folded)
 
     def _add(self, items: list[SearchItem], index: Callable[[list[RowText]], None], embeds: bool) -> None:
@@ -171,14 +171,14 @@ class MemoryIndex:
             self._tidy()
 
     def texts_of(self, item: SearchItem) -> list[str]:
-        """What an embedder is given for an item: a text for each of its pieces."""
+        """The texts to embed for an item, one for each of its pieces."""
         return texts_of(item, is_cut=self.options.pieces)
 
     def fill(self, vectors: Mapping[str, NDArray[Any]]) -> int:
-        """Give items their vectors, made elsewhere: by id, a row for each text of `texts_of`.
+        """Give items vectors that the caller made: by id, a row for each text of `texts_of`.
 
         Returns:
-            How many took them; not those that are gone, or have another number of pieces by now.
+            How many items took vectors; items that are gone, or have another number of pieces by now, do not.
         """
         taken: list[NDArray[Any]] = []
         places: list[int] = []
@@ -193,7 +193,7 @@ class MemoryIndex:
         return len(taken)
 
     def refreshed(self, items: Iterable[SearchItem]) -> list[SearchItem]:
-        """Give items that are here with the same stamp their age and event; returns the others, which are to be put."""
+        """Update the age and event of items that are here with the same stamp; returns the others, for `put_many`."""
         stamps, changed = self._table.column("stamps"), list[SearchItem]()
         for item in items:
             row = self._table.rows.get(item.id)
@@ -204,9 +204,9 @@ class MemoryIndex:
         return changed
 
     def drop(self, ident: str) -> bool:
-        """Take an item out.
+        """Remove an item.
 
-        Returns: whether it was there.
+        Returns: whether the item was there.
         """
         if ident not in self._table.rows:
             return False
@@ -229,19 +229,19 @@ class MemoryIndex:
         """The items that answer a question best.
 
         Args:
-            query: a question or some words; "quoted phrases" weigh in as a whole, "photo*" stands for
-                every word that begins so.
+            query: a question or some words; a "quoted phrase" counts as a whole, "photo*" stands for every word that
+                begins so.
             k: how many at most.
-            now: from when "last May" counts, seconds since 1970; by default the time of the latest item.
-            options: instead of those of the index.
-            explain: whether the hits say why.
+            now: the time that "last May" counts from, seconds since 1970; by default the time of the latest item.
+            options: replaces the options of the index.
+            explain: whether hits get reasons.
             kinds: of the items that may be found; None for all.
-            only: which ids may be found; asked once for each item of these kinds.
-            factors: what the scores of some ids are multiplied by, each 0 to 1; 0 leaves an item out.
-            direction: the vector of `asks(query)`, if it was made elsewhere; by default the embedder is asked.
+            only: whether an id may be found; called once for each item of these kinds.
+            factors: returns the factors of the scores of some ids, each 0 to 1; 0 leaves an item out.
+            direction: the vector of `asks(query)`, if the caller made it; by default the embedder is called.
 
         Returns:
-            Best first, of ties the newest, then by id; only items that the question has something to do with.
+            Best first, of ties the newest, then by id; only items that match the question in some way.
         """
         options, query = options or self.options, query[:MAX_QUERY_CHARS]
         if k <= 0 or not len(self):
@@ -268,7 +268,7 @@ class MemoryIndex:
         return allowed
 
     def asks(self, query: str) -> str:
-        """What an embedder is given for a question; empty if there is nothing to ask."""
+        """The text to embed for a question; empty if there is nothing to embed."""
         return without_names(
             query[:MAX_QUERY_CHARS], self._speakers(query[:MAX_QUERY_CHARS], self.options)[1]
         )
@@ -277,7 +277,7 @@ class MemoryIndex:
         return context.speakers_meant(query, self._table.speakers.all) if options.speaker else (set(), set())
 
     def nearest(self, direction: NDArray[np.float32], count: int = NEAREST_COUNT) -> dict[str, float]:
-        """The items that are clearly nearer to a vector than is usual here.
+        """The items that are clearly nearer to a vector than most items are.
 
         Returns:
             By id, the share of the way from the usual cosine (at least 0.2) to 1, above 0; at most `count`.
@@ -291,7 +291,7 @@ class MemoryIndex:
             self._table.ids[row]: min(1.0, float(shares[row])) for row in highest_rows(shares, count).tolist()
         }
 
-    # ── For whoever keeps the index up to date ──────────────────────────────────────────
+    # ── For callers that keep the index up to date ──────────────────────────────────────────
 
     def ids_of(self, kind: str) -> list[str]:
         """The items of a kind."""
@@ -304,7 +304,7 @@ class MemoryIndex:
         return {self._table.ids[row]: mark for row, mark in zip(rows.tolist(), marks, strict=True)}
 
     def stamp(self, ident: str) -> int | None:
-        """The stamp of an item, as it was put; None where it is not here."""
+        """The stamp of an item, as it was put; None where the item is not here."""
         row = self._table.rows.get(ident)
         return None if row is None else int(self._table.column("stamps")[row])
 
@@ -312,19 +312,19 @@ class MemoryIndex:
 
     @property
     def documents(self) -> DocumentTable:
-        """What is known of each item besides its words; not for changing."""
+        """The columns of all items; read only."""
         return self._table
 
     def with_term(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """The documents (rows of `documents`, perhaps several times) that have a term, and in which fields each time."""
+        """The documents (rows of `documents`, some repeated) that have a term, and the fields of each occurrence."""
         return self._owned(self._lexical.postings.listing(term))
 
     def with_phrase(self, terms: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """As `with_term`: the documents with some terms one after another."""
+        """As `with_term`, for consecutive terms."""
         return self._owned(self._lexical.postings.phrase(terms))
 
     def meant(self, query: str) -> NDArray[np.bool_]:
-        """Which documents a query directly means: their whole key or a theme stands in it, or it quotes a phrase of theirs."""
+        """Which documents a query directly means: it contains their key or a theme, or quotes a phrase of theirs."""
         found = np.zeros(len(self._table), np.bool_)
         vocabulary = self._lexical.vocabulary
         for name in vocabulary.names_in(query[:MAX_QUERY_CHARS], MAX_NAME_WORDS):
@@ -356,7 +356,7 @@ class MemoryIndex:
         return ResolvedQuery(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
 
     def _similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """How near every memory is to what is asked for; None where that cannot be said."""
+        """How near every memory is to the question in meaning; None without vectors."""
         if self._meaning is None:
             return None
         similar = self._meaning.similar(direction, self._table.column("first_piece"))
@@ -375,7 +375,7 @@ class MemoryIndex:
         return IndexContents(self._lexical, self._table, self._owners.view, lengths, sessions)
 
     def _measure(self, first_piece: int) -> None:
-        """Count the words of what was added from a piece on, by memory and by session."""
+        """Count the words of all pieces from this one on, by memory and by session."""
         words = self._lexical.postings.lengths.view[first_piece:]
         owners = self._owners.view[first_piece:]
         start = len(self._lengths)
@@ -387,7 +387,7 @@ class MemoryIndex:
         self._session_lengths.add(sessions[known], counts[known])
 
     def _empty(self, row: int) -> None:
-        """Take a memory's words out."""
+        """Remove a memory's words."""
         for piece in range(*self._pieces_of(row)):
             self._lexical.drop(piece)
         session = int(self._table.column("sessions")[row])
@@ -396,12 +396,12 @@ class MemoryIndex:
         self._lengths[row] = 0
 
     def _pieces_of(self, row: int) -> tuple[int, int]:
-        """The first piece of a memory, and the first that is not its any more."""
+        """The first piece of a memory, and the first piece after the memory."""
         starts = self._table.column("first_piece")
         return int(starts[row]), int(starts[row + 1]) if row + 1 < len(starts) else len(self._owners)
 
     def _tidy(self) -> None:
-        """Number memories and pieces anew, without those that are gone."""
+        """Number memories and pieces anew, without the removed ones."""
         alive = self._table.column("alive")
         rows = np.flatnonzero(alive)
         if len(rows) == len(alive):
@@ -417,9 +417,9 @@ class MemoryIndex:
         self._table.select(rows, np.searchsorted(owners, np.arange(len(rows))))
 
     def dump(self) -> list[bytes | memoryview]:
-        """Everything but the vectors, as pieces of bytes that are not copied: use them before anything is changed.
+        """Everything but the vectors, as pieces of bytes that are not copied: use them before the index changes.
 
-        They hold the words of memories: for encrypted places only. Vectors have a cache of their own.
+        The bytes contain the words of memories: store them encrypted only. Vectors have a cache of their own.
         """
         self._tidy()
         names, columns = self._table.dump()
@@ -439,15 +439,15 @@ class MemoryIndex:
         options: SearchOptions | None = None,
         embedder: Embedder | None = None,
     ) -> MemoryIndex:
-        """What `dump` gave.
+        """An index from the bytes of `dump`.
 
         Args:
             dumped: bytes that this version of the package made; kept alive as long as the index.
             options: as for a new index; `pieces` stays as it was dumped.
-            embedder: for meaning besides words; every memory waits for its vectors, see `fill`.
+            embedder: to search by meaning too; every memory waits for its vectors, see `fill`.
 
         Raises:
-            ValueError: another format, or no dump of an index.
+            ValueError: the bytes have another format, or are not a dump of an index.
         """
         header, groups = unpack(dumped)
         if header.get("format") != FORMAT:
@@ -470,13 +470,13 @@ _LINE: Final = " \n"  # between keys, themes and the text
 
 
 def texts_of(item: SearchItem, *, is_cut: bool = True) -> list[str]:
-    """What an embedder is given for an item: a text for each of its pieces, or one for all of it."""
+    """The texts to embed for an item: one for each of its pieces, or one for the whole item."""
     text = _weighed(item)
     return context.embedding_texts(context.pieces(text) if is_cut else [text])
 
 
 def _weighed(item: SearchItem) -> str:
-    """An item as one text: its key and themes as often as they count, then the text."""
+    """An item as one text: its key and themes, repeated by their weights, then the text."""
     if not item.key and not item.themes:
         return item.text
     keys, themes = (item.key,) * FIELD_WEIGHTS[KEY], item.themes * FIELD_WEIGHTS[THEMES]
@@ -484,7 +484,7 @@ def _weighed(item: SearchItem) -> str:
 
 
 def _rows_of(item: SearchItem, *, is_cut: bool) -> list[RowText]:
-    """What the words of an item are, in as many rows as `MemoryIndex.texts_of` has texts."""
+    """The rows of an item's words, as many as `MemoryIndex.texts_of` has texts."""
     names = tuple(dict.fromkeys((item.key, *item.themes))) if item.key or item.themes else ()
     parts = context.piece_sentences(_weighed(item)) if is_cut else [[]]
     if len(parts) == 1:
@@ -498,7 +498,7 @@ def _rows_of(item: SearchItem, *, is_cut: bool) -> list[RowText]:
 
 
 def _by_field(item: SearchItem, parts: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], ...]]:
-    """The sentences of each piece of `_weighed`, apart by field: of a key and of themes those of the first time."""
+    """The sentences of each piece of `_weighed` by field; of repeated keys and themes only the first occurrence."""
     text, at = _weighed(item), 0
     key, themes = len(item.key) + len(_LINE), sum(len(theme) + len(_LINE) for theme in item.themes)
     heads = FIELD_WEIGHTS[KEY] * key

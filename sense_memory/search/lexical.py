@@ -1,8 +1,7 @@
 """The lexical index: rows of texts with their fields, and BM25 over them.
 
-Rows are numbered by `search.index`, which knows the memory of each; nothing here knows what a row means.
-Everything can be dumped as bytes for a place that encrypts them, and loaded in milliseconds; nothing is ever
-written to a disk from here.
+`search.index` numbers the rows and knows the memory of each; this module does not know what a row means. `dump` returns
+everything as bytes for storage that encrypts them, and loading takes milliseconds; this module never writes to a disk.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from sense_memory.search.query import Wanted
 
 SATURATION: Final = 1.0  # BM25's k1: how much a second occurrence still adds
-LENGTH_SHARE: Final = 0.4  # BM25's b: how far long rows are taken down
-BULK_ROWS: Final = 500  # more than so many and
-BULK_SHARE: Final = 0.1  # this share of all are sorted in at once, instead of listed one by one
-MAX_NAME_WORDS: Final = 8  # a key or theme of more words is found word by word only
+LENGTH_SHARE: Final = 0.4  # BM25's b: how much the length of a row lowers its scores
+BULK_ROWS: Final = 500  # more new rows than this, and than
+BULK_SHARE: Final = 0.1  # this share of all rows, are sorted together instead of listed one by one
+MAX_NAME_WORDS: Final = 8  # a key or theme of more words is not found as a whole
 _HEADER_BYTES: Final = 8
 
 
@@ -37,7 +36,7 @@ class RowText(NamedTuple):
 
     Attributes:
         value: the text itself.
-        themes, key: what counts twice and three times.
+        themes, key: texts whose words count twice and three times.
         names: whole keys and themes, for `Vocabulary.names_in`.
     """
 
@@ -48,13 +47,13 @@ class RowText(NamedTuple):
 
 
 class TermScores(NamedTuple):
-    """What one wanted thing adds to rows.
+    """The scores that one part of a query adds to rows.
 
     Attributes:
-        wanted: what was looked for.
-        rows: where it stands, ascending.
-        scores: what it adds there, above 0.
-        counts: how often it stands there.
+        wanted: the part of the query.
+        rows: the rows that contain it, ascending.
+        scores: for each row, the score that it adds, above 0.
+        counts: for each row, how often it occurs.
     """
 
     wanted: Wanted
@@ -75,14 +74,14 @@ class LexicalIndex:
         self.postings = Postings()
 
     def __len__(self) -> int:
-        """How many rows there are, dropped ones included."""
+        """The number of rows, dropped ones included."""
         return len(self.postings)
 
     def append(self, row: RowText) -> int:
         """Add the next row.
 
         Returns:
-            Its number.
+            The number of the row.
         """
         self.postings.append(*self._terms(row))
         return len(self) - 1
@@ -97,19 +96,19 @@ class LexicalIndex:
                 self.append(row)
 
     def sorts(self, count: int) -> bool:
-        """Whether so many rows cost less together, sorted in with `fold`, than one by one."""
+        """Whether this many new rows cost less when `fold` sorts them together than one by one."""
         return count >= BULK_ROWS + BULK_SHARE * len(self)
 
     def extend_unsorted(self, rows: Sequence[RowText]) -> None:
-        """Add rows that nobody finds before `fold`."""
+        """Add rows that searches find only after `fold`."""
         self.postings.extend([self._terms(row) for row in rows])
 
     def fold(self) -> None:
-        """Sort in what was added unsorted."""
+        """Sort in the rows that were added unsorted."""
         self.postings.fold()
 
     def drop(self, row: int) -> None:
-        """Take a row out; its number is not given again."""
+        """Remove a row; its number is not used again."""
         self.postings.drop(row)
 
     def select(self, rows: NDArray[np.int64]) -> None:
@@ -117,7 +116,7 @@ class LexicalIndex:
         self.postings.select(rows)
 
     def _terms(self, row: RowText) -> tuple[list[int], list[int], list[FieldTerms]]:
-        """What the postings take for a row; new words are learned."""
+        """The terms of a row for the postings; adds new words to the vocabulary."""
         add, fields = self.vocabulary.add, list[FieldTerms]()
         if row.themes:
             fields.append(FieldTerms(THEMES, *add(row.themes)))
@@ -129,7 +128,7 @@ class LexicalIndex:
         return *add(row.value), fields
 
     def listing(self, wanted: Wanted) -> Listing:
-        """Where a wanted thing stands; counts are weighed by how well the terms fit."""
+        """The rows that contain a part of a query; counts are weighed by how well the terms fit."""
         postings = self.postings
         if wanted.kind == "phrase":
             return postings.phrase(wanted.terms)
@@ -146,7 +145,7 @@ class LexicalIndex:
         return Listing(rows, counts, fields)
 
     def scored(self, wanted: Sequence[Wanted]) -> list[TermScores]:
-        """BM25 of each wanted thing."""
+        """The BM25 scores of each part of a query."""
         postings = self.postings
         if not postings.live:
             return []
@@ -163,22 +162,22 @@ class LexicalIndex:
         return found
 
     def totals(self, scored: Iterable[TermScores]) -> NDArray[np.float32]:
-        """The sum for every row, 0 where nothing was found."""
+        """The sum of the scores for every row, 0 where nothing was found."""
         sums = np.zeros(len(self), np.float32)
         for item in scored:
             sums[item.rows] += item.scores
         return sums
 
     def dump(self) -> bytes:
-        """Everything as bytes. They hold the words of the memories: for encrypted places only."""
+        """Everything as bytes. The bytes contain the words of memories: store them encrypted only."""
         return pack(self.vocabulary.dump(), [self.postings.dump()])
 
     @classmethod
     def load(cls, dumped: bytes) -> LexicalIndex:
-        """What `dump` gave.
+        """An index from the bytes of `dump`.
 
         Raises:
-            ValueError: these bytes are no dump of an index.
+            ValueError: the bytes are not a dump of an index.
         """
         header, arrays = unpack(dumped)
         self = cls(header["language"])
@@ -194,7 +193,7 @@ def pack(header: dict[str, Any], groups: Sequence[dict[str, NDArray[Any]]]) -> b
 
 
 def packed(header: dict[str, Any], groups: Sequence[dict[str, NDArray[Any]]]) -> list[bytes | memoryview]:
-    """As `pack`, in pieces; the arrays are not copied, so use them before anything is changed."""
+    """As `pack`, in pieces; the arrays are not copied, so use the pieces before the arrays change."""
     layout = [[(name, a.dtype.str, a.shape) for name, a in group.items()] for group in groups]
     head = _as_json({**header, "arrays": layout})
     head += b" " * (-(len(head) + _HEADER_BYTES) % 8)
@@ -207,10 +206,10 @@ def packed(header: dict[str, Any], groups: Sequence[dict[str, NDArray[Any]]]) ->
 
 
 def unpack(body: bytes | memoryview) -> tuple[dict[str, Any], list[dict[str, NDArray[Any]]]]:
-    """What `pack` was given; the arrays are read-only views of the bytes.
+    """Unpack the bytes of `pack`; the arrays are read-only views of the bytes.
 
     Raises:
-        ValueError: these bytes were not packed here.
+        ValueError: the bytes are not from `pack`.
     """
     at = _HEADER_BYTES + int.from_bytes(body[:_HEADER_BYTES], "little")
     header = _of_json(body[_HEADER_BYTES:at])

@@ -1,15 +1,15 @@
 """Which terms stand in which row, how often, in which field, and in what order.
 
 The text of a row has a *value* and may have *themes*, a *key*, and *names*: whole keys and themes as terms of their
-own, by which nothing is scored. A term's count is the sum over the fields, a theme's twice and a key's three times
-(`FIELD_WEIGHTS`); `Listing.fields` says in which of them it stands, so one list serves a ranking that adds counts
-and another that weighs fields.
+own, which add nothing to scores. The count of a term is the sum over the fields; occurrences in themes count twice, in
+the key three times (`FIELD_WEIGHTS`). `Listing.fields` says which fields contain the term, so one list serves a ranking
+that adds counts and another that weighs fields.
 
-Rows only ever grow: a memory that changes gets a new row and leaves an empty one behind. Rows that were added
-together or loaded lie in flat sorted arrays, rows that were added one by one in a list per term; `fold` joins the
-two, and only what takes long anyway calls it, so no single row ever waits for all others. A search costs the lists
-of the terms asked for, and nothing for the memories that have none of them. A posting takes 6 bytes, and 4 more for
-its place in the order of words, which stays packed until a phrase is searched.
+Rows only ever grow: a memory that changes gets a new row and leaves an empty one behind. Rows that were added together
+or loaded lie in flat sorted arrays, rows that were added one by one in a list per term; `fold` joins the two, and only
+what takes long anyway calls it, so no single row ever waits for all others. A search costs the lists of its terms, and
+nothing for memories without these terms. A posting takes 6 bytes, and 4 more for its place in the order of words, which
+stays packed until a phrase is searched.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MAX_COUNT: Final = 255  # a term that stands more often in one row counts as so many
-_PART_TERMS: Final = 2**18  # sorted at a time: they fit into a processor's cache
+MAX_COUNT: Final = 255  # the highest count of a term in one row
+_PART_TERMS: Final = 2**18  # sorted at a time, so that they fit into a processor's cache
 _GAP: Final = -1  # before a field's asides; a field but the value begins with this less its number
 
 VALUE, THEMES, KEY, NAME = range(4)  # the fields of a row; in `Listing.fields`, 1 << field
@@ -38,7 +38,7 @@ _BITS: Final = np.array([1 << field for field in range(4)], np.uint8)
 
 
 class FieldTerms(NamedTuple):
-    """The terms of one field of a row, in order, and those by which it can be found besides."""
+    """The terms of one field of a row, in order, and the asides: other terms that find the row."""
 
     field: int
     terms: Sequence[int]
@@ -46,12 +46,12 @@ class FieldTerms(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """Where one term stands.
+    """The rows that contain one term.
 
     Attributes:
         rows: each once, ascending.
-        counts: how often in each, weighed by field.
-        fields: in which fields, a bit each.
+        counts: occurrences in each row, weighed by field.
+        fields: of each row, one bit for each field that contains the term.
     """
 
     rows: NDArray[np.int32]
@@ -93,7 +93,7 @@ class Postings:
     def append(
         self, terms: Sequence[int], asides: Sequence[int] = (), fields: Sequence[FieldTerms] = ()
     ) -> None:
-        """Add the next row: the terms of its value in order, those it can be found by besides, and other fields."""
+        """Add the next row: the terms of its value in order, the asides, and other fields."""
         row, self._is_folded = len(self._ends), False
         flat: list[int] = []
         length = _flatten(flat, terms, asides, fields)
@@ -112,7 +112,7 @@ class Postings:
         self._late.append(row, counts, bits)
 
     def extend(self, rows: Sequence[tuple[Sequence[int], Sequence[int], Sequence[FieldTerms]]]) -> None:
-        """Add many rows, which nobody finds before `fold` sorts them in: that costs less each than one by one."""
+        """Add many rows, which searches find only after `fold`; a row costs less than with `append`."""
         flat: list[int] = []
         ends, lengths, at = [], [], len(self._tokens)
         for terms, asides, fields in rows:
@@ -133,7 +133,7 @@ class Postings:
         self.lengths[row] = 0
 
     def sequence(self, row: int) -> NDArray[np.int32]:
-        """The terms of a row in order; negative numbers stand between them where no phrase reaches across."""
+        """The terms of a row in order; a negative number separates terms that no phrase may span."""
         start = int(self._ends[row - 1]) if row else 0
         return self._tokens.view[start : int(self._ends[row])]
 
@@ -157,7 +157,7 @@ class Postings:
         return found
 
     def phrase(self, terms: Sequence[int]) -> Listing:
-        """Where some terms stand one after another, in one field."""
+        """The rows that contain some terms one after another, in one field."""
         nowhere = Listing(np.empty(0, np.int32), np.empty(0, np.float32), np.empty(0, np.uint8))
         listings = sorted((self.listing(term).rows for term in set(terms)), key=len)
         rows = listings[0]
@@ -191,10 +191,10 @@ class Postings:
         self.use(self.folded())
 
     def folded(self) -> Folded:
-        """What `fold` makes, for `use`: nothing is changed, so another thread can do it while rows are looked up.
+        """The sorted arrays, for `use`; changes nothing, so another thread can call it while rows are looked up.
 
-        Some rows are sorted at a time and then put behind those before them, term by term: that takes a third of
-        the time and of the memory that sorting all at once takes.
+        Rows are sorted in parts, and each part is appended term by term: this takes a third of the time and memory of
+        sorting all rows at once.
         """
         parts = [self._counted(first, last) for first, last in self._parts()]
         height = max((int(terms[-1]) + 1 for terms, *_ in parts if len(terms)), default=0)
@@ -214,7 +214,7 @@ class Postings:
         return Folded(offsets, rows, counts, fields)
 
     def _parts(self) -> Iterator[tuple[int, int]]:
-        """The first row and the one behind the last of parts that have some terms each."""
+        """The first row of each part and the row after its last, for parts of about `_PART_TERMS` terms."""
         ends, first = self._ends.view, 0
         while first < len(ends):
             start = int(ends[first - 1]) if first else 0
@@ -225,7 +225,7 @@ class Postings:
     def _counted(
         self, first: int, last: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
-        """The terms of some rows in their order, each with its row, its count and its fields there."""
+        """The terms of some rows in order, each with its row, count and fields."""
         ends = self._ends.view
         start, stop = int(ends[first - 1]) if first else 0, int(ends[last - 1])
         sizes = np.diff(ends[first:last], prepend=start)
@@ -255,7 +255,7 @@ class Postings:
         return terms.astype(np.int32), rows.astype(np.int32), counts, fields
 
     def use(self, folded: Folded) -> None:
-        """Take over what `folded` made; nothing may have been added in between."""
+        """Use the arrays of `folded`; nothing may have been added in between."""
         self._offsets, self._rows, self._counts, self._fields = folded
         self._late, self._is_folded = _Late(), True
 
@@ -288,7 +288,7 @@ class Postings:
 
     @classmethod
     def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Postings:
-        """What `dump` gave; the arrays may be read-only."""
+        """Postings from the arrays of `dump`, which may be read-only."""
         self = cls()
         self._ends = Column(np.int64, arrays["ends"])
         self._tokens = PackedColumn(arrays["tokens"], int(self._ends[-1]) if len(self._ends) else 0)
@@ -303,7 +303,7 @@ class Postings:
 def _flatten(
     flat: list[int], terms: Sequence[int], asides: Sequence[int], fields: Sequence[FieldTerms]
 ) -> int:
-    """Put the terms of a row behind those of others, as they are stored; returns the row's length."""
+    """Append the terms of a row in the stored form; returns the row's length."""
     flat += terms
     if asides:
         flat.append(_GAP)
@@ -320,7 +320,7 @@ def _flatten(
 
 
 def _fields_of(tokens: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The field of each token of some rows, which begin at these places."""
+    """The field of each token of rows that begin at these places."""
     marks = np.flatnonzero(tokens < _GAP)
     if not len(marks):
         return np.zeros(len(tokens), np.uint8)
@@ -331,17 +331,17 @@ def _fields_of(tokens: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[
 
 
 class _Late:
-    """The rows that came one by one, listed by term.
+    """The rows that were added one by one, listed by term.
 
-    Each list has a room of its own in one array, and moves to one of twice the size when it is full. Its size
-    alone tells whether it is: rooms hold 1, 2, 4, 8 rows and so on.
+    All lists share one array. A list that fills its block moves to a block of twice the size. The length of a list
+    tells whether its block is full, because blocks hold 1, 2, 4, 8 rows and so on.
     """
 
     def __init__(self) -> None:
         self._begins, self._sizes = array("q"), array("i")  # of the list of each term
         self._rows = array("i")  # not numpy's, which copy all of it to grow
         self._counts, self._fields = array("B"), array("B")
-        self._left: dict[int, list[int]] = {}  # where rooms begin that lists moved out of, by their size
+        self._left: dict[int, list[int]] = {}  # by size, the starts of free blocks, which lists have left
 
     def append(self, row: int, counts: Mapping[int, int], fields: Mapping[int, int]) -> None:
         """Add a row to the lists of its terms, each with its count and its fields."""
@@ -359,7 +359,7 @@ class _Late:
             self._sizes[term] = size + 1
 
     def listing(self, term: int) -> Listing | None:
-        """Where a term stands among these rows."""
+        """The rows among these that contain a term."""
         size = self._sizes[term] if term < len(self._sizes) else 0
         if not size:
             return None
@@ -369,7 +369,7 @@ class _Late:
         return Listing(np.frombuffer(self._rows[part], np.int32), counts.astype(np.float32), fields)
 
     def _move(self, term: int, size: int) -> None:
-        """Give the list of a term room for as much again."""
+        """Move the list of a term to a block of twice the size."""
         room, old = 2 * size or 1, self._begins[term]
         if self._left.get(room):
             begin = self._left[room].pop()

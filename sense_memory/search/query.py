@@ -1,8 +1,8 @@
-"""What a question asks for: words, phrases in quotes, beginnings ("photo*"), without the words that ask.
+"""The parts of a question: words, phrases in quotes, beginnings ("photo*"), without stop words.
 
-Stop words are stripped in the language that the question is in, unless nothing else is left. A capital in
-the middle of a sentence keeps a word ("Will", "May", "US"): it is a name. `resolve` turns words into terms
-of a vocabulary, weighing down what only resembles them.
+Stop words are stripped in the language that the question is in, unless nothing else is left. A capital in the middle of
+a sentence keeps a word ("Will", "May", "US"): it is a name. `resolve` turns words into terms of a vocabulary; terms
+that only resemble a word weigh less.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from sense_memory.search.vocabulary import Vocabulary
 
 
-MAX_QUERY_CHARS: Final = 4_000  # of a longer query only these are read
+MAX_QUERY_CHARS: Final = 4_000  # a longer query is read only up to here
 MAX_WANTED: Final = 64  # different words and phrases of one query
-PREFIX_WEIGHT: Final = 0.8  # a word that begins as asked, beside the word itself
-LIKE_WEIGHT: Final = 0.5  # a word that only resembles one that nobody wrote
+PREFIX_WEIGHT: Final = 0.8  # weight of a word that begins as asked, next to 1 for the word itself
+LIKE_WEIGHT: Final = 0.5  # weight of a word that resembles an unknown word
 COMPOUND_WEIGHT: Final = 0.5  # "Geburtstagskuchen" for "Kuchen", "basketball" for "ball"
-ASIDE_WEIGHT: Final = 0.5  # a single Han character out of a longer run
+ASIDE_WEIGHT: Final = 0.5  # weight of a single Han character of a longer run
 
 _QUOTED: Final = re.compile(r'"([^"]{2,})"|“([^“”]{2,})”|„([^„“”]{2,})[“”]|«([^«»]{2,})»|「([^「」]+)」')
 _BEGINNING: Final = re.compile(r"(?<!\w)(\w{2,64})\*")
@@ -39,8 +39,8 @@ class Ask:
 
     Attributes:
         words: each once, in the order of the query, with its weight (below 1 for asides).
-        phrases: words that have to stand one after another.
-        beginnings: what words have to begin with.
+        phrases: words that must follow one another.
+        beginnings: the beginnings of words.
     """
 
     words: dict[str, float]
@@ -50,13 +50,13 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One thing to look for in the postings.
+    """One part of a query, to look up in the postings.
 
     Attributes:
-        label: as the query has it, folded.
+        label: the part as the query has it, folded.
         kind: "word", "prefix" or "phrase".
-        terms: the terms that count as it; of a phrase, in order.
-        weights: what each of them is worth, 0 to 1; of a phrase, all the same.
+        terms: the terms that count as this part; for a phrase, in order.
+        weights: of each term, 0 to 1; equal for all terms of a phrase.
     """
 
     label: str
@@ -70,7 +70,7 @@ def parse(query: str, ignored: Collection[str] = ()) -> Ask:
 
     Args:
         query: any text.
-        ignored: folded words to strip besides stop words (names that are matched elsewhere).
+        ignored: folded words to strip in addition to stop words (names that are matched elsewhere).
     """
     query = query[:MAX_QUERY_CHARS]
     quoted = [words(next(filter(None, match.groups()))) for match in _QUOTED.finditer(query)]
@@ -98,10 +98,10 @@ def bare(word: str) -> str:
 
 
 def without_names(query: str, names: Collection[str]) -> str:
-    """A question as it is embedded: as it was asked, without the names that are matched elsewhere.
+    """The text of a question to embed: without the names that are matched elsewhere, and without question marks.
 
-    A name draws every memory near that mentions it, and a question mark every question. The rest stays: models
-    of whole sentences lose without its small words, and tables of single words leave them out themselves.
+    A name draws near every memory that mentions the name, and a question mark draws near every question. Stop words
+    stay: models of whole sentences need them, and tables of single words leave them out themselves.
 
     Args:
         query: any text.
@@ -119,7 +119,7 @@ def stop_words(found: Collection[str]) -> frozenset[str]:
 
 
 def _named(query: str) -> set[str]:
-    """Words with a capital where no sentence begins; of a query of nothing but capitals only the month."""
+    """Words with a capital within a sentence; in a query that is all capitals, only the month."""
     month = {"may"} if _MAY.search(query) else set()
     if not any(word[:1].islower() for word in query.split()[1:]):
         return month
@@ -127,7 +127,7 @@ def _named(query: str) -> set[str]:
 
 
 def _without_kana(found: list[str]) -> list[str]:
-    """Pairs of nothing but hiragana are grammar wherever anything else was asked for."""
+    """Drop pairs of hiragana, which are grammar, unless the query has nothing else."""
     content = [word for word in found if not all("\u3041" <= char <= "\u309f" for char in word)]
     return content or found
 
@@ -144,8 +144,7 @@ def resolve(
         ask: the parts of the query.
         vocabulary: of the memories.
         is_spread: also take compounds, and for an unknown word those that resemble it.
-        is_used: whether a term stands in what is searched, where that is a part of the memories; words with terms
-            that do not are unknown.
+        is_used: whether the searched part of the memories contains a term; a word without such a term is unknown.
     """
     found: dict[tuple[int, ...], Wanted] = {}
     for word, weight in ask.words.items():
@@ -184,7 +183,7 @@ def _terms(
 
 
 # ── Marking ─────────────────────────────────────────────────────────────────────────────
-# In which fields, and where in a text, the words of a search stand: for whoever shows why it was found.
+# The fields and the places in a text that contain the words of a search, to show why a memory was found.
 
 _TOKEN: Final = re.compile(r"[^\W_]+(?:['\u2019][a-z]+)?")
 _PART_CHARS: Final = 4  # the shortest word that may be a part of a longer one
@@ -195,7 +194,7 @@ class Fields:
 
     Args:
         texts: by field.
-        vocabulary: of the index that it was found in.
+        vocabulary: of the index that found the memory.
     """
 
     def __init__(self, texts: Mapping[str, str], vocabulary: Vocabulary) -> None:
@@ -211,7 +210,7 @@ class Fields:
 
 
 def _has_part(found: Iterable[str], term: str) -> bool:
-    """Whether some words have one that begins or ends with a term, as parts of a compound do, or nearly so."""
+    """Whether one of some words begins or ends with a term, or nearly so, as a compound does."""
     part = term.removesuffix("*")
     near = part if term.endswith("*") else part[: max(_PART_CHARS, len(part) // 2 + 1)]
     return any(word.startswith(near) or word.endswith(part) or part.endswith(word) for word in found)

@@ -3,8 +3,8 @@
 Every score is a sum, and the reasons of a hit are its summands: nothing moves a memory that its reasons do not show.
 The order is fixed: best first, of ties the newest, then by id. The words (with neighbours, speaker, day and meaning)
 select the best `CANDIDATES` memories over all arrays of the index; only these are then ordered, so a search costs the
-listings of its words, a few vector operations over all memories, and the same small rest at any size. Nothing is kept
-between searches, so a search never sees anything but the index as it is.
+listings of its words, a few vector operations over all memories, and a small constant cost. Nothing is kept between
+searches, so every search sees the present index.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
 # ── How evidence becomes one ranking ────────────────────────────────────────────────────
 # Every kind of evidence on one scale, then a weighted sum.
 #
-# Lexical, session and dense scores are measured in their standard deviations among the candidates, so none
-# drowns the others whatever its unit and however many memories there are; a speaker or a date that fits adds a
-# fixed step on that scale. The weights were set on LoCoMo conversations and BEAM chats, on a coarse grid and
-# where it is flat, and are round on purpose. A lever that is off adds nothing.
+# Lexical, session and dense scores are measured in their standard deviations among the candidates, so none drowns the
+# others, whatever its unit and the number of memories; a speaker or a date that fits adds a fixed step on that scale.
+# The weights were chosen with LoCoMo conversations and BEAM chats, on a coarse grid where results hardly change, and
+# are round on purpose. An option that is off adds nothing.
 
-CANDIDATES: Final = 1_000  # memories that the words select, and that everything else then orders
+CANDIDATES: Final = 1_000  # memories that the words select and all evidence orders
 SPEAKER_WEIGHT: Final = 1.5
 DATE_WEIGHT: Final = 2.0
 SESSION_WEIGHT: Final = 0.5
 SESSION_MEMORIES: Final = 25  # a longer session says less about each of its memories
 DENSE_WEIGHT: Final = 0.5
-_SAMPLED: Final = 16  # of so many scores one tells where the highest of all may be
-MIN_SIMILAR: Final = 0.2  # the cosine from which a memory without any of the words is still worth a look
+_SAMPLED: Final = 16  # one score in this many is read to estimate where the highest are
+MIN_SIMILAR: Final = 0.2  # the cosine from which a memory without any of the words is a candidate
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """What a search takes into account besides the words of each memory; all of it unless switched off.
+    """The evidence that a search uses in addition to the words of each memory; all of it unless switched off.
 
     Attributes:
         neighbours: memories said just before and after in the same session or on the same day.
-        speaker: who said it, where the query names somebody or says "I" or "you".
-        dates: when it was said, where the query names a date.
+        speaker: who said a memory, where the query names a speaker or says "I" or "you".
+        dates: when a memory was said, where the query names a date.
         session: how well the whole session fits.
-        spread: compounds, and words that resemble one that nobody wrote.
+        spread: compounds, and words that resemble an unknown word.
         pieces: long memories are searched piece by piece; decided when an index is made.
         dense: meaning, where the index has an embedder.
     """
@@ -71,11 +71,11 @@ class SearchOptions:
 
 
 def scale(scores: NDArray[Any], among: int) -> float:
-    """The standard deviation of some scores and as many zeros as make up a number; 1 if there is none.
+    """The standard deviation of some scores, padded with zeros to `among`; 1 if it is 0.
 
     Args:
         scores: of the candidates.
-        among: how many there would be if every memory were a candidate.
+        among: how many scores there would be if every memory were a candidate.
     """
     count = max(among, len(scores), 1)
     wide = scores.astype(np.float64)
@@ -85,7 +85,7 @@ def scale(scores: NDArray[Any], among: int) -> float:
 
 
 def highest_rows(scores: NDArray[Any], count: int) -> NDArray[np.int64]:
-    """The places of the highest scores above 0, at most so many, in no order; all ties at the end."""
+    """The places of the `count` highest scores above 0, in no order; with all that tie for the last place."""
     places = np.flatnonzero(scores > 0)
     if len(places) <= count:
         return places
@@ -105,14 +105,14 @@ def _last_of(scores: NDArray[Any], count: int) -> Any:
 
 
 SUM_SHARE: Final = (
-    0.5  # of what neighbours add counts as a sum; the rest word by word, for words that are missing
+    0.5  # the share of neighbours' scores that counts as a sum; the rest counts for missing words only
 )
-_DIGITS: Final = 5  # scores that agree to so many decimals are a tie
-_DATED_KEY: Final = 0.5  # what being told on a day asked for is worth when candidates are chosen
+_DIGITS: Final = 5  # scores that agree to this many decimals are a tie
+_DATED_KEY: Final = 0.5  # added for a day that the query asks for, when candidates are chosen
 _SPOKEN_KEY: Final = 0.2
-_STEP: Final = 64  # candidates that are asked for their factors at a time
+_STEP: Final = 64  # candidates whose factors are computed at a time
 
-Factors = Callable[["Sequence[str]"], "Sequence[float]"]  # of some ids, each 0 to 1; 0 leaves one out
+Factors = Callable[["Sequence[str]"], "Sequence[float]"]  # of some ids, each 0 to 1; 0 leaves an id out
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Reason:
     Attributes:
         kind: "word", "prefix", "phrase", "meaning", "neighbours", "session", "speaker" or "date".
         detail: the word as asked for, the speaker, the day, the session; empty where there is none.
-        share: what it adds to the score.
+        share: the part of the score that this reason adds.
     """
 
     kind: str
@@ -137,7 +137,7 @@ class SearchHit:
     Attributes:
         id: as it was put into the index.
         score: higher is better; comparable within one search only.
-        why: what the score is made of, the largest first; empty if not asked for.
+        why: the reasons that make up the score, the largest first; empty if not wanted.
     """
 
     id: str
@@ -147,12 +147,12 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedQuery:
-    """What a search looks for, resolved.
+    """A query, resolved.
 
     Attributes:
-        scored: what each word adds to each piece of a memory.
+        scored: the score that each word adds to each piece of a memory.
         speakers: numbers of the speakers meant.
-        only_speaker: whether nothing but the speaker was asked for.
+        only_speaker: whether the query asks for the speaker alone.
         spans: the days meant.
         dense: similarity of every memory to the query, where there is an embedder.
         allowed: which rows may be found; None for all.
@@ -172,7 +172,7 @@ class IndexContents:
 
     Attributes:
         lexical: the words of the pieces.
-        table: everything else about the memories.
+        table: the other columns of the memories.
         owners: the memory of each piece.
         lengths: words in each memory.
         session_lengths: words in each session.
@@ -186,7 +186,7 @@ class IndexContents:
 
 
 class Summand(NamedTuple):
-    """One summand of the scores of all candidates: its kind, what it says of a row, and its values."""
+    """One summand of the scores of all candidates: its kind, the detail for a row, and its values."""
 
     kind: str
     detail: Callable[[int], str]
@@ -214,7 +214,7 @@ class Ranking:
         for start in range(0, len(places), step or 1):
             part_of = places[start : start + step]
             if len(keyed) >= limit and total[part_of[0]] < -keyed[limit - 1][0]:
-                break  # no factor lifts what is left above what there is
+                break  # factors only lower scores, so no later candidate can enter
             names = [ids[row] for row in self.rows[part_of].tolist()]
             times = self.times[part_of].tolist()
             shares = [1.0] * len(names) if factors is None else factors(names)
@@ -231,7 +231,7 @@ class Ranking:
         ]
 
     def _why(self, chosen: Sequence[tuple[int, float]]) -> list[tuple[Reason, ...]]:
-        """The reasons of some candidates, each by its place and what its score is multiplied by."""
+        """The reasons of some candidates, each given by its place and its factor."""
         places = [at for at, _ in chosen]
         summands = np.array([part.values[places] for part in self.parts], np.float64).T.tolist()
         rows = self.rows[places].tolist()
@@ -294,20 +294,20 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
 
 
 class _Words:
-    """What each word adds to each memory: in that piece of it where all words together add most."""
+    """The score that each word adds to each memory, in the piece where all words together add most."""
 
     def __init__(self, scored: Sequence[TermScores], contents: IndexContents) -> None:
         self._scored = scored
-        self._nothing = len(contents.owners)  # the place of -1, nobody
+        self._nothing = len(contents.owners)  # the place of -1, no memory
         self.own = contents.lexical.totals(scored)
-        self._best: NDArray[np.int64] | None = None  # piece of each memory; None where each has but one
+        self._best: NDArray[np.int64] | None = None  # piece of each memory; None where each has only one
         first_pieces = contents.table.column("first_piece")
         if self._nothing > len(first_pieces):
             found = np.flatnonzero(self.own > 0)
             theirs, scores = contents.owners[found], self.own[found]
             self.own = np.zeros(len(first_pieces), np.float32)
             np.maximum.at(self.own, theirs, scores)
-            best = np.flatnonzero(scores == self.own[theirs])[::-1]  # of several the first
+            best = np.flatnonzero(scores == self.own[theirs])[::-1]  # of equal pieces the first
             self._best = np.append(first_pieces, self._nothing)
             self._best[theirs[best]] = found[best]
 
@@ -317,15 +317,15 @@ class _Words:
         offers: Sequence[tuple[NDArray[np.int32], float]] = (),
         lean: NDArray[np.float32] | None = None,
     ) -> tuple[list[NDArray[np.float32]], NDArray[np.float32]]:
-        """What each word adds to some memories, and what others lend them.
+        """The scores that each word adds to some memories, and the scores that their neighbours lend them.
 
         Args:
             rows: the memories.
-            offers: who lends to each, and at which share.
-            lean: how much each leans on others.
+            offers: the neighbours of each, and the share that they lend.
+            lean: how much each leans on its neighbours.
 
         Returns:
-            By word, what it adds; and the sum over words of what the best offer has beyond that.
+            By word, the scores that it adds; and the sum over words of what the best neighbour has beyond these.
         """
         own, lent = [], np.zeros(len(rows), np.float32)
         places = self._pieces(rows)
@@ -341,7 +341,7 @@ class _Words:
         return own, lent
 
     def _pieces(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """The best pieces of some memories; of nobody the last place."""
+        """The best pieces of some memories; for -1, no memory, the last place."""
         return rows if self._best is None else self._best[rows]
 
 
@@ -351,7 +351,7 @@ def _candidates(
     spoken: NDArray[np.float32] | None,
     told: NDArray[np.float32] | None,
 ) -> NDArray[np.int64]:
-    """The memories worth ordering: those the words favour, and those from the days that were asked for."""
+    """The memories to order: the best by words, meaning and speaker, and those from the days asked for."""
     key = whole / max(float(np.max(whole)) if len(whole) else 0.0, 1e-9)
     if told is not None:
         key = key + told * np.float32(_DATED_KEY)
@@ -383,7 +383,7 @@ def _told(question: ResolvedQuery, table: DocumentTable) -> NDArray[np.float32] 
 
 
 def _session_summand(question: ResolvedQuery, contents: IndexContents, rows: NDArray[np.int64]) -> Summand:
-    """How well the sessions of the candidates fit; less where sessions are long."""
+    """The summand of the candidates' sessions; long sessions count less."""
     sessions = contents.table.column("sessions")
     totals = context.session_scores(question.scored, contents.owners, sessions, contents.session_lengths)
     of_rows = np.append(totals, 0)[sessions[rows]]
@@ -394,7 +394,7 @@ def _session_summand(question: ResolvedQuery, contents: IndexContents, rows: NDA
 
 
 def _when(table: DocumentTable, spans: Sequence[Span], row: int) -> str:
-    """The day of a row, and how long after the days asked for it is."""
+    """The day of a row, and how many days it is after the days that the query asks for."""
     day = int(table.column("days")[row])
     late = min((max(0, day - span.last) for span in spans if day >= span.first), default=0)
     return table.date(row) + (f", {late} day{'s' * (late > 1)} later" if late else "")

@@ -1,9 +1,9 @@
-"""Words out of text: folded, cut, stemmed; the same way for what is kept and for what is asked.
+"""Words of a text: folded, cut and stemmed, in the same way for memories and for queries.
 
-Case, accents, width and vowel points are folded away. Latin, Cyrillic, Greek, Arabic and other spaced
-scripts are cut into words; Chinese, Japanese, Korean, Thai and their kin, which do without spaces or glue
-particles to words, into overlapping pairs of characters. Numbers stay whole ("2.3.1", "10:30", "1,200").
-Nothing is thrown away here: stop words are a matter of questions (`search.query`).
+Case, accents, width and vowel points are folded away. Latin, Cyrillic, Greek, Arabic and other spaced scripts are cut
+into words; Chinese, Japanese, Korean, Thai and their kin, which do without spaces or glue particles to words, into
+overlapping pairs of characters. Numbers stay whole ("2.3.1", "10:30", "1,200"). No word is dropped here: only questions
+drop stop words (`search.query`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 # ── Forms ───────────────────────────────────────────────────────────────────────────────
-# Forms of English words that no stemmer brings together, and the words that carry no search.
+# Forms of English words that no stemmer unites, and stop words.
 #
-# Irregular verbs and plurals, numbers in letters, short names of months. Stop words are kept per language:
-# a question is stripped of those of the language it is in. All are folded (`search.tokens.fold`).
+# Irregular verbs and plurals, numbers in letters, short names of months. Stop words are kept per language: a question
+# loses those of its own language. All are folded (`search.tokens.fold`).
 
 _IRREGULAR: Final = """
 arise arose arisen|awake awoke awoken|bear bore borne|beat beaten|become became|begin began begun|bend bent
@@ -131,20 +131,20 @@ _STOP_KANA: Final = "です ます した てい いる ある する から ま
 STOP_ELSEWHERE: Final = frozenset(f"{_STOP_ARABIC} {_STOP_RUSSIAN} {_STOP_KANA}".split())
 
 
-MAX_WORD_CHARS: Final = 64  # of a longer run of letters only these count: it is no word of a language
+MAX_WORD_CHARS: Final = 64  # a longer run of letters is not a word of a language, and is cut here
 
 # Scripts without spaces between words, and Hangul, whose particles cling to the noun.
 UNSPACED: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_MARKS: Final = "\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u0f00-\u0fff"  # vowels that re calls no letters
+_MARKS: Final = "\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u0f00-\u0fff"  # vowels: not letters to `re`
 _EMOJI: Final = "\u2600-\u27bf\U0001f300-\U0001faff"
 _NUMBER: Final = r"v(?=\d+\.\d)|\d+(?:[.,:]\d+)*(?:(?:st|nd|rd|th)\b)?"  # "v2.3.1" is "v" and a number
 
 _ASCII_WORDS: Final = re.compile(rf"{_NUMBER}|[a-z0-9]+(?:'[a-z]+)?")
 _UNSPACED_CHAR: Final = f"[{UNSPACED}]"
-# What is no ASCII waits for the first such text: to compile it takes some milliseconds of every start.
+# The patterns for other scripts are compiled for the first text that is not ASCII: compiling takes some milliseconds.
 _WORDS: Final = (
     rf"(?P<unspaced>[{UNSPACED}]+)|{_NUMBER}"
     rf"|(?:(?![{UNSPACED}_])[\w{_MARKS}])+(?:'[a-z]+)?|[{_EMOJI}]"
@@ -176,7 +176,7 @@ _SEPARATORS: Final = {
 _THOUSANDS: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th)")
 
-# The stemmer for what is not Latin, by the first letter of a word.
+# The stemmer for words that are not Latin, by the first letter.
 _STEMMERS: Final = (
     ("\u0370", "\u03ff", "greek"),
     ("\u0400", "\u04ff", "russian"),
@@ -199,7 +199,7 @@ def words(text: str) -> list[str]:
     """The folded words of a text, in order; of unspaced scripts each pair of neighbours is one.
 
     Args:
-        text: any text; what is no letter, digit or emoji separates.
+        text: any text; characters other than letters, digits and emoji separate words.
     """
     folded = fold(text)
     if folded.isascii():
@@ -214,9 +214,9 @@ def words(text: str) -> list[str]:
 
 
 def chunks(text: str) -> list[str] | None:
-    """The pieces of an ASCII text of which each gives its words alone; None of any other text.
+    """The parts of an ASCII text that can be cut into words one by one; None for any other text.
 
-    Many of them are just one word that was seen before, and a dictionary knows it faster than a pattern.
+    Most parts are one word that was seen before, and a dictionary finds such a word faster than a pattern does.
     """
     return text.lower().translate(_SEPARATORS).split() if text.isascii() else None
 
@@ -227,12 +227,12 @@ def words_of(chunk: str) -> list[str]:
 
 
 def pairs(run: str) -> list[str]:
-    """The overlapping pairs of a run of characters; the character itself where it is alone."""
+    """The overlapping pairs of a run of characters; a single character stands alone."""
     return [run[i : i + 2] for i in range(len(run) - 1)] if len(run) > 1 else [run]
 
 
 def asides(text: str) -> list[str]:
-    """What a text can be found by besides its words: each Han character, "email" for "e-mail", "e52" for "E-52"."""
+    """Other terms that find a text, beyond its words: each Han character, "email" for "e-mail", "e52" for "E-52"."""
     found = []
     if "-" in text:
         found = ["".join(parts) for parts in _HYPHENATED.findall(fold(" ".join(_with_hyphens(text))))]
@@ -240,7 +240,7 @@ def asides(text: str) -> list[str]:
 
 
 def _with_hyphens(text: str) -> Iterator[str]:
-    """What stands between two spaces and has a hyphen in it."""
+    """The parts of a text between spaces that contain a hyphen."""
     end, hyphen = 0, text.find("-")
     while hyphen >= 0:
         begin, end = text.rfind(" ", end, hyphen) + 1 or end, text.find(" ", hyphen)
@@ -249,7 +249,7 @@ def _with_hyphens(text: str) -> Iterator[str]:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether a word is a piece of an unspaced script."""
+    """Whether a word is of a script without spaces."""
     return not word.isascii() and bool(re.match(_UNSPACED_CHAR, word))
 
 

@@ -1,13 +1,13 @@
 """Vectors in rows, and the vectors of the pieces of all memories; every comparison is exact.
 
-A question is compared with every vector in single precision: nothing near is ever missed, whatever was added or
-dropped before. On two shared cores that takes some 20 ms for 100,000 vectors of 384 numbers and 55 ms for 300,000,
-and four bytes of memory for each number: 155 MB and 460 MB. That is the limit of this design; no index that guesses
-stands in front of it.
+A question is compared with every vector in single precision: nothing near is ever missed, whatever was added or dropped
+before. On two shared cores that takes some 20 ms for 100,000 vectors of 384 numbers and 55 ms for 300,000, and four
+bytes of memory for each number: 155 MB and 460 MB. That is the limit of this design; there is no approximate index in
+front.
 
-Vectors are brought to length 1 and rounded to half precision when they are added (a cosine changes by some 0.0001,
-less than any model can tell), so vectors out of the cache answer exactly as those that were just made. They lie in
-blocks: one more row never moves the others.
+Vectors are brought to length 1 and rounded to half precision when they are added (a cosine changes by some 0.0001, less
+than any model can tell), so vectors from the cache answer exactly as new vectors do. Vectors are stored in blocks:
+adding a row never moves other rows.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     from sense_memory.search.embedders.embedder import Embedder
 
-_PART_ROWS: Final = 8_192  # computed at a time, so that a part stays in the processor's cache
-_BLOCK_BYTES: Final = 2**26  # asked for at a time; the system gives what is filled, and takes back all of it
-_SLACK: Final = 1e-5  # single precision is off by less; rows so near the last place are compared again
-EMBEDDED_AT_ONCE_COUNT: Final = 512  # pieces: bounds what a failure costs, and what stands in memory twice
+_PART_ROWS: Final = 8_192  # computed at a time, so that they stay in the processor's cache
+_BLOCK_BYTES: Final = 2**26  # allocated at a time; the system gives pages as they are filled
+_SLACK: Final = 1e-5  # single precision errs by less; rows this near the last place are compared again
+EMBEDDED_AT_ONCE_COUNT: Final = 512  # bounds the loss by a failure, and the copies in memory
 
 
 def rounded(vectors: NDArray[Any]) -> NDArray[np.float16]:
-    """Vectors of any length as they are stored."""
+    """The stored form of vectors of any length."""
     return normalised(vectors).astype(np.float16)
 
 
@@ -65,7 +65,7 @@ class VectorRows:
         self._append(rounded(vectors).astype(np.float32))
 
     def replace(self, rows: Sequence[int], vectors: NDArray[Any]) -> None:
-        """Give some rows other vectors."""
+        """Replace the vectors of some rows."""
         values, start = rounded(vectors), 0
         for end in range(1, len(rows) + 1):  # neighbouring rows are written together
             if end == len(rows) or rows[end] != rows[end - 1] + 1 or rows[end] % self._room == 0:
@@ -73,7 +73,7 @@ class VectorRows:
                 start = end
 
     def drop(self, row: int) -> None:
-        """Take a row out; the last one takes its place."""
+        """Remove a row; the last row takes its place."""
         self._count -= 1
         block, place = divmod(self._count, self._room)
         self._write(row, self._blocks[block][place : place + 1])
@@ -85,7 +85,7 @@ class VectorRows:
         self._append(selected)
 
     def at(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Some rows: a copy."""
+        """A copy of some rows."""
         found = np.empty((len(rows), self.dimension), np.float32)
         blocks = rows // self._room
         for number, block in enumerate(self._blocks):
@@ -99,7 +99,7 @@ class VectorRows:
         for begin in range(0, self._count, _PART_ROWS):
             block, place = divmod(begin, self._room)
             part = self._blocks[block][place : place + min(_PART_ROWS, self._count - begin)]
-            # row by row: a product of matrices would start threads, which wait for each other on a busy machine
+            # row by row: a matrix product would start threads, which wait for each other on a busy machine
             np.vecdot(part, query, out=found[begin : begin + len(part)])
         return found
 
@@ -128,7 +128,7 @@ class VectorRows:
             begin += len(part)
 
     def _write(self, row: int, values: NDArray[Any]) -> None:
-        """Write vectors into the rows from one on, all of the same block."""
+        """Write vectors into consecutive rows of one block."""
         block, place = divmod(row, self._room)
         self._blocks[block][place : place + len(values)] = values
 
@@ -169,7 +169,7 @@ class VectorIndex:
         return ident in self._places
 
     def put(self, ident: str, vector: ArrayLike) -> None:
-        """Add a vector, or replace the one of this id. Its length does not matter, only its direction.
+        """Add a vector, or replace the vector of this id. Only the direction of a vector matters.
 
         Raises:
             InvalidInput: another dimension, NaN or infinity.
@@ -177,7 +177,7 @@ class VectorIndex:
         self.put_many((ident,), vector)
 
     def put_many(self, idents: Sequence[str], vectors: ArrayLike) -> None:
-        """Add or replace many, one row each; of an id that is named twice the last row stays.
+        """Add or replace many vectors, one row each; where an id is given twice, the last row stays.
 
         Raises:
             InvalidInput: another dimension, NaN or infinity, or not one row for each id; nothing changed.
@@ -195,7 +195,7 @@ class VectorIndex:
             self._ids.append(ident)
 
     def drop(self, ident: str) -> bool:
-        """Take a vector out; whether it was there."""
+        """Remove a vector; returns whether it was there."""
         place = self._places.pop(ident, None)
         if place is None:
             return False
@@ -226,7 +226,7 @@ def _checked(vectors: ArrayLike, dimension: int, count: int) -> NDArray[np.float
     """Vectors as numbers, one row each.
 
     Raises:
-        InvalidInput: they are not.
+        InvalidInput: the values are not such vectors.
     """
     try:
         values = np.atleast_2d(np.asarray(vectors, np.float64)) if count else np.empty((0, dimension))
@@ -249,8 +249,8 @@ def _checked(vectors: ArrayLike, dimension: int, count: int) -> NDArray[np.float
 class PieceVectors:
     """The vectors of the pieces of all memories, in their order; a piece without one is a gap.
 
-    An embedder that fails never stops anything: what could not be embedded is a gap, and a question that could not
-    be embedded is answered by words.
+    A failing embedder never stops a call: a piece that could not be embedded is a gap, and a question that could not be
+        embedded is answered by words.
 
     Args:
         embedder: makes the vectors.
@@ -269,12 +269,12 @@ class PieceVectors:
         return len(self._is_known)
 
     def extend(self, texts: Sequence[str]) -> None:
-        """Embed some pieces; those that cannot be are gaps."""
+        """Embed some pieces; those that fail are gaps."""
         has_failed = False
         for first in range(0, len(texts), EMBEDDED_AT_ONCE_COUNT):
             part = texts[first : first + EMBEDDED_AT_ONCE_COUNT]
             vectors = None if has_failed else self._embed(part)
-            has_failed = vectors is None  # a service that is down is not waited for again and again
+            has_failed = vectors is None  # one failure is enough: every call of a service that is down waits
             is_known = not has_failed
             if vectors is not None and self._rows is None:
                 self._rows = self._gap_rows(vectors.shape[1])
@@ -289,7 +289,7 @@ class PieceVectors:
         self._is_known.extend(np.zeros(count, np.bool_))
 
     def fill(self, places: Sequence[int], vectors: NDArray[Any]) -> bool:
-        """Give some pieces their vectors, a row each; False, and no change, where the dimension is another one."""
+        """Give some pieces their vectors, a row each; False, and no change, where the dimension differs."""
         if self._rows is None:
             self._rows = self._gap_rows(vectors.shape[1])
         if vectors.shape[1] != self._rows.dimension:
@@ -318,10 +318,10 @@ class PieceVectors:
     def similar(
         self, direction: NDArray[np.float32], first_pieces: NDArray[np.int64]
     ) -> NDArray[np.float32] | None:
-        """The cosine of each memory's best piece to a vector; None where that cannot be said.
+        """The cosine of each memory's best piece to a vector; None without vectors of that dimension.
 
         Args:
-            direction: of any length; one of other numbers than the pieces have is like none.
+            direction: of any length; a vector of another dimension counts as none.
             first_pieces: where the pieces of each memory begin.
         """
         if self._rows is None or not len(self._rows) or not direction.any():

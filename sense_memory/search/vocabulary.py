@@ -1,7 +1,7 @@
-"""The words of all memories: each points to its term, the stem that unites its forms.
+"""The words of all memories: each word points to its term, the stem that unites its forms.
 
-A word that nobody wrote may still be the beginning of one, part of a compound, or another form that the
-stemmer did not unite with it; `like` finds those by searching the vocabulary itself, never the memories.
+An unknown word may still be the beginning of a known word, part of a compound, or a form that the stemmer did not
+unite with its other forms; `like` finds these words by searching the vocabulary itself, never the memories.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from sense_memory.search.tokens import asides, chunks, is_unspaced, stemmer, wor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-COMPOUND_CHARS: Final = 10  # a shorter word is no compound worth taking apart
+COMPOUND_CHARS: Final = 10  # a shorter word is not taken apart as a compound
 PART_CHARS: Final = 4  # the shortest part of a compound
-RECENT_NAMES_COUNT: Final = 1_000  # whole texts whose terms are at hand
+RECENT_NAMES_COUNT: Final = 1_000  # whole texts whose terms are cached
 MAX_LIKE: Final = 64  # words that one beginning may stand for
 _LINKS: Final = ("", "s", "n", "es", "en", "er", "e")  # what German puts between the parts of a compound
 
@@ -33,7 +33,7 @@ class Vocabulary:
         self._stem = stemmer(language)
         self._words: dict[str, int] = {}
         self._numbered: dict[str, int] = {}  # terms
-        self._loaded = ""  # terms nobody has asked for yet, one a line: most queries know all their words
+        self._loaded = ""  # terms of a dump, split when needed: most queries have only known words
         self._recent_names: dict[str, int] = {}  # terms of whole texts: many memories have the same themes
         self._all = _Haystack(1)
         self._long = _Haystack(COMPOUND_CHARS)
@@ -51,14 +51,14 @@ class Vocabulary:
         return self._numbered
 
     def add(self, text: str) -> tuple[list[int], list[int]]:
-        """The terms of a text, in order, and those it can be found by besides; new ones are learned."""
+        """The terms of a text, in order, and other terms that find the text; adds new words."""
         return self._terms_of(text), [self._term(word) for word in asides(text)]
 
     def _terms_of(self, text: str) -> list[int]:
         pieces = chunks(text)
         if pieces is None:
             return [self._term(word) for word in words(text)]
-        # A known word is one word wherever it stands alone; the others are looked at one by one.
+        # A known word stays one word wherever it stands alone; other parts are cut one by one.
         known = [*map(self._words.get, pieces), None]
         terms, start = list[int](), 0
         while (end := known.index(None, start)) < len(pieces):
@@ -74,11 +74,11 @@ class Vocabulary:
         return self._learn(word) if term is None else term
 
     def stems(self, text: str) -> list[str]:
-        """The stems of a text's words, in order, known or not; nothing is learned."""
+        """The stems of a text's words, in order, known or not; adds no words."""
         return [self._stem(word) for word in words(text)]
 
     def add_name(self, text: str, longest: int) -> int | None:
-        """The term of a text as a whole, learned if need be; None where it has no words or more than `longest`."""
+        """The term of a text as a whole, added if new; None where the text has no words, or more than `longest`."""
         term = self._recent_names.get(text)
         if term is None:
             stems = self.stems(text)
@@ -91,7 +91,7 @@ class Vocabulary:
         return term
 
     def names_in(self, text: str, longest: int) -> set[int]:
-        """The terms of whole texts, as `add_name` learned them, that stand in another text."""
+        """The terms of whole texts, added with `add_name`, that another text contains."""
         stems = self.stems(text)
         spans = (
             " ".join(stems[at : at + size])
@@ -106,11 +106,11 @@ class Vocabulary:
         return self._terms.get(self._stem(word)) if term is None else term
 
     def starting(self, beginning: str) -> set[int]:
-        """The terms of the words that begin so, at most `MAX_LIKE` words of them."""
+        """The terms of the words with this beginning, at most `MAX_LIKE` words."""
         return {self._words[word] for word in self._all.starting(beginning)}
 
     def compounds(self, word: str) -> set[int]:
-        """The terms of compounds that begin or end with a word, and of its own parts if it is one."""
+        """The terms of compounds that begin or end with a word, and of the word's own parts if it is a compound."""
         if len(word) < PART_CHARS or not word.isalpha() or is_unspaced(word):
             return set()
         own = self.find(word)
@@ -120,7 +120,7 @@ class Vocabulary:
         return found - {own}
 
     def relatives(self, word: str) -> set[int]:
-        """For a word that is unknown: its completions, else words that differ in the last letters only."""
+        """For an unknown word: its completions, else words that differ in the last letters only."""
         if len(word) < PART_CHARS or is_unspaced(word):
             return set()
         for cut in range(4):
@@ -177,7 +177,7 @@ def _lines(text: object) -> list[str]:
 
 
 class _Haystack:
-    """Many words as one text, so that a search through them all is one search by the C library."""
+    """Many words as one text, so that one call of the C library searches all of them."""
 
     def __init__(self, shortest: int) -> None:
         self._shortest, self._text = shortest, "\n"

@@ -1,1 +1,1 @@
-"""What turns texts into vectors, each imported when it is chosen."""
+"""Embedders, which turn texts into vectors; each is imported when it is chosen."""

@@ -45,7 +45,7 @@ class Choice:
 
     @classmethod
     def parse(cls, text: str, base: Path | None = None) -> Choice:
-        """Read a setting. Looks at no file and asks nobody.
+        """Parse a setting. Reads no file and calls no service.
 
         Args:
             text: none, static, minilm, openai:MODEL@URL, ollama:MODEL, ollama:MODEL@URL, or
@@ -53,7 +53,7 @@ class Choice:
             base: where a relative PATH starts; by default the current directory.
 
         Raises:
-            InvalidInput: none of these; repeats nothing of it, as it may hold a key.
+            InvalidInput: none of these; the error repeats nothing of the text, which may hold a key.
         """
         if not isinstance(text, str):
             raise InvalidInput("an embedder is named by a text, such as static")
@@ -72,16 +72,16 @@ class Choice:
         return cls(kind, found["model"], checked_url(url))
 
     def open(self, key: str | None = None, *, timeout: float = 10.0) -> Embedder | None:
-        """The embedder itself; None where none is wanted. Loads a model that is installed, asks no endpoint.
+        """The embedder itself; None for "none". Loads an installed model; calls no endpoint.
 
         Args:
             key: the API key of an endpoint, see `KEY_VARIABLE`.
             timeout: seconds that one request to an endpoint may take altogether.
 
         Raises:
-            MissingExtra: what it needs is not installed.
-            EmbedderError: its files are not those that were checked.
-            InvalidInput: the key cannot be one.
+            MissingExtra: a package that the embedder needs is not installed.
+            EmbedderError: the files of the model are not those that were checked.
+            InvalidInput: the key is not a valid key.
         """
         if self.kind == "static":
             from sense_memory.search.embedders.static import StaticEmbedder
@@ -107,12 +107,12 @@ def open_embedder(setting: str, environ: Mapping[str, str] | None = None) -> Emb
 
     Args:
         setting: see `Choice.parse`.
-        environ: where an endpoint's key is looked for, as SENSE_MEMORY_EMBEDDER_KEY; nowhere by default.
+        environ: may hold an endpoint's key, as SENSE_MEMORY_EMBEDDER_KEY; empty by default.
 
     Raises:
         InvalidInput: not a setting.
-        MissingExtra: what it needs is not installed.
-        EmbedderError: its files are not those that were checked.
+        MissingExtra: a package that the embedder needs is not installed.
+        EmbedderError: the files of the model are not those that were checked.
     """
     key = (environ or {}).get(KEY_VARIABLE, "").strip() or None
     return Choice.parse(setting).open(key)
@@ -126,7 +126,7 @@ def _folder(text: str, base: Path) -> str:
 
 
 def opener(embedder: object) -> Callable[[], Any] | None:
-    """What opens an embedder: from its setting, from one that is open, or from a function; None where none is wanted.
+    """A function that opens an embedder, from a setting, an open embedder or a function; None for no embedder.
 
     Raises:
         InvalidInput: none of these.

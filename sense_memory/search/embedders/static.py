@@ -2,7 +2,7 @@
 
 The table is the 256-dimensional matrix that the package `wordllama` carries (MIT; 32,000 pieces of words).
 Its two data files are read directly, with numpy and JSON: none of its code runs, and nothing is downloaded.
-A word costs a lookup once it was met, so a memory costs microseconds to embed.
+A word that was met before costs one lookup, so a memory costs microseconds to embed.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 _TOKENIZER_SHA256: Final = "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
 NAME: Final = f"wordllama-l2-supercat-256:{short_hash(_WEIGHTS_SHA256)}"
 _TENSOR: Final = "embedding.weight"
-_BEGIN: Final = "\u2581"  # stands before every word in the table
+_BEGIN: Final = "\u2581"  # the table marks the start of every word with this
 _NEVER: Final = 1 << 30
-_REMEMBERED_COUNT: Final = 200_000  # words whose pieces are remembered: some 40 MB, a large palace's
+_REMEMBERED_COUNT: Final = 200_000  # words whose pieces are cached: those of a large palace, some 40 MB
 
 
 class StaticEmbedder:
@@ -41,7 +41,7 @@ class StaticEmbedder:
 
     Raises:
         MissingExtra: the package that carries the table is not installed.
-        EmbedderError: its files are not those that were checked.
+        EmbedderError: the files of the table are not those that were checked.
     """
 
     name: Final = NAME
@@ -81,7 +81,7 @@ class StaticEmbedder:
         return found
 
     def _learn(self, word: str) -> list[int]:
-        """A word in pieces of the table: the pair that was merged first is joined first (BPE)."""
+        """A word as pieces of the table: the pair that training merged first is joined first (BPE)."""
         parts = list(_BEGIN + word[:64])
         while len(parts) > 1:
             ranks = [self._ranks.get(pair, _NEVER) for pair in pairwise(parts)]
@@ -102,7 +102,7 @@ def _pair(merge: Any) -> tuple[str, str]:
 
 
 def _tensor(raw: bytes) -> NDArray[np.float16]:
-    """The one matrix of a safetensors file: a length, a JSON header, and the numbers."""
+    """The only matrix of a safetensors file, which has a length, a JSON header, and the numbers."""
     start = 8 + int.from_bytes(raw[:8], "little")
     header = orjson.loads(raw[8:start])[_TENSOR]
     if header["dtype"] != "F16":

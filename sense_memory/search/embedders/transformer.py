@@ -1,7 +1,7 @@
-"""Meaning from any model of sentence-transformers that lies in a folder of this machine.
+"""Meaning from any sentence-transformers model in a folder of this machine.
 
-A folder, never a name: a name would be looked up and downloaded. The hub is switched off before the library is
-imported, remote code is refused, and the model's files are hashed into the embedder's name.
+The setting is a folder, never a name, which would be looked up and downloaded. The hub is switched off before the
+library is imported, remote code is refused, and the model's files are hashed into the embedder's name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TransformerEmbedder:
             raise EmbedderError(
                 label, "there is no model in this folder; name the folder of one, it is never fetched"
             )
-        os.environ.update(_OFFLINE)  # read when the library is imported, and by whatever it starts
+        os.environ.update(_OFFLINE)  # read when the library is imported, and by its child processes
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError:
@@ -58,7 +58,7 @@ class TransformerEmbedder:
 
     @property
     def name(self) -> str:
-        """Of the model: its folder's name, and a hash of its files."""
+        """The name of the model's folder, and a hash of its files."""
         return self._name
 
     @property
@@ -72,13 +72,13 @@ class TransformerEmbedder:
         """A row of length 1 for each text.
 
         Raises:
-            EmbedderError: the model failed, or gave numbers that are none.
+            EmbedderError: the model failed, or its vectors contain NaN or infinity.
         """
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
         try:
             raw = self._model.encode(list(texts), convert_to_numpy=True, show_progress_bar=False)
-        except Exception as error:  # torch and the tokenizers raise what they like
+        except Exception as error:  # torch and the tokenizers raise errors of any class
             raise EmbedderError(self._name, f"the model failed ({type(error).__name__})") from None
         values = np.asarray(raw, np.float32)
         if values.ndim != 2 or len(values) != len(texts) or not np.isfinite(values).all():
@@ -87,7 +87,7 @@ class TransformerEmbedder:
 
 
 def _hash(folder: Path) -> str:
-    """Of all files of a model, by their paths."""
+    """A hash of all files of a model, in the order of their paths."""
     digest = hashlib.sha256()
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         digest.update(file.relative_to(folder).as_posix().encode() + b"\0")
