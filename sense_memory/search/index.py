@@ -451,7 +451,7 @@ class MemoryIndex:
         """
         header, groups = unpack(dumped)
         if header.get("format") != FORMAT:
-            raise ValueError("these bytes are no index of this format; build it anew")
+            raise ValueError("build the index anew: these bytes are not an index of this format")
         own, columns, postings = groups
         self = cls(replace(options or SearchOptions(), pieces=header["pieces"]), embedder=embedder)
         if self._meaning is not None:

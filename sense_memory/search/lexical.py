@@ -214,7 +214,7 @@ def unpack(body: bytes | memoryview) -> tuple[dict[str, Any], list[dict[str, NDA
     at = _HEADER_BYTES + int.from_bytes(body[:_HEADER_BYTES], "little")
     header = _of_json(body[_HEADER_BYTES:at])
     if not isinstance(header, dict) or "arrays" not in header:
-        raise ValueError("these bytes are no index")
+        raise ValueError("these bytes are not an index")
     groups: list[dict[str, NDArray[Any]]] = []
     for layout in header.pop("arrays"):
         group = {}

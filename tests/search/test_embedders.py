@@ -337,5 +337,5 @@ def test_a_model_that_gives_no_numbers_is_an_error(library, folder, monkeypatch)
     embedder = TransformerEmbedder(folder)
     for wrong in (np.array([[np.nan, 1]]), np.ones((2, 2)), np.ones(2)):
         monkeypatch.setattr(Recorded, "encode", lambda *_, given=wrong, **__: given)
-        with pytest.raises(EmbedderError, match="no vector for each text"):
+        with pytest.raises(EmbedderError, match="did not return one vector"):
             embedder.embed(["one"])

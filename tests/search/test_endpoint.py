@@ -164,7 +164,7 @@ LIES = [
     (openai_rows([[1, True], [1, 2]]), "no number"),
     (openai_rows([["EVIL", "2"], ["1", "2"]]), "no number"),
     (openai_rows([[1, [2]], [1, 2]]), "no number"),
-    (openai_rows([[1e300, 2], [1, 2]]), "numbers that are none"),
+    (openai_rows([[1e300, 2], [1, 2]]), "NaN or infinity"),
     (b'{"data":[{"index":0,"embedding":[NaN,1]},{"index":1,"embedding":[1,2]}]}', "with 2 vectors"),
     (b'{"data":[{"index":0,"embedding":[1e999,1]},{"index":1,"embedding":[1,2]}]}', "with 2 vectors|none"),
     ({"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [2]}]}, "with 2 vectors"),
@@ -204,7 +204,7 @@ def test_no_nonsense_of_the_other_shape_either(service, ollama, answer):
         (400, r"HTTP 400\). Is the model one for embeddings"),
         (401, r"refused the key \(HTTP 401\). Check SENSE_MEMORY_EMBEDDER_KEY"),
         (403, "refused the key"),
-        (404, "knows neither this path nor this model"),
+        (404, "does not know this path or this model"),
         (429, "is busy"),
         (500, r"failed \(HTTP 500\)"),
         (204, r"failed \(HTTP 204\)"),
@@ -292,22 +292,22 @@ def test_a_service_that_hangs_up_or_is_not_there_is_an_error(service, openai):
         handler.close_connection = True
 
     service.answer = hang_up
-    with failing("the service at 127.0.0.1 hung up before it had answered|with 1 vectors"):
+    with failing("the service at 127.0.0.1 closed the connection without an answer|with 1 vectors"):
         openai.embed([PRIVATE])
     service.answer = lambda handler, body: handler.wfile.write(b"EVIL not http\r\n\r\n")
-    with failing("the service at 127.0.0.1 did not answer in HTTP. Is it the right address?"):
+    with failing("the service at 127.0.0.1 did not answer in HTTP. Is the address right?"):
         openai.embed([PRIVATE])
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = EndpointEmbedder(
             "ollama", "tiny", f"http://127.0.0.1:{free.getsockname()[1]}", timeout=5 * SECOND
         )
-        with failing(r"the service at 127.0.0.1 did not answer\. Does it run\? Nothing was lost"):
+        with failing(r"the service at 127.0.0.1 did not answer\. Is it running\? Nothing was lost"):
             nobody.embed([PRIVATE])
 
 
 def test_what_keeps_a_service_from_answering_is_said_in_words(service, monkeypatch):
-    with failing(r"the service at 127.0.0.1 does not speak TLS as it should"):
+    with failing(r"the service at 127.0.0.1 does not speak TLS properly"):
         EndpointEmbedder("openai", "tiny", service.url.replace("http:", "https:"), timeout=5 * SECOND).embed(
             [PRIVATE]
         )
@@ -316,7 +316,7 @@ def test_what_keeps_a_service_from_answering_is_said_in_words(service, monkeypat
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with failing(r"the service at nowhere.example was not found: no address is known of that name"):
+    with failing(r"the service at nowhere.example was not found: the name has no address"):
         EndpointEmbedder("openai", "tiny", "https://nowhere.example", timeout=5 * SECOND).embed([PRIVATE])
 
 

@@ -403,7 +403,7 @@ def test_a_dump_of_another_format_is_refused(monkeypatch, index_of):
     monkeypatch.setattr("sense_memory.search.index.FORMAT", 0)
     dumped = b"".join(index_of("otters").dump())
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="build it anew"):
+    with pytest.raises(ValueError, match="build the index anew"):
         MemoryIndex.load(dumped)
 
 

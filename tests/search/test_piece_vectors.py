@@ -155,7 +155,7 @@ def test_plain_lists_of_numbers_are_vectors_too_but_only_of_the_dimension_that_i
     other = MemoryIndex(embedder=moody)
     other.put(SearchItem("0", "we have a puppy"))
     assert other.without_meaning() == ["0"]
-    assert "(1, 2) numbers for (1, 3)" in str(other.trouble)
+    assert "(1, 2) instead of (1, 3)" in str(other.trouble)
 
 
 def test_who_fails_is_not_asked_again_for_every_part_of_many(moody, monkeypatch):

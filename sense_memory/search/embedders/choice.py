@@ -122,7 +122,7 @@ def _folder(text: str, base: Path) -> str:
     try:
         return str((base / Path(text).expanduser()).absolute())
     except RuntimeError:
-        raise InvalidInput("not an embedder: `~` is of nobody known here; write the full path") from None
+        raise InvalidInput("write the full path of the folder: no user has the name after `~`") from None
 
 
 def opener(embedder: object) -> Callable[[], Any] | None:

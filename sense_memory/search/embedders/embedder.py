@@ -129,7 +129,9 @@ def embedded(embedder: Embedder, texts: Sequence[str], dimension: int | None = N
         vectors = np.asarray(embedder.embed(texts), np.float32)
     expected = len(texts), dimension or dimension_of(embedder)
     if vectors.shape != expected or not np.isfinite(vectors).all():
-        problem = f"it gave {vectors.shape} numbers for {expected}, or some are NaN or infinity"
+        problem = (
+            f"the vectors have the shape {vectors.shape} instead of {expected}, or contain NaN or infinity"
+        )
         raise EmbedderError(embedder.name, problem)
     return vectors
 

@@ -39,8 +39,8 @@ _PROBLEMS: Final = {
     400: "refused the request (HTTP 400). Is the model one for embeddings?",
     401: f"refused the key (HTTP 401). Check {KEY_VARIABLE}",
     403: f"refused the key (HTTP 403). Check {KEY_VARIABLE}",
-    404: "knows neither this path nor this model (HTTP 404). Check both, and whether the model is installed there",
-    413: "finds the texts too large (HTTP 413)",
+    404: "does not know this path or this model (HTTP 404). Check both, and whether the model is installed there",
+    413: "refused the texts as too large (HTTP 413)",
     429: "is busy (HTTP 429). Try again later",
 }
 
@@ -67,7 +67,7 @@ class EndpointEmbedder:
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key is not None:
             if not key.isascii() or not key.isprintable() or " " in key or "nsec1" in key.lower():
-                raise InvalidInput(f"{KEY_VARIABLE} holds what cannot be a key; nothing was sent")
+                raise InvalidInput(f"check {KEY_VARIABLE}: its value is not a valid key; nothing was sent")
             self._headers["Authorization"] = f"Bearer {key}"
         self._dimension: int | None = None
 
@@ -129,10 +129,10 @@ class EndpointEmbedder:
         if len(sizes) != 1 or not 0 < max(sizes) <= MAX_DIMENSION:
             raise self._fail("answered with vectors of impossible or different dimensions")
         if any(type(value) not in {float, int} for row in rows for value in row):
-            raise self._fail("answered with something that is no number")
+            raise self._fail("answered with something that is not a number")
         values = np.array(rows, np.float64)
         if not np.isfinite(values).all() or np.abs(values).max() > 1e30:
-            raise self._fail("answered with numbers that are none")
+            raise self._fail("answered with NaN or infinity")
         (size,) = sizes
         if self._dimension not in {None, size}:
             raise self._fail(
@@ -196,21 +196,19 @@ def _why(error: Exception) -> str:
     """Why an exchange failed, in our words; nothing that the service sent is repeated."""
     match error:
         case ConnectionRefusedError():
-            return "did not answer. Does it run?"
+            return "did not answer. Is it running?"
         case gaierror():
-            return (
-                "was not found: no address is known of that name. Is it spelt right, and is the network up?"
-            )
+            return "was not found: the name has no address. Is the name spelt right, and is the network up?"
         case ssl.SSLCertVerificationError():
-            return "has no certificate that is trusted here; nothing was sent"
+            return "has no certificate that this machine trusts; nothing was sent"
         case ssl.SSLError():
-            return "does not speak TLS as it should. Is it https:// there?"
+            return "does not speak TLS properly. Is the service on https://?"
         case ConnectionError() | IncompleteRead():  # also http.client's "closed without an answer"
-            return "hung up before it had answered. Does it run as it should?"
+            return "closed the connection without an answer. Is it running properly?"
         case OSError():
             return "could not be reached. Is the network up?"
         case _:
-            return "did not answer in HTTP. Is it the right address?"
+            return "did not answer in HTTP. Is the address right?"
 
 
 class _Exchange:

@@ -42,7 +42,8 @@ class TransformerEmbedder:
         label = f"sentence-transformers:{path.name}"
         if not (path / "modules.json").is_file() and not (path / "config.json").is_file():
             raise EmbedderError(
-                label, "there is no model in this folder; name the folder of one, it is never fetched"
+                label,
+                "name a folder with a model: there is no model in this folder, and models are never fetched",
             )
         os.environ.update(_OFFLINE)  # read when the library is imported, and by its child processes
         try:
@@ -82,7 +83,7 @@ class TransformerEmbedder:
             raise EmbedderError(self._name, f"the model failed ({type(error).__name__})") from None
         values = np.asarray(raw, np.float32)
         if values.ndim != 2 or len(values) != len(texts) or not np.isfinite(values).all():
-            raise EmbedderError(self._name, "the model gave no vector for each text")
+            raise EmbedderError(self._name, "the model did not return one vector for each text")
         return normalised(values)
 
 
