@@ -1,7 +1,7 @@
 """The palace: pure views over persona memories (sense-memory v2). No I/O, and no clock but a parameter.
 
-Public are the views exported here; `MemoryStore` shows them over what its ledger holds. They are imported
-when first used, because most of them need numpy.
+The views exported here are public; `MemoryStore` shows them over the memories of its ledger. Each view is imported when
+first used, because most views need numpy.
 """
 
 from __future__ import annotations

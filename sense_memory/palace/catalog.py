@@ -1,9 +1,9 @@
-"""The memories of a palace at hand: by path, by bare key, by domain and facet, the most relevant first. Pure.
+"""The memories of a palace in RAM: by path, by bare key, by domain and facet, the most relevant first. Pure.
 
-What decay depends on is kept in columns, a place per memory, and changed one at a time; so a listing of
-thousands costs some vector operations, and a change costs microseconds. A memory may be put as a way to
-read it: it is read when something of it is asked for but its name, because most who open a palace ask for
-a few of its memories only, and to make one takes time and two kilobytes.
+The values that decay depends on are kept in columns, one place per memory; so a listing of thousands costs some vector
+operations, and a change costs microseconds. A memory may be added as a function that reads it. The function is called
+when more than the name of the memory is needed, because most programs use a few memories of a palace only, and a memory
+object takes time and two kilobytes.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ STATES: Final = (State.DISSOLVED, State.FORGOTTEN, State.FADING, State.ACTIVE)  
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What decay depends on, one place per memory.
+    """The values that decay depends on, one place per memory.
 
     Attributes:
         last_accessed: seconds since 1970, float64 of shape (n,).
         rates: halvings per second; four times as many where a memory is superseded.
-        factors: relevance at the last access times what links make of it.
+        factors: relevance at the last access times the factor of the links.
     """
 
     last_accessed: NDArray[np.float64]
@@ -63,16 +63,16 @@ class Columns:
         return cls(*(np.ascontiguousarray(column) for column in table.T))
 
     def relevances(self, now: float) -> NDArray[np.float64]:
-        """Current relevance of each, at a time in seconds since 1970."""
+        """The current relevance of each memory at a time, seconds since 1970."""
         return relevances_at(now, np.stack((self.last_accessed, self.rates, self.factors)))
 
     def states(self, now: float) -> NDArray[np.int8]:
-        """The state of each at a time, as an index into `STATES`."""
+        """The state of each memory at a time, as an index into `STATES`."""
         return states_at(self.relevances(now))
 
 
 def row(memory: PersonaMemory) -> tuple[float, float, float]:
-    """One memory's place in `Columns`: last access, rate, factor."""
+    """One memory's values in `Columns`: last access, rate, factor."""
     rate = (SUPERSEDED_FACTOR if memory.superseded_by else 1) / (memory.halflife_days * DAY_SECONDS)
     boost = 1.0 + CONNECTION_BOOST * len(memory.connections)
     return memory.last_accessed, rate, memory.relevance * boost * 0.5 ** len(memory.contradicts)
@@ -100,10 +100,10 @@ _AGES = 3  # rows of the table that decay depends on; those of `Tally` follow
 
 
 class Tally(NamedTuple):
-    """How much of something the memories have together.
+    """Counts over all memories.
 
     Attributes:
-        connections: from both ends of a connection, if both name each other.
+        connections: a connection counts twice if both ends name each other.
         superseded: memories that another replaced.
         conflicts: memories that lost a concurrent edit and were kept.
     """
@@ -129,30 +129,30 @@ class _Selection:
         self.places: NDArray[np.intp] = np.array([place for _, place in ordered], np.intp)
 
     def add(self, path: str, place: int) -> None:
-        """One that was not there."""
+        """Add a new path."""
         at = bisect_left(self._paths, path)
         self._paths.insert(at, path)
         self.places = np.insert(self.places, at, place)
 
     def remove(self, path: str) -> None:
-        """One that was there."""
+        """Remove an existing path."""
         at = bisect_left(self._paths, path)
         del self._paths[at]
         self.places = np.delete(self.places, at)
 
 
 class Catalog:
-    """Memories that come and go."""
+    """The memories of a palace, changed one at a time."""
 
     def __init__(self) -> None:
-        self._memories: list[PersonaMemory | None] = []  # as written, as far as they were read
-        self._unread: dict[int, Callable[[], PersonaMemory]] = {}  # how to read the others
-        self._shown: dict[int, PersonaMemory] = {}  # where the state has changed since
+        self._memories: list[PersonaMemory | None] = []  # as written; None where not read
+        self._unread: dict[int, Callable[[], PersonaMemory]] = {}  # reads the others
+        self._shown: dict[int, PersonaMemory] = {}  # where the state differs from the written one
         self._places: dict[str, int] = {}  # by path
         self._free: list[int] = []
         self._table = np.zeros((_AGES + len(Tally._fields), _FIRST_PLACES))
         self._tree: dict[str, dict[str, dict[str, int]]] = {}  # by domain, facet and path
-        self._by_key: dict[str, dict[str, None]] | None = None  # paths, once somebody asks for a key
+        self._by_key: dict[str, dict[str, None]] | None = None  # paths; made for the first lookup by key
         self._selections: dict[tuple[str | None, str | None], _Selection] = {}
 
     def __len__(self) -> int:
@@ -175,7 +175,7 @@ class Catalog:
         return list(self._places)
 
     def all_of(self, paths: Iterable[str]) -> list[PersonaMemory]:
-        """The memories at some paths as they were written; what is not there is left out."""
+        """The memories at some paths as they were written; missing paths are left out."""
         places = [place for path in paths if (place := self._places.get(path)) is not None]
         self._read(places)
         return [memory for place in places if (memory := self._memories[place]) is not None]
@@ -186,7 +186,7 @@ class Catalog:
             self._by_key = {}
             for domain, facets in self._tree.items():
                 for facet, paths in facets.items():
-                    for path in paths:  # a name of another writer may have a slash in it
+                    for path in paths:  # a name by another writer may contain a slash
                         self._by_key.setdefault(path[len(f"{domain}/{facet}/") :], {})[path] = None
         return sorted(self._by_key.get(key, ()))
 
@@ -197,13 +197,13 @@ class Catalog:
         self._table[:, place] = _numbers(memory)
 
     def put_unread(self, domain: str, facet: str, key: str, read: Callable[[], PersonaMemory]) -> str:
-        """As `put`, of a memory that is read when somebody asks for it.
+        """As `put`, for a memory that is read when it is first used.
 
         Args:
             domain: its domain.
             facet: its facet.
             key: its key.
-            read: gives the memory, with these names; it is called at most once, and must not fail.
+            read: returns the memory with these names; called at most once, and must not fail.
 
         Returns:
             Its path.
@@ -213,11 +213,11 @@ class Catalog:
         return path
 
     def expect_many(self) -> None:
-        """Many will come or go: listings are ordered anew afterwards, instead of each time."""
+        """Call before adding or removing many memories: listings are then sorted once, instead of after each change."""
         self._selections.clear()
 
     def drop(self, path: str) -> None:
-        """Remove a memory; one that is not there is no error."""
+        """Remove a memory; a missing memory is not an error."""
         place = self._places.pop(path, None)
         memory = None if place is None else self._at(place)
         if place is None or memory is None:
@@ -299,12 +299,12 @@ class Catalog:
         return dict(reversed(list(zip(STATES, counts, strict=True))))
 
     def tally(self) -> Tally:
-        """What all memories have together."""
+        """The counts over all memories."""
         self._read(self._places.values())
         return Tally(*self._table[_AGES:].sum(axis=1).astype(np.int64).tolist())
 
     def columns(self) -> Columns:
-        """What the decay of all memories depends on, in the order in which they come: a copy."""
+        """A copy of the values that decay depends on, in the order of iteration."""
         self._read(self._places.values())
         places = [place for place, memory in enumerate(self._memories) if memory is not None]
         return Columns(*self._table[:_AGES, places])
@@ -312,13 +312,13 @@ class Catalog:
     # ── Inside ──────────────────────────────────────────────────────────────────────────
 
     def _at(self, place: int) -> PersonaMemory | None:
-        """The memory at a place, read by now; None where there is none."""
+        """The memory at a place, read if necessary; None where the place is empty."""
         if place in self._unread:
             self._read((place,))
         return self._memories[place]
 
     def _read(self, places: Iterable[int]) -> None:
-        """Read those of some places that nobody has read yet."""
+        """Read the unread memories at some places."""
         unread = [place for place in places if place in self._unread] if self._unread else []
         if not unread:
             return
@@ -354,14 +354,14 @@ class Catalog:
         return self._selections[wanted].places
 
     def _selections_with(self, domain: str, facet: str) -> Iterator[_Selection]:
-        """The selections made so far to which a memory belongs."""
+        """The existing selections that contain a domain and a facet."""
         if self._selections:
             for wanted in ((domain, facet), (domain, None), (None, facet), (None, None)):
                 if (selection := self._selections.get(wanted)) is not None:
                     yield selection
 
     def _placed(self, path: str, domain: str, facet: str, key: str) -> int:
-        """The place of a memory, perhaps a new one; whatever was there is not any more."""
+        """The place of a memory, new if necessary; the place is emptied."""
         place = self._places.get(path)
         if place is None:
             place = self._free.pop() if self._free else self._new_place()
@@ -386,7 +386,7 @@ class Catalog:
 
 
 def _numbers(memory: PersonaMemory) -> tuple[float, ...]:
-    """A memory's column of the table."""
+    """The column of a memory in the table."""
     return (
         *row(memory),
         len(memory.connections),
@@ -397,7 +397,7 @@ def _numbers(memory: PersonaMemory) -> tuple[float, ...]:
 
 @contextmanager
 def collector_resting(count: int) -> Iterator[None]:
-    """Make so many objects that stay without the garbage collector going through them again and again."""
+    """Suspend the garbage collector while `count` lasting objects are made, which it would visit again and again."""
     rests = count >= APPLY_BATCH_COUNT and gc.isenabled()
     if rests:
         gc.disable()

@@ -7,7 +7,7 @@
     (+37 active memories left out)
 
 Memories are chosen by relevance, the most relevant first, ties by path. A memory that does not fit is left out whole,
-because half a memory can say the opposite, and shorter ones are still tried. Headers are in alphabetical order; lines
+because half a memory can say the opposite; shorter memories are still tried. Headers are in alphabetical order; lines
 under a header, and memories on a line, are in the order of relevance. `palace.shorthand` shortens the values. Pure: no
 clock, no I/O.
 """
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 DEFAULT_MAX_TOKENS: Final = 500  # the spec's target for the entire active memory
-MIN_MAX_TOKENS: Final = 32  # fewer tokens hold no header, line and notice
+MIN_MAX_TOKENS: Final = 32  # fewer tokens cannot hold a header, a line and a notice
 _MAX_MISSES: Final = 32  # consecutive memories that did not fit; the rest is not tried
 _MAX_CHARS_PER_TOKEN: Final = 16  # a longer value cannot fit, however well it compresses
-_BREAK_TOKENS: Final = 1  # a line break or a separator, counted apart from what it parts
+_BREAK_TOKENS: Final = 1  # a line break or a separator, counted on its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def compress(
         domain: only memories of this domain; None for all.
         max_tokens: the most that `text` may cost, 32 or more.
         relevances: current relevance of each memory, in the order of `memories`; computed if None.
-        count: counts the tokens of a text; the default estimates, and rather too many than too few.
+        count: counts the tokens of a text; the default is an estimate that errs upward.
         full: whether to use shorthand; otherwise every memory is written word for word under its key (the basic tier).
 
     Raises:
@@ -96,7 +96,7 @@ def compress(
     short = shorthand if full else plain
     chosen = _chosen(_by_relevance(memories, relevances, active), len(active), max_tokens, count, short)
     text = _text(chosen, len(active) - len(chosen))
-    while (tokens := count(text)) > max_tokens and text:  # parts may cost less than their whole
+    while (tokens := count(text)) > max_tokens and text:  # parts may cost less than the whole text
         chosen = chosen[: len(chosen) - max(1, len(chosen) * (tokens - max_tokens) // (2 * tokens))]
         text = _text(chosen, len(active) - len(chosen)) if chosen or tokens <= max_tokens else ""
     return Compressed(text, tokens, tuple(item.path for item in chosen), len(active) - len(chosen))

@@ -1,7 +1,7 @@
 """Connection discovery: pairs of memories that share two or more themes and are not connected.
 
-Memories with the same two themes form a group. Pairs come from the smallest groups first, because a theme that few
-memories share says most. The work is bounded for any palace: where a bound was reached, `Suggestions.bounded` says so,
+Memories with the same two themes form a group. Pairs come from the smallest groups first, because a rarely shared theme
+is the strongest evidence. The work is bounded for any palace: where a bound was reached, `Suggestions.bounded` says so,
 and the pairs are the best of those that were scored. A caller with embeddings may add pairs that are near in meaning.
 Deterministic; nothing is changed.
 """
@@ -82,7 +82,7 @@ class Links:
                 self.dismissed[place] = self._meant(place, (*memory.dismissed, memory.conflict_of))
 
     def place(self, link: str) -> int | None:
-        """The place of the memory that a link leads to; None where it leads nowhere."""
+        """The place of the memory that a link leads to; None where the link leads nowhere."""
         found = self._places.get(link, -1) if "/" in link else self._of_key(link)
         return None if found < 0 else found
 
@@ -141,7 +141,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """What a search for connections found.
+    """The result of a search for connections.
 
     Attributes:
         pairs: the best first.
@@ -170,7 +170,7 @@ def suggest(
         relevances: current relevance of each, in the same order (`palace.catalog`).
         links: of the same memories, where the caller has them already.
         near: pairs (path, path, similarity above 0 to 1) that are near in meaning: suggested whatever
-            themes they share. A similarity weighs at most as much as a theme that nobody else has.
+            themes they share. A similarity weighs at most as much as a theme that only these two memories have.
         count: pairs at most.
     """
     links = links or Links(memories)
@@ -186,7 +186,7 @@ def suggest(
 
 def folded(text: str) -> str:
     """A theme without case, accents and surrounding blanks."""
-    if text.isascii():  # most are, and a large palace has many
+    if text.isascii():  # most themes are ASCII, and a large palace has many
         return " ".join(text.lower().split())
     parts = unicodedata.normalize("NFKD", text.casefold())
     return " ".join("".join(sign for sign in parts if not unicodedata.combining(sign)).casefold().split())
@@ -197,9 +197,9 @@ class _Themes:
     """The themes of some memories, as numbers.
 
     Attributes:
-        table: one row per memory: its themes that others have too, the rarest first; -1 where there is none.
-        weights: what sharing each theme is worth: as much as it surprises.
-        cut: memories that have more themes than a row has room for.
+        table: one row per memory, with the themes that other memories have too, the rarest first; padded with -1.
+        weights: of sharing each theme, higher for rarer themes.
+        cut: the number of memories with more themes than a row holds.
     """
 
     table: NDArray[np.int64]
@@ -208,7 +208,7 @@ class _Themes:
 
     @classmethod
     def of(cls, spelled: Sequence[Sequence[str]]) -> _Themes:
-        """Of the themes of each memory, as they were written."""
+        """The themes of each memory, from the themes as they were written."""
         texts = {theme: folded(theme) for theme in set(chain.from_iterable(spelled))}
         numbers = {text: number for number, text in enumerate(sorted(set(texts.values())))}
         of_themes = {theme: numbers[text] if text else -1 for theme, text in texts.items()}
@@ -229,7 +229,7 @@ class _Themes:
         return cls(table, np.log1p(len(spelled) / np.maximum(counts, 1)), int(cut))
 
     def bounded(self) -> list[str]:
-        """What was left out, in words."""
+        """The themes that were left out, in words."""
         few = f"of {self.cut:,} memories only the {THEMES_PAIRED_COUNT} rarest themes count"
         return [few] if self.cut else []
 
@@ -249,7 +249,7 @@ class _Themes:
         return np.concatenate(codes), np.concatenate(members)
 
     def shared(self, firsts: NDArray[np.int64], seconds: NDArray[np.int64]) -> NDArray[np.float64]:
-        """For each pair of memories the sum of the weights of the themes that both have."""
+        """For each pair of memories, the sum of the weights of the themes that both have."""
         ours, theirs = self.table[firsts], self.table[seconds]
         found = np.zeros(len(firsts))
         for column in ours.T:
@@ -270,7 +270,7 @@ class _ScoredPair(NamedTuple):
 
 
 class _Candidates:
-    """The memories that may be connected, the most relevant first; a pair is one number, first * count + second."""
+    """The memories that may be connected, the most relevant first. A pair is the number first * count + second."""
 
     def __init__(
         self, memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], links: Links
@@ -301,7 +301,7 @@ class _Candidates:
         return pairs[:SCORED_PAIRS_COUNT]
 
     def near(self, named: Iterable[tuple[str, str, float]]) -> dict[int, float]:
-        """The pairs near in meaning that may be connected, and how similar each is."""
+        """The pairs near in meaning that may be connected, with their similarities."""
         found: dict[int, float] = {}
         for one, other, similarity in islice(named, SCORED_PAIRS_COUNT):
             first, second = sorted((self._number_of(one), self._number_of(other)))
@@ -321,7 +321,7 @@ class _Candidates:
             scores += np.array([rarest * similar.get(pair, 0.0) for pair in pairs.tolist()])
         scores = scores.round(9)
         if count < len(scores):
-            good = scores >= np.partition(scores, -count)[-count]  # and all that are as good as the last
+            good = scores >= np.partition(scores, -count)[-count]  # and all that tie with the last
             firsts, seconds, scores = firsts[good], seconds[good], scores[good]
         rows = zip(firsts.tolist(), seconds.tolist(), scores.tolist(), strict=True)
         return heapq.nsmallest(count, (self._ranked(first, second, score) for first, second, score in rows))

@@ -1,4 +1,4 @@
-"""Introspection: what a palace holds, what needs attention, and what has changed.
+"""Introspection: the contents of a palace, the memories that need attention, and the changes.
 
 Each list of the report is one function below, whose docstring defines the list. An introspection of 100,000 memories
 takes a fraction of a second. Searches for pairs are bounded, and the report says where a bound was reached. Nothing is
@@ -49,19 +49,19 @@ _TEXTS: Final = attrgetter("domain", "facet", "key", "value")
 
 @dataclass(frozen=True, slots=True)
 class PalaceTable:
-    """The memories of a palace and columns of what is known of each; a place is an index into all of them.
+    """The memories of a palace, and columns of their properties; a place is an index into all of these.
 
     Attributes:
         memories: all of them, in the order given; sorting them would cost more than the introspection.
         now: seconds since 1970.
         by_path: their places in the order of their paths.
-        columns: what their decay depends on.
+        columns: the values that decay depends on.
         relevances: current relevance.
         states: current state, as an index into `STATES`.
         facets: every (domain, facet).
         facet_of: the facet of each, as an index into `facets`.
         sizes: characters of key and value.
-        links: which memories their links mean; it has the paths as well.
+        links: the memories that links lead to; has the paths as well.
     """
 
     memories: tuple[PersonaMemory, ...]
@@ -101,11 +101,11 @@ class PalaceTable:
         return memories, Columns(columns.last_accessed[order], columns.rates[order], columns.factors[order])
 
     def state(self, place: int) -> State:
-        """The current state of one."""
+        """The current state of the memory at a place."""
         return STATES[self.states[place]]
 
     def places(self, *states: State, facets: Iterable[str] | None = None) -> list[int]:
-        """The places of the memories in these states, perhaps only of facets of these names."""
+        """The places of the memories in these states; if `facets` are given, only in facets of these names."""
         wanted = np.isin(self.states, [STATES.index(state) for state in states])
         if facets is not None:
             names = frozenset(facets)
@@ -114,7 +114,7 @@ class PalaceTable:
         return found
 
     def ranked(self, found: Mapping[int, str]) -> list[tuple[PersonaMemory, str]]:
-        """Memories by place, and why they are listed; the most relevant first, then by path."""
+        """List memories (places with reasons), the most relevant first, then by path."""
         places = np.fromiter(found, np.int64, len(found))
         ranks = np.empty_like(self.by_path)
         ranks[self.by_path] = np.arange(len(ranks))
@@ -147,7 +147,7 @@ def introspect(
         now: seconds since 1970.
         columns: the columns of the same memories in the same order; computed if None.
         previous: the baseline of the last introspection, from `palace.introspection_log.from_log`.
-        suspected: contradictions that a search found (`palace.contradictions.detection.pairs`); None without a search.
+        suspected: contradictions found by `palace.contradictions.detection.pairs`; None if no search was made.
         all_searched: whether that search compared everything.
         near: pairs (path, path, similarity) near in meaning; see `palace.connections.suggest`.
     """
@@ -183,10 +183,9 @@ def introspect(
 
 
 def _contradictions(palace: PalaceTable) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
-    """Pairs of which one names the other as contradicting or superseding it; the newest first.
+    """Pairs where one memory names the other as contradicting or superseding it; the newest first.
 
-    In a pair the memory that is contradicted or superseded stands first, of two that name each other the
-    older one.
+    The contradicted or superseded memory of a pair comes first; where both name each other, the older one.
     """
     named: dict[tuple[int, int], str] = {}
     for place, others in palace.links.opposed.items():
@@ -285,7 +284,7 @@ def _revisions(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
 
     * a belief, active or fading, with a confidence below 0.5;
     * an active memory that is contradicted, but not superseded;
-    * an active belief that was not written or connected for three half-lives, and lives on recalls alone;
+    * an active belief that was not written or connected for three half-lives, and is kept active by recalls alone;
     * an active decision that names its own end ("until 2026-05-01") in the past.
     """
     today = str(np.datetime64(int(palace.now), "s").astype("datetime64[D]"))
@@ -313,7 +312,7 @@ def _reasons(palace: PalaceTable, place: int, today: str) -> list[str]:
         age = (palace.now - memory.last_reinforced) / (memory.halflife_days * DAY_SECONDS)
         if age >= REVISION_HALFLIVES_COUNT:
             reasons.append(f"not reinforced for {int(age)} half-lives")
-    if is_active and memory.facet == DECISIONS and memory.value.count("-") > 1:  # most name no date
+    if is_active and memory.facet == DECISIONS and memory.value.count("-") > 1:  # most memories name no date
         ended = [date for date in _UNTIL.findall(memory.value) if date < today]
         if ended:
             reasons.append(f"its date, {max(ended)}, has passed")

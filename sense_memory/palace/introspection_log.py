@@ -42,7 +42,7 @@ LISTS: Final = (
 _COUNTS: Final = ("total_memories", "active", "fading", "forgotten", "dissolved")
 _MOVES: Final = ("new", "gone", "faded", "forgotten", "dissolved", "revived", "contradicted")
 _LOWERED: Final = {State.FADING: "faded", State.FORGOTTEN: "forgotten", State.DISSOLVED: "dissolved"}
-_LEAST_BYTES: Final = 4  # that a key takes in a list
+_LEAST_BYTES: Final = 4  # of a key in a list
 _RANKS: Final = {state: rank for rank, state in enumerate(STATES)}
 
 
@@ -171,7 +171,7 @@ def _compare(
     columns: Columns,
     moved: dict[str, list[Any]],
 ) -> list[str]:
-    """Add each memory to a list in `moved` by what became of it; returns in words what cannot be known."""
+    """Add each memory to a list in `moved` by its change; returns in words which changes cannot be known."""
     unlisted = [state for state in STATES if state not in before.complete and before.counts.get(state, 0)]
     computed = columns.states(before.created_at).tolist() if unlisted else []
     unclear = 0
@@ -204,7 +204,7 @@ def _compare(
 
 
 def _computed(memory: PersonaMemory, state: State, unlisted: list[State], then: float) -> State | None:
-    """The earlier state of an unlisted memory, if it can be known; by decay where it was not touched since."""
+    """The earlier state of an unlisted memory, if known: computed by decay where the memory was not touched since."""
     if len(unlisted) == 1:
         return unlisted[0]
     untouched = max(memory.last_accessed, memory.last_reinforced) <= then

@@ -33,7 +33,7 @@ def current_relevance(memory: PersonaMemory, now: float) -> float:
         now: seconds since 1970; a time before `last_accessed`, by another clock, counts as `last_accessed`.
 
     Returns:
-        0 or more; connections may lift it above 1.
+        0 or more; connections may raise the relevance above 1.
     """
     days = max(0.0, now - memory.last_accessed) / DAY_SECONDS
     decay: float = 0.5 ** (days / memory.halflife_days)
@@ -59,7 +59,7 @@ def current_state(memory: PersonaMemory, now: float) -> State:
 
 
 def shown(memory: PersonaMemory, now: float) -> PersonaMemory:
-    """A memory with its current relevance at a time, as it is returned to callers."""
+    """A memory with its current relevance at a time, the form that callers get."""
     return memory.changed(current_relevance=current_relevance(memory, now))
 
 

@@ -1,11 +1,11 @@
 """The merge of concurrent versions of one memory. Pure, and the same on every device.
 
 A version knows another version if its version vector (`seen`) covers the vector of the other; then it replaces the
-other. The versions that no other knows are merged: times and counts take the maximum, links and themes unite, and a
-value yields to a value that was written in knowledge of it. Of concurrent values the later one wins (in NIP-01's order
-of the events that first held them), and the others are returned, to be kept as siblings. The vectors are joined, so
-the merged memory knows all versions. A version without a vector is last-write-wins: it replaces every version before
-it, and every version after it replaces it.
+other. The versions that no other version knows are merged: times and counts take the maximum, links and themes unite,
+and a value yields to a value that was written in knowledge of the first. Of concurrent values the later one wins (in
+NIP-01's order of the events that first held them), and the others are returned, to be kept as siblings. The vectors are
+joined, so the merged memory knows all versions. A version without a vector is last-write-wins: it replaces every
+version before it, and every version after it replaces it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def merge(some: Iterable[PersonaVersion], others: Iterable[PersonaVersion]) -> t
 
 
 def joined(versions: Iterable[PersonaVersion]) -> Joined:
-    """The merge of the versions of one memory: a function of the set, whatever the order.
+    """The merge of the versions of one memory, which depends on the set of versions and not on their order.
 
     Raises:
         ValueError: there are no versions.
@@ -136,7 +136,7 @@ def _provenance_rank(version: PersonaVersion) -> tuple[Any, ...]:
 
 
 def _is_outdated(version: PersonaVersion, speaking: Iterable[PersonaVersion]) -> bool:
-    """Whether the value of a version was replaced by a value that was written in knowledge of it."""
+    """Whether the value of a version was replaced by a value that was written in knowledge of that version."""
     said = version.provenance
     for other in speaking:
         if other.provenance.id == said.id:

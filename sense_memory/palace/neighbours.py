@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PER_MEMORY_COUNT: Final = 5  # neighbours of each memory
-# Of the way from the usual cosine to 1. On labelled pairs, with a table and with a small model: nearly all pairs
-# that begin there share a subject, and of pairs drawn at random one in a thousand is so near.
+# Of the way from the usual cosine to 1. On labelled pairs, with a table and with a small model, nearly all pairs this
+# near share a subject; of random pairs, one in a thousand is this near.
 NEAR: Final = 0.55
 _BLOCK_ROWS: Final = 512
 

@@ -1,4 +1,4 @@
-"""Plans: what a tier of a provider includes (sense-memory v2, "NostrKeep Tier Mapping").
+"""Plans: the limits of a provider's tiers (sense-memory v2, "NostrKeep Tier Mapping").
 
 `self_hosted`, the default, has no limits. A plan limits what is added. Reading, changing and forgetting existing
 memories are always allowed, so that a smaller plan never locks a memory in. A plan is not enforced against the
@@ -47,7 +47,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a tier includes. None means no limit.
+    """The limits of a tier. None means no limit.
 
     Attributes:
         name: the value of SENSE_MEMORY_PLAN.

@@ -27,7 +27,7 @@ _DAYS: Final = f"{DISSOLVED_DAYS:.0f} days"
 
 
 class PruneAction(StrEnum):
-    """What a step of a plan does to a memory."""
+    """The effect of a step of a plan on a memory."""
 
     RESTATE = "restate"  # the stored state is updated, perhaps with `dissolved_at`
     MARK = "mark"  # stored as dissolved, without a valid mark: `dissolved_at` becomes now
@@ -37,7 +37,7 @@ class PruneAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PruneStep:
-    """What to do with one memory.
+    """The step of a plan for one memory.
 
     Attributes:
         memory: the memory as it is.
@@ -96,7 +96,7 @@ class PrunePlan:
 
 
 class PruneOutcome(StrEnum):
-    """What became of a step."""
+    """The outcome of a step."""
 
     PLANNED = "planned"  # a dry run
     DONE = "done"

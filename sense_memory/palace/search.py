@@ -1,14 +1,15 @@
-"""Search in the palace: the specification's weights (key 3, themes 2, value 1), asked of the one index of `search`.
+"""Search in the palace: the specification's weights (key 3, themes 2, value 1), over the one index of `search`.
 
-Persona memories lie in that index once, beside whatever else it holds, which this ranking does not see: rarity is
-counted among persona memories, and a word that only others have is unknown. The score of a memory is, added up over the words, phrases and beginnings of the query,
+The index holds persona memories together with other items, which this ranking ignores: rarity is counted among persona
+memories, and a word that only other items have is unknown. The score of a memory is the sum, over the words, phrases
+and beginnings of the query, of
 
     weight of the field x how well the memory's word fits x how rare the word is
 
-times what is left of its relevance. A field has a word or has it not: repetition adds nothing. The same stem
-fits 1; the continuation of a beginning 0.8; a compound, or a word that only resembles one that nobody wrote,
-0.5. Rarity is a share with mean 1 over what the query asks for, so that of a single word the score is exactly
-the specification's: 3, 2 and 1, added up, times relevance. Nothing here reads a clock or keeps a text.
+times its current relevance. Repeating a word in a field adds nothing. The same stem fits 1; the continuation of a
+beginning 0.8; a compound, or a word that only resembles an unknown word, 0.5. Rarity has the mean 1 over the parts of
+the query, so the score of a single word is exactly the specification's: the sum of 3, 2 and 1, times relevance. This
+module reads no clock and keeps no text.
 """
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ if TYPE_CHECKING:
 
 
 # ── What a search of the palace gives ───────────────────────────────────────────────────
-# What a search of the palace gives: memories that say why they were found.
+# The results of a search of the palace: memories, each with the reasons why it was found.
 
 
 class Match(BaseModel):
-    """One word, phrase or beginning that was found in one field; or the meaning of all of it.
+    """One word, phrase or beginning that was found in one field; or the meaning of the whole memory.
 
     Attributes:
-        field: "key", "themes" or "value"; "meaning" for what an embedder finds close.
-        term: as the query has it, in lower case and without accents; "photo*" for a beginning; "meaning" there.
-        contribution: what it adds to the score; all contributions of a hit add up to it.
+        field: "key", "themes" or "value"; "meaning" for a match by an embedder.
+        term: as the query has it, in lower case and without accents; "photo*" for a beginning; "meaning" for a match by
+            an embedder.
+        contribution: what this match adds to the score; the score is the sum of all contributions of a hit.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -67,7 +69,7 @@ class Why(BaseModel):
     Attributes:
         matches: the largest contribution first.
         relevance: how relevant the memory was at the time of the search.
-        text: the same in a sentence.
+        text: the reasons as a sentence.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -82,7 +84,7 @@ class PersonaHit(PersonaMemory):
 
     Attributes:
         score: higher is better; comparable within one search only.
-        why: what the score is made of.
+        why: the reasons of the score.
     """
 
     score: float
@@ -90,29 +92,29 @@ class PersonaHit(PersonaMemory):
 
     @classmethod
     def of(cls, memory: PersonaMemory, score: float, why: Why) -> PersonaHit:
-        """A memory with its score and reasons; nothing is validated again."""
+        """A memory with its score and reasons, made without validating the fields again."""
         fields = {name: getattr(memory, name) for name in type(memory).model_fields}
         fields["current_relevance"] = why.relevance
         return cls.model_construct(**fields, score=score, why=why)
 
 
 FIELDS: Final = ("key", "themes", "value")
-MEANING: Final = "meaning"  # the field of what no word says
-MEANING_WEIGHT: Final = 2.0  # of a memory that means just what is asked: as much as a theme
-KIND: Final = "palace"  # of persona memories, in the index and in the ids of items
-ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" of a question may mean
+MEANING: Final = "meaning"  # the field of a match by meaning
+MEANING_WEIGHT: Final = 2.0  # of a memory that means exactly the question: as much as a theme
+KIND: Final = "palace"  # of persona memories, in the index and in item ids
+ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" in a question may mean
 STAMP_BYTES: Final = 8
 _ID: Final = f"{KIND}/"
 _SEARCHED: Final = (KEY, THEMES, VALUE)  # the index's fields, in the order of `FIELDS`
 _PLACES: Final = (*FIELDS, MEANING)
-_DIGITS: Final = 6  # scores that agree to so many decimals are a tie
+_DIGITS: Final = 6  # scores that agree to this many decimals are a tie
 
 
 # ── Persona memories in the index ───────────────────────────────────────────────────────
 
 
 def stamp_of(memory: PersonaMemory) -> int:
-    """What tells whether a persona memory has to be indexed anew: a hash of all that counts there."""
+    """A hash of all that the index takes from a persona memory; a new hash means that the memory is indexed anew."""
     joined = "\0".join((memory.key, *memory.themes, "", memory.value, memory.source))
     digest = blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=STAMP_BYTES).digest()
     return int.from_bytes(digest, "big")
@@ -123,7 +125,7 @@ def item_of(memory: PersonaMemory, event: int = 0) -> SearchItem:
 
     Args:
         memory: as it was written.
-        event: enough of an event's id, where the memory is just what that event says.
+        event: a part of an event's id, where the memory equals that event.
     """
     return SearchItem(
         id=_ID + memory.path,
@@ -143,7 +145,7 @@ def is_open(relevances: NDArray[np.float64], is_meant: Callable[[], NDArray[np.b
 
     Args:
         relevances: current relevance of each.
-        is_meant: tells of each whether the query directly means it; asked where one is fading.
+        is_meant: returns for each whether the query directly means it; called only if a memory is fading.
     """
     active = relevances > ACTIVE_ABOVE
     fading = (relevances >= FADING_FROM) & ~active
@@ -166,7 +168,7 @@ class PalaceMatch:
 
 
 class _FieldMatch(NamedTuple):
-    """One wanted thing in one field: what it adds to each row that matched anything."""
+    """One part of a query in one field, with the score that it adds to each matching row."""
 
     field: int  # in `_PLACES`
     label: str
@@ -177,7 +179,7 @@ class PalaceIndex:
     """The persona memories in an index.
 
     Args:
-        index: where they lie; by default a new one.
+        index: the index that holds them; by default a new one.
     """
 
     def __init__(self, index: MemoryIndex | None = None) -> None:
@@ -190,11 +192,11 @@ class PalaceIndex:
         return _ID + path in self.index
 
     def put(self, memory: PersonaMemory) -> None:
-        """Add a memory, or replace the one at its path; one whose texts are the same only ages anew."""
+        """Add a memory, or replace the one at its path; where the texts are the same, only its ageing changes."""
         self.put_many((memory,))
 
     def put_many(self, memories: Iterable[PersonaMemory]) -> int:
-        """Add or replace memories, of which the last at a path stays. Many at once cost less each.
+        """Add or replace memories; the last memory at a path stays. Many at once cost less per memory.
 
         Returns:
             How many were indexed anew because of their texts.
@@ -205,7 +207,7 @@ class PalaceIndex:
         return len(changed)
 
     def drop(self, path: str) -> None:
-        """Take a memory out; one that is not there is no error."""
+        """Remove a memory; a missing memory is not an error."""
         self.index.drop(_ID + path)
 
     def search(
@@ -219,16 +221,16 @@ class PalaceIndex:
     ) -> list[PalaceMatch]:
         """The memories that a query means, the best first.
 
-        Forgotten and dissolved memories are left out. A fading one is found only if the query directly means it:
-        its whole key or one of its themes stands in the query, or it has a phrase that the query quotes.
+        Forgotten and dissolved memories are left out. A fading memory is found only if the query directly means it: the
+        query contains its whole key or one of its themes, or quotes a phrase of the memory.
 
         Args:
-            query: some words; `"in quotes"` they weigh in as a phrase too, `photo*` is every word that begins so.
+            query: some words; words `"in quotes"` count as a phrase too, `photo*` means every word that begins so.
             now: the time, seconds since 1970.
             limit: how many at most.
             relevance_floor: 0 to 1; the score is multiplied by floor + (1 - floor) x relevance. 0 is the
                 specification's; above 0, age moves memories less.
-            near: paths that an embedder finds close in meaning, and how close, 0 to 1; found without a word too.
+            near: paths close in meaning by an embedder, and how close, 0 to 1; these are found without any word too.
 
         Returns:
             Best first; ties by relevance, then by path.
@@ -266,11 +268,11 @@ class PalaceIndex:
 
 
 class _PalaceQuery:
-    """One search: where its terms stand among persona memories, each read once.
+    """One search: the places of its terms among persona memories, each term looked up once.
 
     Args:
-        index: that is searched.
-        is_there: which of its documents are persona memories.
+        index: the index that is searched.
+        is_there: which documents of the index are persona memories.
     """
 
     def __init__(self, index: MemoryIndex, is_there: NDArray[np.bool_]) -> None:
@@ -284,7 +286,7 @@ class _PalaceQuery:
     def matched(
         self, wanted: Sequence[Wanted], meant: Mapping[int, float]
     ) -> tuple[NDArray[np.int64], list[_FieldMatch]]:
-        """The documents that match anything, and what each match adds."""
+        """The documents that match any part of a query, and the score that each match adds."""
         fits = [self._fits(item) for item in wanted]
         anywhere = np.zeros(len(self._is_there), np.bool_)
         anywhere[list(meant)] = True
@@ -308,7 +310,7 @@ class _PalaceQuery:
         return rows, matches
 
     def _rarity(self, by_field: Sequence[tuple[NDArray[Any], object]], anywhere: NDArray[np.bool_]) -> float:
-        """How rare something is that stands in these documents, which are noted in `anywhere`."""
+        """The rarity of a part that these documents contain; notes the documents in `anywhere`."""
         there = np.zeros(len(self._is_there), np.bool_)
         for rows, _ in by_field:
             there[rows] = True
@@ -317,7 +319,7 @@ class _PalaceQuery:
         return float(np.log1p((total - count + 0.5) / (count + 0.5))) if count else 0.0
 
     def _fits(self, wanted: Wanted) -> list[tuple[NDArray[Any], NDArray[np.float32] | np.float32]]:
-        """By field of `FIELDS`, the documents that have a wanted thing, and how well the best of its terms fits there."""
+        """By field of `FIELDS`, the documents that contain a part of the query, and the fit of its best term there."""
         if wanted.kind == "phrase" or len(wanted.terms) == 1:
             if wanted.kind == "phrase":
                 rows, fields = self._among(*self._index.with_phrase(wanted.terms))

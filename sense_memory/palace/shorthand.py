@@ -1,15 +1,15 @@
-"""One memory as a piece of the compressed format: the head of its line and what stands behind the colon.
+"""One memory as a piece of the compressed format: the head of its line and the text after the colon.
 
-How a head is found. A value that speaks of what its key begins with (`vergel-prefers-vanilla-js`: "Vergel
-prefers vanilla JS") is filed under that subject, here `vergel`, if it says all that the rest of the key says;
-so the memories of one subject share a line. A value that begins with the end of its key ("Prefers vanilla
-JS") is too. Else the head is the whole key (`voxrelay-voice`).
+How a head is found. A value about the beginning of its key (`vergel-prefers-vanilla-js`: "Vergel prefers vanilla JS")
+is filed under that subject, here `vergel`, if the value says all that the rest of the key says; so the memories of one
+subject share a line. The same holds for a value that begins with the end of its key ("Prefers vanilla JS"). Otherwise
+the head is the whole key (`voxrelay-voice`).
 
-What becomes of the value. Behind a subject, `is`, `is a` and `prefers` go. `X over Y`, `X rather than Y`, `X
-instead of Y` become `x>y` where they are choices; a reason goes into parentheses; filler and most articles
-go (`palace.shorthand`). Two or three plain words about a subject become one `hyphenated-word`. Everything else
-stays word for word: numbers, names, negations, conditions, quotes, code, addresses. Text that is not plainly
-English, or already is shorthand, keeps its words; only white space is squeezed.
+How a value is shortened. After a subject, `is`, `is a` and `prefers` are dropped. `X over Y`, `X rather than Y`, `X
+instead of Y` become `x>y` where they are choices; a reason goes into parentheses; filler and most articles are dropped.
+Two or three plain words about a subject become one `hyphenated-word`. Everything else stays word for word: numbers,
+names, negations, conditions, quotes, code, addresses. Text that is not plainly English, or is shorthand already, keeps
+its words; only white space is squeezed.
 
 No value can begin a line or a header of its own: line breaks become `; `, and `[domain:` becomes `(domain:`.
 """
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 
 # ── English made shorter without losing a fact ──────────────────────────────────────────
-# English made shorter without losing a fact: filler, articles, choices and reasons.
-#
-# Every rule is narrow and gives up where a sentence could be read in another way: a longer text is a small
-# loss, a turned meaning is a wrong memory. No rule ever removes or moves a number, a name, a negation, a
-# condition or a limit; what stands in quotes or code is not looked at (`palace.shorthand` hides it).
+# English made shorter without losing a fact: filler, articles, choices and reasons. Every rule is narrow and gives up
+# where a sentence has another reading: a longer text is a small loss, a changed meaning is a wrong memory. No rule ever
+# removes or moves a number, a name, a negation, a condition or a limit; quotes and code are hidden from the rules.
 
-# Words that no phrase of names and things contains: they end it. Quantities end it too, and are never skipped.
+# Words that end a phrase of names and things. Quantities end a phrase too, and are never skipped.
 BOUNDARIES: Final = frozenset(
     "a about above after against all also although am among an and any are as at be because been before behind "  # noqa: SIM905 - reads best as words
     "being below between both but by can could did do does down during each either else even ever every except "
@@ -107,7 +105,7 @@ _WE_CHOSE: Final = re.compile(
 )
 _CLAUSE_END: Final = re.compile(r"[.;:!?] |\(")
 _REACH_CHARS: Final = (
-    400  # how far back a rule looks: a longer sentence is left alone, and hostile ones cost little
+    400  # how far back a rule looks: a longer sentence is left alone, so hostile sentences cost little
 )
 _IS: Final = re.compile(
     r"(?<=[\w)\x1a])(?<!\bwhat)(?<!\bwho)(?<!\bwhich)(?<!\bthat)(?<!\bit)(?<!\bthere)(?<!\bthis)(?<!\b[hw]e)(?<!\bshe)"
@@ -135,14 +133,14 @@ _NEGATED: Final = re.compile(rf"\b(?:{'|'.join(sorted(NEGATIONS))})\b|n['\u2019]
 
 
 def without_filler(text: str) -> str:
-    """Phrases that say nothing go; long ones that say little become short."""
+    """Drop phrases without content; shorten long phrases with little content."""
     for pattern, short in _FILLER if _ANY_FILLER.search(text) else ():
         text = pattern.sub(short, text)
     return text
 
 
 def without_articles(text: str) -> str:
-    """`the`, `a`, `an` go, except where they count (`twice a day`, `a few`, `the only`) or own (`the user's`)."""
+    """Drop `the`, `a`, `an`, except where they count (`twice a day`, `a few`, `the only`) or own (`the user's`)."""
     return _ARTICLE.sub(_article, _FIRST_ARTICLE.sub(lambda found: found[0].lower(), text))
 
 
@@ -153,12 +151,12 @@ def _article(found: re.Match[str]) -> str:
 
 
 def without_is(text: str) -> str:
-    """`is` and `are` go between a thing and its number or place; never before a participle (`is paid` is not `paid`)."""
+    """Drop `is` and `are` between a thing and its number or place; not before participles (`is paid` is not `paid`)."""
     return _IS.sub(" ", text)
 
 
 def negated(text: str) -> bool:
-    """Whether any word of a text denies."""
+    """Whether any word of a text is a negation."""
     return _NEGATED.search(text) is not None
 
 
@@ -186,7 +184,7 @@ def with_choices(text: str, *, bare: bool) -> str:
 
 
 def _chosen(before: str, mark: str, *, bare: bool) -> str:
-    """The words before the mark that were chosen; empty if one cannot be sure."""
+    """The words before the mark that were chosen; empty if in doubt."""
     near = before[-_REACH_CHARS:]
     clause = near[max((match.end() for match in _CLAUSE_END.finditer(near)), default=0) :]
     if (
@@ -200,7 +198,7 @@ def _chosen(before: str, mark: str, *, bare: bool) -> str:
     decided = own or re.search(r"\bdecided to (?P<chosen>[^,]+)$", clause)
     verb = _VERB_BEFORE.search(clause)
     if verb or (decided and mark != "over"):
-        side = (verb or decided)["chosen"]  # type: ignore[index]  # one of them was found
+        side = (verb or decided)["chosen"]  # type: ignore[index]  # one of the marks was found
         return side if _plain(_undetermined(side)) else ""
     if mark == "over":
         return clause if bare and clause == before and _plain(clause) else ""
@@ -219,7 +217,7 @@ def _chosen(before: str, mark: str, *, bare: bool) -> str:
 
 
 def _other(after: str, mark: str) -> str:
-    """The words after the mark that were not chosen; empty if one cannot be sure."""
+    """The words after the mark that were not chosen; empty if in doubt."""
     words: list[str] = []
     end = 0
     for found in _PHRASE_WORD.finditer(after):
@@ -259,7 +257,7 @@ def _undetermined(side: str) -> str:
 
 
 def slug(phrase: str) -> str:
-    """`Orpheus 3B` as `orpheus-3b`: words joined by hyphens, in lower case where case says nothing.
+    """`Orpheus 3B` as `orpheus-3b`: words joined by hyphens, in lower case where case has no meaning.
 
     What looks like code keeps its case (`useState`, `D1`), and so do units (`25 MB`), a lone `MIT`, and
     capitals that would read as another word (`US`).
@@ -286,7 +284,7 @@ def _lowered(word: str, *, alone: bool, after_number: bool) -> str:
 def with_reasons(text: str) -> str:
     """`… because it is cheap` becomes `… (cheap)`, to the end of its sentence.
 
-    Not where something else could be meant: `not because`, `only because`, a denied sentence without a comma
+    The sentence stays where it has another reading: `not because`, `only because`, a negated sentence without a comma
     before the reason, a reason with a condition in it or with a sentence after its comma.
     """
     place = 0
@@ -312,7 +310,7 @@ def with_reasons(text: str) -> str:
 
 
 def _short_reason(reason: str) -> str:
-    """What goes into the parentheses; empty if the reason cannot be told from what follows it."""
+    """The text in the parentheses; empty if the end of the reason is not clear."""
     if _NOT_IN_REASON.search(reason):
         return ""
     items = [item.strip() for item in _LAST_AND.sub(", ", reason).split(",")]
@@ -328,8 +326,8 @@ class Piece:
     """A memory in shorthand.
 
     Attributes:
-        head: what the line begins with.
-        text: what stands behind the colon; never empty.
+        head: the beginning of the line.
+        text: the text after the colon; never empty.
     """
 
     head: str
@@ -341,20 +339,20 @@ class Piece:
 _EMPTY: Final = "(empty)"
 _BREAKS: Final = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _DROPPED: Final = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
-_SIGNS: Final = ".,;:!?\u2026\u3001\u3002\uff01\uff1a\uff1b\uff1f"  # behind these a line break is a space
+_SIGNS: Final = ".,;:!?\u2026\u3001\u3002\uff01\uff1a\uff1b\uff1f"  # after these a line break becomes a space
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 _FORGED: Final = re.compile(r"[\[\uff3b]([\s\u200b-\u200f\u2060]*domain)", re.IGNORECASE)
 
 
 def cleaned(text: str) -> str:
-    """A text on one line, with nothing in it that could be taken for a header or hide what stands there."""
+    """A text on one line, without anything that could be taken for a header or hide other text."""
     text = _DROPPED.sub("", text)
     text = _BREAKS.sub(_joint, text.strip())
     return _FORGED.sub(r"(\1", _SURROGATES.sub("\ufffd", " ".join(text.split())))
 
 
 def _joint(found: re.Match[str]) -> str:
-    """What a line break becomes: a semicolon, unless a sign already ends the line before it."""
+    """The replacement of a line break: a semicolon, unless a sign already ends the line before the break."""
     before = found.string[: found.start()][-1:]
     return " " if before in _SIGNS else "; "
 
@@ -388,7 +386,7 @@ _LETTERS: Final = re.compile(r"[^\W\d_]+(?:['\u2019][a-z]+)?")
 
 
 def is_english(text: str) -> bool:
-    """Whether the rules of English may be applied: more than a doubt means no."""
+    """Whether the rules of English may be applied; in doubt they may not."""
     words = [word.lower() for word in _LETTERS.findall(text)]
     letters = sum(len(word) for word in words)
     strange = sum(character > "\x7f" for word in words for character in word)
@@ -445,7 +443,7 @@ def _phrased(said: str, *, about_subject: bool, decision: bool) -> str:
 
 _DOT_STAYS: Final = re.compile(r"\.\.$|(?:^|[\s(])(?:[A-Za-z]\.)+$|\b(?:etc|Jr|Sr|Inc|Ltd|Co|approx)\.$")
 _FRAME: Final = re.compile(r"^(?:(?:is|are) (?:an? |the )?|[Pp]refers (?!to )|wants (?=no ))(?=\S)")
-# Said of a person, `is asked` and `asked` are opposites: the participle keeps its verb.
+# About a person, `is asked` and `asked` are opposites, so the participle keeps its verb.
 _PASSIVE: Final = re.compile(
     r"(?:is|are) (?:not )?(?:\w+ly |also |still |now |often )*(?:\w+ed|\w+en|\w*(?:paid|sent|told|held|kept|made|built|left"
     r"|lost|found|taught|brought|bought|hurt|cut|set|put|let|run|won|led|fed|met|read|said|sold|heard|hit|spent"
@@ -458,7 +456,7 @@ _MODAL_NAMES: Final = frozenset({"i", "may", "will", "can", "mark", "us", "it"})
 
 
 def _unframed(said: str) -> str:
-    """Without the verb that only joins a subject to what is said of it: `is a`, `prefers`."""
+    """Drop the verb that only joins a subject to its predicate: `is a`, `prefers`."""
     if _PASSIVE.match(said):
         return said
     shorter = _FRAME.sub("", said)
@@ -470,7 +468,7 @@ def _unframed(said: str) -> str:
 
 
 def _uncapitalised(said: str) -> str:
-    """The capital that only begins a sentence goes, where the word surely is no name."""
+    """Lower the capital at the start of a sentence, if the word is surely not a name."""
     first = said.split(" ", 1)[0]
     plain = first.isalpha() and first[1:] == first[1:].lower() and first.lower() not in _MODAL_NAMES
     article = first in {"The", "A", "An"} and said[len(first) + 1 : len(first) + 2].isupper()  # The Hague
@@ -480,7 +478,7 @@ def _uncapitalised(said: str) -> str:
 
 
 def _hyphenated(said: str) -> str:
-    """Two or three plain words as one; one lone word and all longer texts as they are."""
+    """Join two or three plain words; a single word and longer texts stay."""
     words = said.split(" ")
     plain = all(re.fullmatch(r"[A-Za-z]+(?:-[A-Za-z]+)*", word) for word in words)
     function = (
@@ -515,7 +513,7 @@ _OPENING_ARTICLE: Final = re.compile(
 
 
 def _filed(key: str, value: str) -> tuple[str, str]:
-    """The head under which a value is filed, and the value without what the head says already."""
+    """The head under which a value is filed, and the value without what the head already says."""
     keys = list(_WORD.finditer(key))
     names = [word[0].lower() for word in keys]
     label = re.match(r"([^:\x1a.,;]{1,60}): (?=\S)", value)
@@ -535,7 +533,7 @@ def _filed(key: str, value: str) -> tuple[str, str]:
 
 
 def _subject(names: list[str], value: str) -> tuple[int, int] | None:
-    """How many words of the key a value begins with as its subject, and where what it says of it begins."""
+    """How many words of the key form the subject at the start of a value, and where the predicate begins."""
     words = list(_WORD.finditer(value))
     for count, (name, word) in enumerate(zip(names, words, strict=False), 1):
         gap = value[words[count - 2].end() if count > 1 else 0 : word.start()]
@@ -550,7 +548,7 @@ def _subject(names: list[str], value: str) -> tuple[int, int] | None:
 
 
 def _covers(text: str, names: list[str]) -> bool:
-    """Whether a text says all these words of a key, in whatever form: `no` as `not`, `coauthor` as `co-author`."""
+    """Whether a text contains all these words of a key in some form: `no` as `not`, `coauthor` as `co-author`."""
     lower = text.lower()
     words = {word[0] for word in _WORD.finditer(lower)}
     joined = "".join(word[0] for word in _WORD.finditer(lower))

@@ -1,6 +1,6 @@
 """One version of a persona memory: the fields of its record as a memory, and back. Pure.
 
-The fields are those of the specification and of the published package 0.3.1, and some of ours: `ts`, `seen`, `said`,
+The fields are those of the specification and of the published package 0.3.1, and some of our own: `ts`, `seen`, `said`,
 `dissolved_at`, `dismissed`, `conflict_of`. A value of another writer with a wrong type or range is changed to the
 nearest valid value, or left out; unknown fields are kept.
 """
@@ -186,7 +186,7 @@ def copy_key(key: str, said: str) -> str:
 
 
 def _mended(name: str, value: Any) -> Any:
-    """What can be made of a value that is of the wrong type or out of range; None: nothing."""
+    """The nearest valid value for a value of the wrong type or out of range; None where there is none."""
     if name in _LISTS and isinstance(value, list):
         return [item for item in value if isinstance(item, str)]
     if name in _RANGES and isinstance(value, int | float):
