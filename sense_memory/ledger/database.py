@@ -114,11 +114,11 @@ class Database:
         patience: most seconds that a call blocks while another process writes; may be changed.
 
     Raises:
-        LedgerBusy: another process writes for longer than that.
+        LedgerBusy: another process writes for longer than `patience`.
         WrongKeyError: the file belongs to another key.
-        LedgerCorrupt: not a ledger, empty where it should not be, or damaged.
-        LedgerTooNew: written by a newer version.
-        UnsafeFile: the folder is a symbolic link or others may write to it.
+        LedgerCorrupt: the file is not a ledger, was truncated to nothing, or is damaged.
+        LedgerTooNew: a newer version of sense-memory wrote the file.
+        UnsafeFile: the folder is a symbolic link, or others may write to the folder.
         LedgerError: the file cannot be opened or created.
     """
 

@@ -1,8 +1,8 @@
 """Heads: the version that counts at each slot, and every query about them.
 
-A slot has at most one head. A *live* head is a memory. A head is *covered* where a deletion of its slot is dated after
-it; relays would refuse it, and it is shown to nobody. Queries that change something, and those about what one relay
-holds, stand with what they change and in `outbox` and `inventory`; all others are here, and return plain rows.
+A slot has at most one head. A *live* head is a memory. A head is *covered* if a deletion of its slot is dated later;
+relays would refuse a covered head, and nobody is shown it. Queries that change something stand beside what they change,
+and queries about one relay in `outbox` and `inventory`; all other queries are here, and return plain rows.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Stored(NamedTuple):
     """An event as the ledger holds it. (A tuple, because ten thousand are made at a start.)
 
     Attributes:
-        seq: its number in the order of arrival, from 1.
+        seq: the event's number in the order of arrival, from 1.
         id: the event's id, 32 bytes.
-        slot: its slot.
+        slot: the event's slot.
         role: memory, tombstone, deletion or embedding.
         body: canonical JSON.
     """
@@ -59,7 +59,7 @@ class Stored(NamedTuple):
 
     @property
     def created_at(self) -> int:
-        """The event's, seconds since 1970."""
+        """The event's created_at, seconds since 1970."""
         return self.event().created_at
 
     def event(self) -> Event:
@@ -71,8 +71,8 @@ class Head(NamedTuple):
     """A head without its event.
 
     Attributes:
-        slot: its slot.
-        seq: its number in the order of arrival.
+        slot: the head's slot.
+        seq: the event's number in the order of arrival.
         id: the event's id, 32 bytes.
     """
 
@@ -94,7 +94,7 @@ class Heads:
     # ── At some slots ───────────────────────────────────────────────────────────────────
 
     def at(self, slot: str) -> Stored | None:
-        """The head of a slot, a tombstone included; None where there is none."""
+        """The head of a slot, which may be a tombstone; None if the slot has no head."""
         found = self._db.row(f"{_STORED} {_JOIN} WHERE s.slot = ?", slot)
         return stored(found) if found else None
 
@@ -132,7 +132,7 @@ class Heads:
     def uncovered_under(self, prefix: str) -> list[tuple[str, int]]:
         """Slot and seq of the uncovered heads directly under a prefix (no further `/`), by slot.
 
-        Without a look at any event, so some may be tombstones; `Ledger.read` says.
+        No event is read, so some heads may be tombstones; `Ledger.read` gives the role.
         """
         return self._db.rows(
             "SELECT s.slot, s.head FROM slots s LEFT JOIN deletions d ON d.target = s.slot "
@@ -153,7 +153,7 @@ class Heads:
         ]
 
     def embeddings(self, slots: Collection[str] | None = None) -> dict[str, int]:
-        """Slot and seq of the embeddings at some slots of their own, or of all of them."""
+        """Slot and seq of the embeddings at some slots (of embeddings, not of memories), or of all embeddings."""
         if slots is not None:
             return dict(self._db.rows_in(f"{_EMBEDDINGS} IN ", slots))
         prefixes = _READABLE_EMBEDDINGS, _HASHED
@@ -163,14 +163,14 @@ class Heads:
     # ── Of a whole kind ─────────────────────────────────────────────────────────────────
 
     def uncovered_flat_and_journal(self) -> list[Head]:
-        """The live, uncovered heads of flat memories and journal entries; at hashed addresses there may be others."""
+        """The live, uncovered heads of flat memories and journal entries; hashed addresses may add other memories."""
         rows = self._db.rows(f"{_UNCOVERED}{_BENEATH}", "#", "$")
         rows += self._db.rows(f"{_UNCOVERED}{_BENEATH}", *_beneath(address.JOURNAL_PREFIX))
         rows += self._db.rows(f"{_UNCOVERED}{_UNDER}", *_under(address.PREFIX))
         return [Head(*row) for row in rows]
 
     def flat_count(self) -> int:
-        """How many flat memories there are, but for the few at hashed addresses."""
+        """The number of flat memories, without the few at hashed addresses."""
         query = f"SELECT count(*) {_LIVE} AND {_UNDER}"
         (count,) = self._db.row(query, address.PREFIX, _HASHED, len(address.PREFIX) + 1) or (0,)
         return int(count)
@@ -185,7 +185,7 @@ class Heads:
         return [Head(*row) for row in self._db.rows(query, slot, limit)]
 
     def live_counts(self) -> tuple[int, int, int]:
-        """How many live heads there are; how many of them are journal entries; how many logs of introspection."""
+        """The number of live heads; of these, the number of journal entries and of logs of introspection."""
         found = self._db.row(
             "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0), "
             f"coalesce(sum(substr(e.slot, 1, ?) = ?), 0) {_LIVE}",
@@ -203,7 +203,7 @@ class Heads:
     def dated_since(self, second: int) -> list[tuple[int, int, bytes]]:
         """Seq, created_at and id of every head that is dated at a second or later, in the order of date and id.
 
-        That is the order of an index that holds all three: the bodies, fifty times as much, are not touched.
+        An index in this order holds all three values, so the bodies, fifty times as large, are not read.
         """
         return self._db.rows(
             "SELECT e.seq, e.created_at, e.id FROM events e JOIN slots s ON s.head = e.seq "
@@ -216,7 +216,7 @@ class Heads:
         return self._db.rows("SELECT e.kind, e.seq FROM events e JOIN slots s ON s.head = e.seq")
 
     def seqs_of_ids(self, ids: Iterable[bytes]) -> set[int]:
-        """The seqs of those of some events, by their ids, that are heads."""
+        """The seqs of the heads among some events, given by their ids."""
         query = "SELECT s.head FROM events e JOIN slots s ON s.head = e.seq WHERE e.id = ?"
         return {found[0] for ident in ids if (found := self._db.row(query, ident))}
 
@@ -226,13 +226,13 @@ class Heads:
 
 
 def stored(row: tuple[Any, ...]) -> Stored:
-    """A row of seq, id, slot, role and body."""
+    """The event in a row of seq, id, slot, role and body."""
     seq, ident, slot, role, body = row
     return Stored(seq, ident, slot, _ROLES[role], body)
 
 
 def _beneath(prefix: str) -> tuple[str, str]:
-    """The values for `_BENEATH`: from where to where the slots reach that begin with a prefix."""
+    """The values for `_BENEATH`: the range of the slots that begin with a prefix."""
     return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 

@@ -1,8 +1,8 @@
 """What each relay should hold, as times and ids: the ledger's side of a comparison of whole sets (NIP-77).
 
-That is every head, deletions included, but for what is final at a relay without being there: tombstones whose
-deletion it accepted, and what it refused. Besides, what a relay holds that is of no use here (other programs'
-events of the same key, older versions) is remembered as *aside*, so that it is fetched once and not each time.
+An inventory has every head, deletions included, except the heads that a relay need not hold: tombstones whose
+deletion the relay accepted, and events that the relay refused. Events that a relay holds and that are useless here
+(other programs' events of the same key, older versions) are remembered as *aside*, so that they are fetched only once.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ _EXEMPT = (
     "CROSS JOIN events x ON x.id = d.by_event CROSS JOIN outbox o ON o.relay = ?1 AND o.event = x.seq "
     f"WHERE o.state IN ('acked', 'confirmed') AND NOT {_DROPS}"
 )
-# As in the outbox: what it had accepted so many seconds after it was last sent. What it accepted meanwhile stays.
+# As in the outbox: an accepted event is queued again a given time after it was last sent. An event that the relay has
+# accepted since the comparison began stays accepted.
 _SEND = (
     "INSERT INTO outbox (relay, event, state, due_at) VALUES (?1, ?2, 'queued', ?3) ON CONFLICT DO UPDATE SET "
     "state = 'queued', reason = iif(state = 'superseded', '', ?5), tries = 0, first_try_at = NULL, "
     "due_at = max(excluded.due_at, due_at + ?4) "
     "WHERE state IN ('acked', 'confirmed', 'superseded') AND due_at <= ?6"
 )
-_OTHERS = "SELECT value FROM json_each(?3)"  # seqs that a comparison said nothing about, or that are lacking
+_OTHERS = "SELECT value FROM json_each(?3)"  # seqs that are lacking or were not compared
 _CONFIRM = (
     "UPDATE outbox SET state = 'confirmed', reason = '', seen_at = ?4 WHERE relay = ?1 AND event <= ?2 "
     f"AND state IN ('queued', 'acked', 'superseded') AND event NOT IN ({_OTHERS}) "
@@ -56,7 +57,7 @@ _FILL = (
     f"WHERE relay = ?1 AND head NOT IN ({_OTHERS})"
 )
 _ACCEPTED = f"SELECT event FROM outbox WHERE relay = ? AND {WAS_ACCEPTED}"
-# Whether a head is a memory is asked last, of the few that are left: that alone touches events.
+# The last condition, because it alone reads events: by then few heads are left.
 _IS_MEMORY = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.role = {int(Role.MEMORY)})"
 _HELD = (
     "SELECT o.state, count(*) FROM outbox o JOIN slots s ON s.head = o.event WHERE o.relay = ? "
@@ -70,12 +71,12 @@ _THERE_AFTER_ALL = (
 
 @dataclass(frozen=True, slots=True)
 class InventoryVersion:
-    """All that an inventory depends on: equal versions are of equal inventories, for whichever relay.
+    """Everything that an inventory depends on: equal versions mean equal inventories, for whichever relay.
 
     Attributes:
-        newest: the last seq that was given to an event; no head changes without a new one.
+        newest: the last seq that was given to an event; no head changes without a new seq.
         exempt: seqs of heads that the relay need not hold.
-        aside: what it holds besides.
+        aside: what the relay holds aside.
     """
 
     newest: int
@@ -101,27 +102,27 @@ class Inventory:
         return InventoryVersion(newest[0] if newest else 0, self._exempt(relay), frozenset(aside))
 
     def pairs(self, version: InventoryVersion, since: int = 0) -> list[Pair]:
-        """What a relay should hold, in order, and what it holds aside; a pair may come twice.
+        """What a relay should hold, in order, and what the relay holds aside; a pair may occur twice.
 
         Args:
-            version: of a moment ago, with no await in between.
-            since: only what is dated then or later, seconds since 1970.
+            version: the current version, with no await in between.
+            since: only events dated then or later, seconds since 1970.
         """
         exempt = version.exempt
         heads = [(time, ident) for seq, time, ident in self._heads.dated_since(since) if seq not in exempt]
         return heads + [pair for pair in version.aside if pair[0] >= since]
 
     def known_pairs(self, ids: Iterable[bytes]) -> list[Pair]:
-        """Those of some events that the ledger holds."""
+        """The pairs of those ids whose events the ledger holds."""
         query = "SELECT created_at, id FROM events WHERE id = ?"
         return [(found[0], found[1]) for ident in ids if (found := self._db.row(query, ident))]
 
     def lacking_count(self, version: InventoryVersion, ids: Iterable[bytes]) -> int:
-        """How many of some ids are events that a relay should hold."""
+        """The number of ids whose events a relay should hold."""
         return len(self._heads.seqs_of_ids(ids) - version.exempt)
 
     def counts_by_kind(self, version: InventoryVersion) -> dict[int, tuple[int, int]]:
-        """By kind: how many events a relay should hold, and how many more it may hold of those that it need not."""
+        """By kind: the number of events that a relay should hold, and of further events that it may hold."""
         found: dict[int, tuple[int, int]] = {}
         for kind, seq in self._heads.kinds():
             should, may = found.get(kind, (0, 0))
@@ -129,7 +130,7 @@ class Inventory:
         return found
 
     def held_counts(self, url: str) -> tuple[int, int]:
-        """How many memories and journal entries, as they are now, a relay has shown; how many more it has accepted."""
+        """How many current memories and journal entries a relay has shown, and how many more the relay has accepted."""
         found = dict(self._db.rows(_HELD, self._relay(url), LOGS, LOGS[:-1] + chr(ord(LOGS[-1]) + 1)))
         return found.get("confirmed", 0), found.get("acked", 0)
 
@@ -145,25 +146,25 @@ class Inventory:
         since: int | None = None,
         every: float = HEAL_SECONDS,
     ) -> int:
-        """Record what a complete comparison has shown: queue what the relay lacks, and nothing else.
+        """Record the result of a complete comparison: queue what the relay lacks, and nothing else.
 
         Args:
             url: the relay; an unknown one changes nothing.
-            version: of the inventory that was compared.
-            lacks: ids in it that the relay does not hold.
-            holds: what the relay holds that was not in it; filed by now.
+            version: the version of the compared inventory.
+            lacks: ids in the inventory that the relay does not hold.
+            holds: events that the relay holds and the inventory does not, filed by now.
             now: seconds since 1970.
-            begun: when the comparison began; what the relay accepted later may have been too late for it.
-            since: nothing dated before was compared, and nothing is known of it; None where everything was.
-            every: seconds after which what it had accepted is sent again; an hour, where the relay holds an older
-                version in its place.
+            begun: when the comparison began; events that the relay accepted later may have missed the comparison.
+            since: only events dated then or later were compared; None if everything was.
+            every: seconds after which a lost event, once accepted, is sent again; always an hour if the relay holds an
+                older version instead.
 
         Returns:
-            How many events it had accepted before and does not hold any more.
+            The number of events that the relay had accepted and no longer holds.
         """
         relay, lacks = self._relay(url), frozenset(lacks)
         if not relay:
-            return 0  # it was dropped meanwhile
+            return 0  # the relay was removed meanwhile
         lacking = self._heads.seqs_of_ids(lacks)
         accepted = self._db.rows(_ACCEPTED, relay, begun) if lacking else ()
         lost = sum(seq in lacking for (seq,) in accepted)
@@ -187,7 +188,7 @@ class Inventory:
     def _waits(
         self, lacking: Iterable[int], holds: Sequence[Pair], every: float
     ) -> dict[int, tuple[float, str]]:
-        """How long each head that is lacking waits after it was last sent, and why it is sent again, by seq."""
+        """By seq of each lacking head: the seconds to wait after it was last sent, and why it is sent again."""
         found = [self._db.row("SELECT slot FROM events WHERE id = ?", ident) for _, ident in holds]
         behind = {row[0] for row in found if row is not None}
         slots = {seq: self._db.row("SELECT slot FROM events WHERE seq = ?", seq) for seq in lacking}
@@ -199,7 +200,7 @@ class Inventory:
     def _confirm(
         self, relay: int, version: InventoryVersion, lacking: Collection[int], now: float, since: int | None
     ) -> None:
-        """What was compared and is not lacking is there, whatever the relay said when it was sent."""
+        """Confirm the compared heads that are not lacking, whatever the relay answered when they were sent."""
         others = json.dumps([*lacking, *version.exempt])
         if since is not None:
             self._db.execute(_CONFIRM + _DATED, relay, version.newest, others, now, since)
@@ -211,7 +212,7 @@ class Inventory:
         )
 
     def _is_aside(self, ident: bytes, exempt: Collection[int], lacks: Collection[bytes]) -> bool:
-        """Whether an event that a relay holds besides is of no use, and there to stay."""
+        """Whether an event outside the inventory is useless here, and the relay will go on holding it."""
         found = self._db.row(
             "SELECT e.seq, s.head, h.id FROM events e LEFT JOIN slots s ON s.slot = e.slot "
             "LEFT JOIN events h ON h.seq = s.head WHERE e.id = ?",

@@ -1,4 +1,4 @@
-"""`Ledger`: the one object that the rest of the program holds. It files and reads events; it decrypts nothing."""
+"""`Ledger`: the one object that the rest of the program holds. It files and reads events, and decrypts nothing."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ class Ledger:
     Args:
         path: the file, or ":memory:".
         owner: the public key, 64 hex digits.
-        patience: seconds that a call blocks at most while another process writes; what `write` is given never does.
+        patience: most seconds that a call blocks while another process writes; `write` never blocks.
 
     Attributes:
-        outbox: what each relay was given.
+        outbox: which relay was given which event.
         inventory: what each relay should hold.
         relays: what else is remembered of each relay.
-        drafts: what could not be stamped.
-        snapshot: the file beside it, which is removed with whatever is forgotten.
+        drafts: texts that could not become versions.
+        snapshot: the snapshot's file beside the ledger, which is removed when anything is forgotten.
         heads: the versions that count, slot by slot.
         feed, head_changes: what changed since a cursor; which heads other devices and processes changed.
-        edits, vectors: what edits start from; the vectors of memories, sealed.
+        edits, vectors: what edits start from; the sealed vectors of memories.
     """
 
     def __init__(self, path: str | Path, owner: str, patience: float = BUSY_SECONDS) -> None:
@@ -90,7 +90,7 @@ class Ledger:
 
     @classmethod
     async def opened(cls, path: str | Path, owner: str) -> Ledger:
-        """As the constructor, without blocking the event loop while another process writes, then and later."""
+        """As the constructor, for use in an event loop, which goes on while another process writes."""
         now = asyncio.get_running_loop().time
         deadline = now() + BUSY_SECONDS
         while True:
@@ -116,27 +116,27 @@ class Ledger:
     # ── Writing ─────────────────────────────────────────────────────────────────────────
 
     def write_now(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
-        """Make a change, or raise LedgerBusy at once where another process writes."""
+        """Make a change, or raise LedgerBusy at once if another process writes."""
         with self._db.impatient():
             return change(*values, **options)
 
     async def write_if_due(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
-        """As `write`, for a change that looks first whether there is anything to do, and may be made twice."""
+        """As `write`, for a change that first checks whether there is anything to do, and may be made twice."""
         with suppress(LedgerBusy):
             return self.write_now(change, *values, **options)
         return await self.write(change, *values, **options)
 
     async def write(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
-        """Make a change, such as `append_versions` or what the outbox does, as one transaction; see `Database.write`.
+        """Make a change, such as `append_versions` or a method of the outbox, as one transaction; see `Database.write`.
 
-        The event loop goes on while another process writes. Raises LedgerBusy where that takes too long.
+        The event loop goes on while another process writes. Raises LedgerBusy if the other process takes too long.
         """
         done = await self._db.write(change, *values, **options)
         self._settled()
         return done
 
     def stamps(self, now: float) -> Stamps:
-        """The version clock as of now; `append_versions` checks again what was taken from it."""
+        """The version clock as of now; `append_versions` checks every stamp taken from the clock again."""
         return Stamps(int(now), self._used)
 
     def mark(self, slot: str) -> int | None:
@@ -144,20 +144,20 @@ class Ledger:
         return versions.mark(self._db, slot)
 
     def marks(self, slots: Iterable[str]) -> dict[str, int]:
-        """As `mark`, for many slots; those never seen are left out."""
+        """As `mark`, for many slots; slots never seen are left out."""
         return versions.marks(self._db, slots)
 
     def open_slots(self, roles: Mapping[str, Role], bases: Collection[str] = ()) -> set[str]:
-        """The slots whose newest version a new one may replace in its own second, see `stamps`.
+        """The slots whose newest version a new version may replace in the same second, see `stamps`.
 
         Args:
-            roles: by slot, what is to be written there.
-            bases: slots of edits that start from what is there.
+            roles: by slot, the role of the new version.
+            bases: slots of edits that start from the current head.
         """
         return stamps.open_slots(self._db, roles, bases)
 
     def open_tombstones(self, slots: Iterable[str], now: float) -> dict[str, int]:
-        """By slot, the second of a tombstone that another may take the place of; see `stamps`."""
+        """By slot, the second of a tombstone that another tombstone may replace; see `stamps`."""
         slots = tuple(slots)
 
         def has_room(second: int) -> bool:
@@ -178,12 +178,12 @@ class Ledger:
     ) -> bool:
         """File our own events and queue them for relays, in one transaction: all or none.
 
-        What loses against them and fits no conflict copy becomes a draft with them (`aside`, see `save_lost_texts`);
-        the drafts at some slots (`drafts`) are discarded.
+        The texts that lose against these events and fit no conflict copy become drafts in the same transaction
+        (`aside`, see `save_lost_texts`); the drafts at some slots (`drafts`) are discarded.
 
-        Returns False, and nothing is stored, where the second of one was taken by another process meanwhile: the
-        caller stamps them again. HeadMoved is raised where an edit does not start from what is there by now
-        (`bases` say from what, by slot), or something is removed that was not looked at (`origins`, see `file_events`).
+        Returns False, and stores nothing, if another process has taken the second of an event meanwhile: the
+        caller stamps the events again. Raises HeadMoved if an edit does not start from the current head (`bases` has
+        the basis by slot), or if the events remove a version that nobody has read (`origins`, see `file_events`).
         """
         try:
             with self._change():
@@ -204,9 +204,9 @@ class Ledger:
         bases: Mapping[str, Basis] | None,
         origins: Mapping[bytes, Origin] | None,
     ) -> list[int]:
-        """The seqs of our own events, filed in the caller's transaction."""
+        """File our own events in the caller's transaction; returns their seqs."""
         seqs: list[int] = []
-        used: dict[int, int] = {}  # within the transaction nobody else can add to a second
+        used: dict[int, int] = {}  # during the transaction no other process adds to a second
         based = self.edits.check_bases(items, bases)
         marks = self.marks(item.slot for item in items)
         for item in items:
@@ -242,16 +242,16 @@ class Ledger:
         now: float,
         origins: Mapping[bytes, Origin] | None = None,
     ) -> list[Fate]:
-        """File events in one transaction: from a relay, recording that it holds them, or (None) from a file.
+        """File events in one transaction, and record that the relay which served them holds them.
 
         Args:
-            items: what to file.
-            relay: who served it.
+            items: the events.
+            relay: the relay that served them; None for events from a file.
             now: seconds since 1970.
-            origins: of the versions that may be removed or replaced, by id; see `affected_memories`.
+            origins: by id, the origins of the versions that may be removed or replaced; see `affected_memories`.
 
         Raises:
-            HeadMoved: something came in since `affected_memories` was asked; nothing was filed.
+            HeadMoved: a slot has changed since `affected_memories` was called; nothing was filed.
         """
         context = FilingContext(now, origins)
         fates: list[Fate] = []
@@ -276,10 +276,10 @@ class Ledger:
         return fates
 
     def save_lost_texts(self, aside: Mapping[str, str], now: float) -> None:
-        """Keep the texts of stored versions as drafts, each once: they lost, and are too large for a copy.
+        """Keep the texts of stored versions that lost and are too large for a conflict copy as drafts, each once.
 
         Args:
-            aside: the versions' event ids, with that of the event that said the text first, 64 hex digits each.
+            aside: by the version's event id, the id of the event that said the text first; 64 hex digits each.
             now: seconds since 1970.
         """
         with self._change():
@@ -290,7 +290,7 @@ class Ledger:
             save_draft(self._db, bytes.fromhex(ident), said, TOO_LARGE, now)
 
     def quarantined_due(self, now: float) -> list[Filed]:
-        """The quarantined events whose time has come."""
+        """The quarantined events that are due."""
         return versions.due(self._db, now)
 
     def file_quarantined(
@@ -299,7 +299,7 @@ class Ledger:
         items: Sequence[Filed] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
     ) -> int:
-        """Apply quarantined events whose time has come, by default all; returns how many. As `file_events`."""
+        """Apply quarantined events that are due, by default all; returns how many. Raises as `file_events`."""
         items = self.quarantined_due(now) if items is None else items
         if not items:
             return 0
@@ -307,7 +307,7 @@ class Ledger:
             return versions.release(self._db, items, FilingContext(now, origins))
 
     def affected_memories(self, items: Sequence[Filed]) -> list[Stored]:
-        """The memories that some events may remove, and those that they may replace without merging."""
+        """The memories that some events may remove, or may replace without merging."""
         removed = set().union(*(item.targets for item in items))
         replaced = (item.slot for item in items if versions.overwrites(item))
         columns = "e.seq, e.id, e.slot, e.role, e.body"
@@ -323,14 +323,14 @@ class Ledger:
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        """A transaction, after which what it forgot is gone from the files beside the ledger too."""
+        """A transaction; after it, what was forgotten is removed from the files beside the ledger too."""
         with self._db.transaction():
             yield
         if not self._db.in_transaction:
             self._settled()
 
     def _settled(self) -> None:
-        """After a change. What fails of it is owed, and no failure of the change, which is durable."""
+        """Clean the files after a durable change. A failure does not fail the change, and is retried later."""
         with suppress(LedgerError):
             self.snapshot.sweep()
             self._erasure.finish()
@@ -338,11 +338,11 @@ class Ledger:
     # ── Reading ─────────────────────────────────────────────────────────────────────────
 
     def head(self, slot: str) -> Stored | None:
-        """The version that counts at a slot, a tombstone included; None where there is none."""
+        """The version that counts at a slot, which may be a tombstone; None if the slot has no head."""
         return self.heads.at(slot)
 
     def read(self, seqs: Sequence[int]) -> Iterator[Stored]:
-        """Stored events by seq, in that order, read in batches; those that are gone are left out."""
+        """Stored events by seq, in that order, read in batches; events that are gone are left out."""
         ordered = sorted(seqs)
         for start in range(0, len(ordered), _READ_COUNT):
             batch = ordered[start : start + _READ_COUNT]
@@ -355,7 +355,7 @@ class Ledger:
     def journal(self, limit: int) -> list[Stored]:
         """The newest direct messages to oneself: at least the last `limit` by the time inside, and some more.
 
-        A burst dates events back by up to an hour, so everything within that of the last is returned.
+        A burst dates events back by up to an hour, so the result reaches an hour further back than `limit` events.
         """
         page = "FROM events WHERE kind = 4 AND quarantined = 0 "
         oldest = self._db.row(
@@ -368,7 +368,7 @@ class Ledger:
         ]
 
     def versions(self, slot: str) -> list[Stored]:
-        """Every version kept of a slot, newest first; the head leads."""
+        """Every kept version of a slot, newest first; the head is the first."""
         return [
             stored(row)
             for row in self._db.rows(
@@ -380,7 +380,7 @@ class Ledger:
         ]
 
     def ids_after(self, slot: str, second: int, limit: int) -> list[str]:
-        """The ids (hex) of the newest versions of a slot that are dated after a second, as relays may hold them."""
+        """The ids (hex) of a slot's newest versions dated after a second, without versions replaced in theirs."""
         rows = self._db.rows(
             f"SELECT id FROM events WHERE slot = ? AND created_at > ? AND NOT {_IS_REPLACED} AND role <> ? "
             "ORDER BY created_at DESC, id LIMIT ?",
@@ -405,13 +405,13 @@ class Ledger:
         return stored(found) if found else None
 
     def stored_ids(self, ids: Iterable[str]) -> set[str]:
-        """Those of some events, by their ids (hex), that are stored here; whatever is no id is not."""
+        """The ids (hex) whose events are stored here; malformed ids are left out."""
         wanted = {bytes.fromhex(ident) for ident in ids if is_hex64(ident)}
         found = self._db.rows_in("SELECT id FROM events WHERE id IN ", wanted)
         return {ident.hex() for (ident,) in found}
 
     def filed_before(self, events: Sequence[Event]) -> dict[str, Filed]:
-        """Those of some verified events that were filed here before, as they were filed, by id."""
+        """By id, the events among some verified events that were filed here before, as they were filed."""
         ids = (bytes.fromhex(event.id) for event in events)
         known = {row[0].hex(): row for row in self._db.rows_in(_BY_ID, ids)}
         return {
@@ -421,11 +421,11 @@ class Ledger:
         }
 
     def slots(self) -> list[str]:
-        """Every address ever seen, forgotten ones included."""
+        """Every address ever seen, including forgotten addresses."""
         return [slot for (slot,) in self._db.rows("SELECT slot FROM slots WHERE substr(slot, 1, 1) <> '#'")]
 
     def is_deleted(self, slot: str) -> bool:
-        """Whether a deletion of ours is the last word on a slot."""
+        """Whether the newest event at a slot is a deletion of ours."""
         return bool(
             self._db.row(
                 "SELECT 1 FROM deletions d LEFT JOIN slots s ON s.slot = d.target WHERE d.target = ? "
@@ -445,9 +445,10 @@ class Ledger:
     def handed_out(self) -> Iterator[bytes]:
         """As `bodies`, for what leaves this machine: without versions that were replaced in their own second.
 
-        What is there at the first of them will not be replaced so any more; what comes later is left out.
+        When the first body is read, all events count as handed out, so no version is replaced in its own second any
+        more. Events filed later are left out.
         """
-        # A full disk lets nobody replace anything either.
+        # On a full disk this write fails, but then no event can be replaced either.
         with suppress(StorageFullError), self._db.transaction():
             stamps.note_all_sent(self._db)
         yield from self._bodies(f"NOT {_IS_REPLACED}", self.feed.cursor().seq)
@@ -484,11 +485,11 @@ class Ledger:
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the file and truncate it, unless another process publishes."""
         self._db.checkpoint()
-        with suppress(LedgerError):  # it stays owed
+        with suppress(LedgerError):  # the erasure stays owed
             self._erasure.finish()
 
     def _used(self, second: int) -> int:
-        """How many events a second holds for relays; one that was full once is not counted again."""
+        """How many events for relays a second holds; a second that was full once is not counted again."""
         if second in self._full:
             return MAX_EVENTS_PER_SECOND_COUNT
         (count,) = self._db.row(_USED, second) or (0,)
@@ -504,12 +505,12 @@ class Ledger:
         return item.role is not Role.DELETION and used[second] >= MAX_EVENTS_PER_SECOND_COUNT
 
     def _check_open(self, item: Filed, based: Collection[str]) -> None:
-        """Whether the version whose second an event shares may be replaced by it, which another process may change."""
+        """Check that an event may still replace the version whose second it shares; another process may forbid this."""
         if not self.open_slots({item.slot: item.role}, based):
             raise _SecondTaken
 
     def _is_behind(self, fate: Fate, seq: int | None) -> bool:
-        """Whether a relay that served this lacks something newer."""
+        """Whether the relay that served an event lacks a newer version."""
         if fate is Fate.KNOWN:
             return not self.heads.is_head(seq)
         return fate in {Fate.STALE, Fate.DELETED}

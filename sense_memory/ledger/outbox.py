@@ -1,18 +1,20 @@
 """The outbox: which relay was given which event.
 
-There is a row for each relay and event. It is `queued` until an OK with the event's id, then `acked`; `confirmed` once
-the relay has served it back; `refused` or `parked` with a reason; `superseded` once the relay has shown a newer
-version. A mere claim to have one leaves it `queued`, and so does an OK for what the relay has lost since.
+There is a row for each relay and event. A row is `queued` until an OK with the event's id, then `acked`; `confirmed`
+once the relay has served the event back; `refused` or `parked` with a reason; `superseded` once the relay has shown a
+newer version. A mere claim to have a newer version leaves the row `queued`; a row that was accepted is `queued` again
+once the relay has lost the event.
 
-Guaranteed: whatever is written reaches every relay, or its row says why not; a kill at any moment loses no row, and a
-relay that loses what it accepted gets it again. Nothing is dropped: what was tried in vain for a week is parked, visibly.
+Guaranteed: every event that is written reaches every relay, or its row says why not; a kill at any moment loses no
+row; and a relay that loses an accepted event gets the event again. Nothing is dropped: an event that was tried in vain
+for a week is parked, visibly.
 
 Why it is safe: a row is committed with its event, before anything is sent. The bytes of an event never change, so
-sending it twice is harmless, and a row changes only after the relay has answered. Where sending one event may remove
+sending an event twice is harmless, and a row changes only after the relay has answered. If sending one event may remove
 another at the relay (an old deletion request), the other is queued again before the request leaves.
 
 Cost: one row for each relay and event, and an index of the queued rows alone, so that a push among a hundred thousand
-accepted events reads only those that wait. Times are seconds since 1970 and come from the caller.
+accepted events reads only the queued rows. Times are seconds since 1970 and come from the caller.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ NO_TOMBSTONE: Final = "keeps neither the deletion request nor the tombstone"
 LOST: Final = "accepted before, and not there any more"
 BEHIND: Final = "accepted before, and an older version is served instead"
 AFTER_DELETION: Final = "waits until the relay has an older deletion request that may remove it"
-# Before a time that is asked for, whether or not it is known to be lost by now.
+# Accepted before a given time, even if the relay is known to have lost the event since.
 WAS_ACCEPTED: Final = (
     "(state IN ('acked', 'confirmed') AND due_at <= ? "
     f"OR state = 'queued' AND reason IN ('{LOST}', '{BEHIND}'))"
@@ -74,7 +76,7 @@ class Outbox:
 
     Args:
         db: the open ledger file.
-        seed: of the jitter; None draws from the system.
+        seed: seed of the jitter; None takes randomness from the system.
     """
 
     def __init__(self, db: Database, seed: int | None = None) -> None:
@@ -84,9 +86,9 @@ class Outbox:
     # ── Queueing ────────────────────────────────────────────────────────────────────────
 
     def queue_events(self, seqs: Iterable[int], urls: Sequence[str], now: float) -> None:
-        """Queue events for relays, inside the caller's transaction; rows that exist stay.
+        """Queue events for relays, inside the caller's transaction; existing rows stay.
 
-        A memory that is no head needs no sending. Tombstones and deletions always go out.
+        A memory that is not a head need not be sent. Tombstones and deletions are always sent.
         """
         marks = ", ".join("?" * len(urls))
         self._db.execute_many(
@@ -97,7 +99,7 @@ class Outbox:
         )
 
     def queue_missing(self, url: str, now: float) -> int:
-        """Queue the heads and deletions that came since the last time and that this relay lacks."""
+        """Queue the heads and deletions that were filed since the last call and have no row for this relay."""
         found = self._db.row("SELECT relay, filled_to FROM relays WHERE url = ?", url)
         newest = self._db.row("SELECT max(seq) FROM events")
         if found is None or newest is None or newest[0] is None or newest[0] <= found[1]:
@@ -117,20 +119,20 @@ class Outbox:
         return cursor.rowcount
 
     def requeue_heads(self, url: str, slots: Iterable[str], now: float) -> int:
-        """Queue the heads of slots at which a relay served an older version: each at most once an hour."""
+        """Queue the heads of slots at which a relay served an older version, each head at most once an hour."""
         with self._db.transaction():
             found = (seq for slot in slots for (seq,) in self._db.rows(_CURRENT_OF_SLOT, slot, slot))
             return sum(self._requeue(url, seq, now) for seq in found)
 
     def lost_events(self, url: str, begun: float, since: int = 0) -> list[int]:
-        """Seqs of what a relay accepted and did not serve in a complete pull.
+        """Seqs of events that a relay accepted and did not serve in a complete pull.
 
-        A tombstone whose deletion the relay accepted is final there and left out.
+        A tombstone whose deletion the relay accepted is left out, because the relay need not hold the tombstone.
 
         Args:
             url: the relay.
-            begun: when the pull began; what was accepted later may have been too late for it.
-            since: what is dated before, in seconds since 1970, was not asked for.
+            begun: when the pull began; events that were accepted later may have missed the pull.
+            since: the pull asked only for events dated then or later, in seconds since 1970.
         """
         rows = self._db.rows(
             "SELECT o.event FROM outbox o JOIN relays r USING (relay) JOIN events e ON e.seq = o.event "
@@ -144,9 +146,9 @@ class Outbox:
         return [seq for (seq,) in rows]
 
     def requeue_lost(self, url: str, seqs: Sequence[int], begun: float, now: float, *, every: float) -> None:
-        """Queue again what a pull, begun at a time, has shown to be lost: `every` seconds after it was last sent.
+        """Queue events again that a pull, begun at `begun`, showed to be lost, `every` seconds after they were sent.
 
-        Where the relay served an older version instead, after an hour: one that goes back will do it again.
+        If the relay served an older version instead, the event waits an hour: such a relay will go back again.
         """
         with self._db.transaction():
             behind = {seq for seq in seqs if self._db.row(_OLDER_SEEN, seq, url, begun)}
@@ -158,12 +160,12 @@ class Outbox:
     # ── Deletions ───────────────────────────────────────────────────────────────────────
 
     def drop_outdated(self, url: str) -> None:
-        """Do not send what would delete too much; its tombstones and the newer versions stay queued.
+        """Take queued events that would delete too much off the queue; their tombstones and newer versions stay queued.
 
-        Left out is: a deletion request whose address has a newer living version, where the relay has lost it (one that
-        the relay never accepted is sent: other devices have to hear of what was forgotten); every request by address,
-        where the relay keeps none, because it would remove the tombstone and nobody would ever hear of it; and a
-        tombstone, where the relay holds a newer version by now.
+        Three kinds are left out. A deletion request that the relay has lost, if its address has a newer living version;
+        a request that the relay never accepted is sent, because other devices have to learn what was forgotten. Every
+        request by address, at a relay that keeps no requests: the request would remove the tombstone, and other devices
+        would never learn what was forgotten. A tombstone, if the relay holds a newer version by now.
         """
         relay, drops = self._relay(url), self._drops_deletions(url)
         left_out = [
@@ -179,7 +181,7 @@ class Outbox:
                 self._db.execute_many(_LEAVE_OUT, [(relay, seq) for seq in left_out])
 
     def outlived_slots(self, url: str, now: float) -> list[str]:
-        """The addresses with newer living versions that requests name which a relay is given now."""
+        """The addresses named by deletion requests that are due for a relay, if they have newer living versions."""
         due = f"{_QUEUED_DELETIONS} AND o.due_at <= ?"
         bodies = [body for *_, body in self._db.rows(due, self._relay(url), now)]
         found = (deletion_targets(Event.restored(body)) for body in bodies if self._is_outdated(body))
@@ -188,17 +190,17 @@ class Outbox:
         ]
 
     def hold_back_heads(self, url: str, slots: Iterable[str], now: float) -> None:
-        """Queue the heads of slots for later: the relay is about to be sent a deletion request that may remove them.
+        """Queue the heads of slots for later: the relay is about to get a deletion request that may remove them.
 
-        Call it before the request leaves, so that a process that ends right after that leaves no head behind that
-        counts as accepted and is gone; and `release_heads` afterwards.
+        Call this before the request leaves, and `release_heads` afterwards. If the process ends in between, no head
+        that the request removed counts as accepted.
         """
         with self._db.transaction():
             for slot in slots:
                 self._db.execute(_HOLD_BACK, now + AFTER_DELETION_SECONDS, now, slot, url)
 
     def release_heads(self, url: str, now: float) -> bool:
-        """Make due what `hold_back_heads` made wait, here or in a process that ended; whether there was any."""
+        """Make the heads due that `hold_back_heads` queued, here or in a process that ended; whether there were any."""
         relay = self._relay(url)
         if self._db.row(_HELD_BACK, relay, now, AFTER_DELETION) is None:
             return False
@@ -219,7 +221,7 @@ class Outbox:
         )
 
     def unproven_deletions(self, url: str) -> list[str]:
-        """Ids of requests that a relay accepted, none of which it ever showed; none where that is known."""
+        """Ids of deletion requests that a relay accepted, if it has shown no request; none if its habit is known."""
         if self._drops_deletions(url) or self._db.row(_KEPT_DELETION, url):
             return []
         return [ident.hex() for (ident,) in self._db.rows(_UNPROVEN, url)]
@@ -229,7 +231,7 @@ class Outbox:
         return self._db.row(_KEPT_DELETION, url) is not None
 
     def requeue_tombstones(self, url: str, now: float) -> int:
-        """Queue the tombstones that deletions removed at a relay which does not keep those; returns how many."""
+        """Queue the tombstones that deletion requests removed at a relay that keeps no requests; returns how many."""
         with self._db.transaction():
             return self._db.execute(_BURY_AGAIN, now, self._relay(url)).rowcount
 
@@ -244,20 +246,20 @@ class Outbox:
     # ── Losses ──────────────────────────────────────────────────────────────────────────
 
     def make_due(self, url: str, now: float) -> None:
-        """Make due now what waits for its next try, because the user asks for it. Rate limits and `BEHIND` stay."""
+        """Make due now what waits for its next try, at the user's request. Rate limits and `BEHIND` go on waiting."""
         with self._db.transaction():
             self._db.execute(_HASTEN, now, url, RelayOutcome.RATE_LIMITED.value, BEHIND)
 
     def has_accepted_deletion(self, url: str, slots: Iterable[str]) -> bool:
-        """Whether any of these slots is deleted, and the relay has accepted that.
+        """Whether any of these slots is deleted, and the relay has accepted the deletion.
 
-        What counts is the request, and the tombstone where a relay keeps no requests.
+        The relay has to accept the deletion request, or the tombstone if the relay keeps no requests.
         """
         query = _BURIED_THERE if self._drops_deletions(url) else _DELETED_THERE
         return any(self._db.row(query, slot, url) for slot in slots)
 
     def requeue_refused(self, urls: Iterable[str], now: float) -> int:
-        """Queue again what relays refused, and what was parked, because the user asks for it; returns how many."""
+        """Queue refused and parked events again, at the user's request; returns how many."""
         with self._db.transaction():
             return sum(self._db.execute(_RETRY, now, url).rowcount for url in urls)
 
@@ -278,10 +280,10 @@ class Outbox:
     def due(self, url: str, now: float, limit: int, *, after: OutboxEntry | None = None) -> list[OutboxEntry]:
         """The next events to send to a relay, those that are due for longest first, from those after an entry on.
 
-        That is the order in which they were written, except that what the relay did not take goes last: a relay that
-        limits one event for ever keeps no other event waiting.
-        None while sending pauses, see `_pace`. From then on they count as handed out, whether they are sent or
-        not; see `stamps`.
+        That is the order in which they were written, except that an event which the relay did not take goes last: a
+        relay that limits one event for ever keeps no other event waiting.
+        No events while sending pauses, see `_pace`. The returned events count as handed out from now on, whether they
+        are sent or not; see `stamps`.
         """
         if self._relays.paused_until(url) > now:
             return []
@@ -290,11 +292,11 @@ class Outbox:
         if any(is_unsent for *_, is_unsent in rows):
             with self._db.transaction():
                 self._db.execute(_HAND_OUT, url, now)
-                rows = self._db.rows(_NEXT, *wanted)  # another process may have replaced one since
+                rows = self._db.rows(_NEXT, *wanted)  # another process may have replaced an event since
         return [OutboxEntry(seq, ident.hex(), slot, body, due) for seq, ident, slot, body, due, _ in rows]
 
     def still_due(self, url: str, seqs: Iterable[int], now: float) -> list[OutboxEntry]:
-        """Those of some events, which were sent before, that wait for a relay and are due."""
+        """The events, among some events sent before, that wait for a relay and are due."""
         query = (
             "SELECT e.seq, e.id, e.slot, e.body, o.due_at FROM outbox o JOIN events e ON e.seq = o.event "
             "WHERE o.relay = ? AND o.event = ? AND o.state = 'queued' AND o.due_at <= ?"
@@ -306,7 +308,7 @@ class Outbox:
         return [OutboxEntry(seq, ident.hex(), slot, body, due) for seq, ident, slot, body, due in rows]
 
     def as_large_as(self, url: str, size: int) -> list[int]:
-        """Seqs of what waits for a relay and has at least so many bytes."""
+        """Seqs of the events that wait for a relay and have at least `size` bytes."""
         query = (
             "SELECT o.event FROM outbox o JOIN events e ON e.seq = o.event "
             "WHERE o.relay = ? AND o.state = 'queued' AND length(e.body) >= ?"
@@ -314,7 +316,7 @@ class Outbox:
         return [seq for (seq,) in self._db.rows(query, self._relay(url), size)]
 
     def record_verdicts(self, url: str, verdicts: Mapping[int, RelayVerdict], now: float) -> None:
-        """Record a relay's words on events, by seq; a rate limit pauses all sending to it."""
+        """Record a relay's verdicts on events, by seq; a rate limit pauses all sending to the relay."""
         accepted = {seq: item for seq, item in verdicts.items() if item.outcome is RelayOutcome.ACCEPTED}
         with self._db.transaction():
             self._pace(url, {item.outcome for item in verdicts.values()}, now)
@@ -326,7 +328,7 @@ class Outbox:
                     self._record(url, seq, verdict, now)
 
     def _pace(self, url: str, outcomes: set[RelayOutcome], now: float) -> None:
-        """Pause all sending to a relay that limits it, twice as long with each limit in a row, until it takes events.
+        """Pause all sending to a relay that limits its rate, for twice as long with each limit in a row.
 
         Events that were in flight when the limit came are still judged during the pause, and change nothing.
         """
@@ -340,7 +342,7 @@ class Outbox:
             self._relays.remove_remark(url, Remark.RATE_LIMITED)
 
     def record_served(self, url: str, seqs: Iterable[int], now: float) -> None:
-        """Record, inside the caller's transaction, that a relay served these events: the fact behind an OK."""
+        """Record, inside the caller's transaction, that a relay served these events, which proves more than an OK."""
         self._db.execute_many(
             "INSERT INTO outbox (relay, event, state, due_at, seen_at) "
             "SELECT relay, seq, 'confirmed', 0, ? FROM events, relays WHERE seq = ? AND url = ? "
@@ -384,7 +386,7 @@ class Outbox:
         return min(times, default=None)
 
     def states_by_relay(self, seq: int) -> dict[str, str]:
-        """The state of one event at each relay that was given it."""
+        """The state of one event at each relay for which the event has a row."""
         return dict(
             self._db.rows("SELECT url, state FROM outbox JOIN relays USING (relay) WHERE event = ?", seq)
         )
@@ -417,15 +419,15 @@ class Outbox:
         )
 
     def _judged(self, url: str, relay: int, seq: int, role: Role, verdict: RelayVerdict) -> RelayVerdict:
-        """What a relay's word on an event means, given what else is known of both."""
+        """The meaning of a relay's verdict, given what is known of the relay and the event."""
         outcome = verdict.outcome
         if outcome is RelayOutcome.DELETED and role not in {Role.TOMBSTONE, Role.DELETION}:
-            # The relay says the author deleted it: of a memory that is an alarm.
+            # The relay says that the author deleted this memory: an alarm, because we did not.
             why = OLD_DELETION if self._db.row(_FORGOTTEN_ONCE, seq) else NOT_OUR_DELETION
             return RelayVerdict(RelayOutcome.REFUSED, why)
         if role is Role.TOMBSTONE and outcome in _NO and self._db.row(_SETTLED, relay, seq):
-            # Relays that lack the prefix `deleted` answer with another one. Where nothing says any more that it was
-            # forgotten, that is no end: it is tried again.
+            # A relay without the prefix `deleted` uses another prefix. At a relay that keeps no deletions the tombstone
+            # is tried again: nothing else there says that the memory was forgotten.
             drops = self._drops_deletions(url)
             return RelayVerdict(RelayOutcome.RETRY, NO_TOMBSTONE) if drops else _ACCEPTS
         if outcome is RelayOutcome.DELETED:
@@ -433,11 +435,11 @@ class Outbox:
         if outcome is RelayOutcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
             return RelayVerdict(
                 RelayOutcome.RETRY, verdict.reason
-            )  # a claim, while the relay has shown nothing newer
+            )  # only a claim: the relay has shown no newer version
         return verdict
 
     def _next(self, outcome: RelayOutcome, tries: int, first: float, now: float) -> tuple[str, float]:
-        """State and due time after a verdict. Nothing is ever dropped: a week of retries is parked."""
+        """State and due time after a verdict. No event is ever dropped: after a week of retries it is parked."""
         if outcome is RelayOutcome.ACCEPTED:
             return "acked", now
         if outcome is RelayOutcome.SUPERSEDED:
@@ -451,16 +453,16 @@ class Outbox:
         return "queued", now + self._wait(RETRY_FIRST_SECONDS, tries)
 
     def _wait(self, first: float, times: int) -> float:
-        """Seconds to wait after so many failures in a row: doubled with each, and jittered."""
+        """Seconds to wait after `times` failures in a row: `first`, doubled with each failure, and jittered."""
         wait: float = min(first * 2 ** min(times - 1, 20), RETRY_MAX_SECONDS)
         return wait * self._random.uniform(1 - JITTER, 1 + JITTER)
 
 
 _ACCEPTS: Final = RelayVerdict(RelayOutcome.ACCEPTED)
 _NO: Final = frozenset({RelayOutcome.DELETED, RelayOutcome.RETRY, RelayOutcome.REFUSED})
-# What is dated ahead waits for its second, but for a second at most; see `stamps`.
+# An event dated ahead waits for its second, but at most `AHEAD_SECONDS`; see `stamps`.
 _DUE = f"max(?, min(created_at, ? + {AHEAD_SECONDS}))"
-_MUST_GO = f"role IN ({int(Role.TOMBSTONE)}, {int(Role.DELETION)})"  # whether or not it is a head
+_MUST_GO = f"role IN ({int(Role.TOMBSTONE)}, {int(Role.DELETION)})"  # even if it is not a head
 _NEXT = (
     "SELECT e.seq, e.id, e.slot, e.body, o.due_at, u.event IS NOT NULL FROM outbox o JOIN relays r USING (relay) "
     "JOIN events e ON e.seq = o.event LEFT JOIN unsent u ON u.event = o.event "
@@ -505,7 +507,7 @@ _BURIED_THERE = (
     "JOIN relays r USING (relay) WHERE s.slot = ? AND url = ? AND state IN ('acked', 'confirmed')"
 )
 _FORGOTTEN_ONCE = "SELECT 1 FROM deletions d JOIN events e ON e.slot = d.target WHERE e.seq = ?"
-# Else SQLite goes through all that a relay was ever given, for the few that wait.
+# Else SQLite scans every row of a relay for the few that wait.
 _WAITING = "outbox o INDEXED BY outbox_waiting"
 _QUEUED_DELETIONS = (
     f"SELECT e.seq, o.reason, e.body FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{_DELETION} "
@@ -540,7 +542,7 @@ _BURY_AGAIN = (
     "ON CONFLICT DO UPDATE SET state = 'queued', reason = '', due_at = excluded.due_at, tries = 0, "
     "first_try_at = NULL WHERE state IN ('acked', 'confirmed', 'superseded')"
 )
-# A version that wins over it, which the relay has shown or accepted.
+# Whether the relay has shown or accepted a version that wins over the event.
 _OVERTAKEN = (
     "SELECT 1 FROM events e JOIN events n ON n.slot = e.slot AND (n.created_at > e.created_at "
     "OR n.created_at = e.created_at AND n.id < e.id) JOIN outbox o ON o.event = n.seq AND o.relay = ?1 "
@@ -550,7 +552,7 @@ _OLDER_SEEN = (
     "SELECT 1 FROM events h JOIN events e USING (slot) JOIN outbox o ON o.event = e.seq AND e.seq <> h.seq "
     "JOIN relays r USING (relay) WHERE h.seq = ? AND r.url = ? AND o.seen_at >= ?"
 )
-# A tombstone whose deletion the relay has accepted.
+# Whether the event is a tombstone whose deletion the relay has accepted.
 _SETTLED = (
     f"SELECT 1 FROM events e JOIN deletions d ON d.target = e.slot WHERE e.role = {int(Role.TOMBSTONE)} "
     "AND d.until >= e.created_at AND EXISTS (SELECT 1 FROM outbox o JOIN events x ON x.seq = o.event "

@@ -1,6 +1,6 @@
-"""What is remembered of each relay besides its outbox: how far it was pulled, and how it behaves.
+"""What the ledger remembers of each relay, apart from the outbox: how far it was pulled, and how it behaves.
 
-Remarks are ours, from what a relay did; nothing that it said is kept here. Times are seconds since 1970 and
+Remarks are our own words for what a relay did; no text of a relay is kept here. Times are seconds since 1970 and
 come from the caller.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Remark(StrEnum):
-    """What a relay did, for its status."""
+    """What a relay did, as its status says it."""
 
     LATE = "sends events after saying that there are no more"
     FORGETFUL = "forgets what it accepted"
@@ -54,7 +54,7 @@ class RelayState:
         cursor: where the next pull begins (`since`), or None before the first complete one.
         completed_at: when a pull was last complete, or None.
         swept_at: when a pull without cursor was last complete, or None.
-        healed_at: when it was last sent again, unasked, what it had accepted and lost, or None.
+        healed_at: when the events that the relay had lost were last sent again without a user's request, or None.
     """
 
     url: str
@@ -64,20 +64,20 @@ class RelayState:
     healed_at: float | None
 
     def may_heal(self, now: float) -> bool:
-        """Whether what it lost is sent again at once: a relay that forgets again and again gets it once an hour."""
+        """Whether lost events are sent again at once; a relay that keeps losing events gets them once an hour."""
         return self.healed_at is None or now - self.healed_at >= HEAL_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class PullProgress:
-    """A pull that goes over several connections, because the relay hung up in the middle.
+    """A pull over several connections, because the relay hung up in the middle.
 
     Attributes:
-        begun_at: when it began.
-        since: where its walks end, or None for a sweep of everything.
-        newest: the latest created_at that came so far, or 0.
-        walks: by kind the oldest second reached so far (None where nothing came yet), the events of the largest
-            page, and the id of an event of that second (empty where none is known); those that are done are absent.
+        begun_at: when the pull began.
+        since: where the walks end, or None for a sweep of everything.
+        newest: the latest created_at received so far, or 0.
+        walks: by kind, the oldest second reached so far (None before the first event), the events of the largest
+            page, and the id of an event of that second (empty if none is known). Finished walks are absent.
     """
 
     begun_at: float
@@ -97,7 +97,7 @@ class RelayRecords:
         self._db = db
 
     def add(self, urls: Iterable[str]) -> None:
-        """Know these relays; those known stay as they are."""
+        """Add relays; known relays stay as they are."""
         unknown = [url for url in urls if not self._db.row("SELECT 1 FROM relays WHERE url = ?", url)]
         if unknown:
             with self._db.transaction():
@@ -115,12 +115,12 @@ class RelayRecords:
         return int(found[0]) if found else 0
 
     def state(self, url: str) -> RelayState:
-        """What is remembered of a relay; blank for an unknown one."""
+        """What is remembered of a relay; blank for an unknown relay."""
         query = "SELECT cursor, completed_at, swept_at, healed_at FROM relays WHERE url = ?"
         return RelayState(url, *(self._db.row(query, url) or (None,) * 4))
 
     def record_pull(self, url: str, cursor: int | None, now: float, *, swept: bool) -> None:
-        """Record a complete pull: the cursor moves, never on an incomplete one, and no pull is cut off any more."""
+        """Record a complete pull, never an incomplete one: move the cursor, and forget any unfinished pull."""
         with self._db.transaction():
             self._db.execute(
                 "UPDATE relays SET cursor = ?, completed_at = ?, swept_at = iif(?, ?, swept_at) WHERE url = ?",
@@ -135,9 +135,9 @@ class RelayRecords:
             )
 
     def set_clock_back(self, url: str, now: float) -> bool:
-        """Where a clock that ran ahead has noted times of this relay, believe none of them; whether that was so.
+        """Correct the times of this relay that a clock running ahead has noted; returns whether there were any.
 
-        Else nothing is asked for below the cursor, swept, healed or tried again until the time comes that was noted.
+        Uncorrected, they would stop everything below the cursor, every sweep, healing and retry until the noted time.
         The next pull is a sweep, and everything that waits is due.
         """
         state, ahead = self.state(url), now + MAX_FUTURE_SECONDS
@@ -171,28 +171,28 @@ class RelayRecords:
         return True
 
     def record_healing(self, url: str, now: float) -> None:
-        """What a relay lost is sent again now: see `RelayState.may_heal`."""
+        """Record that lost events are sent to a relay again now, see `RelayState.may_heal`."""
         with self._db.transaction():
             self._db.execute("UPDATE relays SET healed_at = ? WHERE url = ?", now, url)
 
     # ── Pulls ───────────────────────────────────────────────────────────────────────────
 
     def unfinished_pull(self, url: str) -> PullProgress | None:
-        """The pull of a relay that was cut off, or None."""
+        """The unfinished pull of a relay, or None."""
         found = self._db.row(
             "SELECT begun_at, u.since, newest, walks FROM unfinished u JOIN relays USING (relay) WHERE url = ?",
             url,
         )
         if found is None:
             return None
-        walks = {  # without an id where an earlier version left off
+        walks = {  # no id in a position of an earlier version
             int(kind): (second, largest, edge[0] if edge else "")
             for kind, (second, largest, *edge) in json.loads(found[3]).items()
         }
         return PullProgress(found[0], found[1], found[2], walks)
 
     def save_unfinished_pull(self, url: str, pull: PullProgress | None) -> None:
-        """Remember where a pull was cut off; None for one that ended, however it did."""
+        """Remember where a pull was cut off; None after a pull that ended, complete or not."""
         if pull is None and self.unfinished_pull(url) is None:
             return
         with self._db.transaction():
@@ -212,7 +212,7 @@ class RelayRecords:
     # ── Remarks ─────────────────────────────────────────────────────────────────────────
 
     def add_remark(self, url: str, remark: Remark, now: float) -> None:
-        """Remember that a relay did this; it counts once an hour."""
+        """Remember that a relay did this; a remark is counted at most once an hour."""
         with self._db.transaction():
             self._db.execute(
                 "INSERT INTO remarks SELECT relay, ?1, ?2, ?2, 1 FROM relays WHERE url = ?3 "
@@ -225,7 +225,7 @@ class RelayRecords:
             )
 
     def remove_remark(self, url: str, remark: Remark, before: float | None = None) -> None:
-        """Forget a remark, or one that was not made since a time: the relay has shown that it can do better."""
+        """Forget a remark, with `before` only a remark last made before then: the relay behaves better by now."""
         if remark in self._of(url):
             with self._db.transaction():
                 self._db.execute(
@@ -241,11 +241,11 @@ class RelayRecords:
         return remark in self._of(url)
 
     def never_shows_all(self, url: str) -> bool:
-        """Whether nobody is to wait for all that a relay holds: it did not show it in `INCOMPLETE_COUNT` hours."""
+        """Whether not to wait for this relay: it did not show everything that it holds in `INCOMPLETE_COUNT` hours."""
         return self._of(url).get(Remark.INCOMPLETE, 0) >= INCOMPLETE_COUNT
 
     def remarks(self, url: str) -> tuple[str, ...]:
-        """What is to be said of a relay, in our words. To forget once or twice may be an accident: see `LOST_COUNT`."""
+        """The remarks for a relay's status. Losing events once or twice may be an accident, see `LOST_COUNT`."""
         return tuple(
             Remark.LOST if remark == Remark.FORGETFUL and count < LOST_COUNT else remark
             for remark, count in self._of(url).items()
@@ -256,7 +256,7 @@ class RelayRecords:
     # The remark counts the limits in a row; `counted_at` is the time at which sending resumes.
 
     def rate_limits(self, url: str) -> int:
-        """How many offers in a row a relay ended with a rate limit."""
+        """The number of consecutive offers that a relay ended with a rate limit."""
         return self._of(url).get(Remark.RATE_LIMITED, 0)
 
     def pause(self, url: str, until: float, count: int, now: float) -> None:
@@ -272,7 +272,7 @@ class RelayRecords:
             )
 
     def paused_until(self, url: str) -> float:
-        """When sending to a relay resumes, in seconds since 1970; 0 where it does not pause."""
+        """When sending to a relay resumes, in seconds since 1970; 0 if sending does not pause."""
         found = self._db.row(
             "SELECT counted_at FROM remarks JOIN relays USING (relay) WHERE url = ? AND remark = ?",
             url,
