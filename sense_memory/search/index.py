@@ -345,7 +345,7 @@ class MemoryIndex:
     ) -> ResolvedQuery:
         meant, names = self._speakers(query, options)
         ask = parse(query, names)
-        wanted = resolve(ask, self._lexical.vocabulary, options.spread)
+        wanted = resolve(ask, self._lexical.vocabulary, options.spread, self._lexical.postings.has)
         only_speaker = bool(names) and not ask.beginnings and ask.words.keys() <= names
         spans = self._spans(query, now) if options.dates else []
         dense = None

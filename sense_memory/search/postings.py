@@ -156,6 +156,10 @@ class Postings:
             found = Listing(found.rows[alive], found.counts[alive], found.fields[alive])
         return found
 
+    def has(self, term: int) -> bool:
+        """Whether a term stands anywhere."""
+        return len(self.listing(term).rows) > 0
+
     def phrase(self, terms: Sequence[int]) -> Listing:
         """The rows that contain some terms one after another, in one field."""
         nowhere = Listing(np.empty(0, np.int32), np.empty(0, np.float32), np.empty(0, np.uint8))

@@ -144,7 +144,8 @@ def resolve(
         ask: the parts of the query.
         vocabulary: of the memories.
         is_spread: also take compounds, and for an unknown word those that resemble it.
-        is_used: whether the searched part of the memories contains a term; a word without such a term is unknown.
+        is_used: whether a term stands in what is searched; words of other terms are unknown, although a vocabulary
+            also has the words of memories that are gone or are not searched.
     """
     found: dict[tuple[int, ...], Wanted] = {}
     for word, weight in ask.words.items():
@@ -153,7 +154,7 @@ def resolve(
             found[tuple(terms)] = Wanted(word, "word", tuple(terms), tuple(terms.values()))
     for beginning in ask.beginnings:
         own = vocabulary.find(beginning)
-        terms = dict.fromkeys(sorted(vocabulary.starting(beginning)), PREFIX_WEIGHT)
+        terms = dict.fromkeys(sorted(vocabulary.starting(beginning, is_used)), PREFIX_WEIGHT)
         terms |= {own: 1.0} if own is not None else {}
         if terms:
             label = f"{beginning}*"
@@ -174,11 +175,11 @@ def _terms(
     if not is_spread or is_unspaced(word) or not word.isalpha():
         return {} if own is None else {own: weight}
     terms = {} if own is None else {own: weight}
-    near = sorted(filter(is_used, vocabulary.compounds(word)))
+    near = sorted(vocabulary.compounds(word, is_used))
     for term in near:
         terms[term] = weight * COMPOUND_WEIGHT
     if not terms:
-        terms = dict.fromkeys(sorted(filter(is_used, vocabulary.relatives(word))), weight * LIKE_WEIGHT)
+        terms = dict.fromkeys(sorted(vocabulary.relatives(word, is_used)), weight * LIKE_WEIGHT)
     return terms
 
 

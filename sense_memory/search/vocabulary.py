@@ -12,13 +12,20 @@ from sense_memory.search.tokens import asides, chunks, is_unspaced, stemmer, wor
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeAlias
+
+    IsUsed: TypeAlias = Callable[[int], bool]  # whether a term stands in what is searched
 
 COMPOUND_CHARS: Final = 10  # a shorter word is not taken apart as a compound
 PART_CHARS: Final = 4  # the shortest part of a compound
 RECENT_NAMES_COUNT: Final = 1_000  # whole texts whose terms are cached
 MAX_LIKE: Final = 64  # words that one beginning may stand for
 _LINKS: Final = ("", "s", "n", "es", "en", "er", "e")  # what German puts between the parts of a compound
+
+
+def _always(_: int) -> bool:
+    return True
 
 
 class Vocabulary:
@@ -105,22 +112,22 @@ class Vocabulary:
         term = self._words.get(word)
         return self._terms.get(self._stem(word)) if term is None else term
 
-    def starting(self, beginning: str) -> set[int]:
-        """The terms of the words with this beginning, at most `MAX_LIKE` words."""
-        return {self._words[word] for word in self._all.starting(beginning)}
+    def starting(self, beginning: str, is_used: IsUsed = _always) -> set[int]:
+        """The terms of the used words with this beginning, at most `MAX_LIKE` words."""
+        return {self._words[word] for word in self._all.starting(beginning, self._wanted(is_used))}
 
-    def compounds(self, word: str) -> set[int]:
-        """The terms of compounds that begin or end with a word, and of the word's own parts if it is a compound."""
+    def compounds(self, word: str, is_used: IsUsed = _always) -> set[int]:
+        """The used terms of compounds that begin or end with a word, and of the word's own parts if it is a compound."""
         if len(word) < PART_CHARS or not word.isalpha() or is_unspaced(word):
             return set()
         own = self.find(word)
-        found = {self._words[other] for other in self._long.edged(word)}
-        if own is None and len(word) >= COMPOUND_CHARS - 2:
-            found |= self._parts(word)
+        found = {self._words[other] for other in self._long.edged(word, self._wanted(is_used))}
+        if (own is None or not is_used(own)) and len(word) >= COMPOUND_CHARS - 2:
+            found |= self._parts(word, is_used)
         return found - {own}
 
-    def relatives(self, word: str) -> set[int]:
-        """For an unknown word: its completions, else words that differ in the last letters only."""
+    def relatives(self, word: str, is_used: IsUsed = _always) -> set[int]:
+        """For an unknown word: its used completions, else used words that differ in the last letters only."""
         if len(word) < PART_CHARS or is_unspaced(word):
             return set()
         for cut in range(4):
@@ -128,19 +135,23 @@ class Vocabulary:
             if len(beginning) < max(PART_CHARS, len(word) // 2 + 1):
                 break
             longest = len(word) + (4 if cut else 8)
-            found = {self._words[w] for w in self._all.starting(beginning) if len(w) <= longest}
+            like = self._all.starting(beginning, self._wanted(is_used))
+            found = {self._words[other] for other in like if len(other) <= longest}
             if found:
                 return found
         return set()
 
-    def _parts(self, word: str) -> set[int]:
+    def _wanted(self, is_used: IsUsed) -> Callable[[str], bool]:
+        return lambda word: is_used(self._words[word])
+
+    def _parts(self, word: str, is_used: IsUsed) -> set[int]:
         for at in range(len(word) - PART_CHARS, PART_CHARS - 1, -1):
             tail = self._words.get(word[at:])
-            if tail is None:
+            if tail is None or not is_used(tail):
                 continue
             for link in _LINKS:
                 head = self._words.get(word[:at].removesuffix(link)) if word[:at].endswith(link) else None
-                if head is not None:
+                if head is not None and is_used(head):
                     return {head, tail}
         return set()
 
@@ -190,27 +201,26 @@ class _Haystack:
     def extend(self, many: Iterable[str]) -> None:
         self._new += [word for word in many if len(word) >= self._shortest]
 
-    def starting(self, beginning: str) -> Iterator[str]:
-        text, at = self._whole(), 0
-        for _ in range(MAX_LIKE):
-            at = text.find("\n" + beginning, at)
-            if at < 0:
-                return
+    def starting(self, beginning: str, is_wanted: Callable[[str], bool]) -> Iterator[str]:
+        """The first wanted words that begin so."""
+        text, at, left = self._whole(), 0, MAX_LIKE
+        while left and (at := text.find("\n" + beginning, at)) >= 0:
             end = text.index("\n", at + 1)
-            yield text[at + 1 : end]
+            if is_wanted(text[at + 1 : end]):
+                left -= 1
+                yield text[at + 1 : end]
             at = end
 
-    def edged(self, part: str) -> Iterator[str]:
-        """The words that begin or end with a part and are longer by another part."""
-        text, at = self._whole(), 0
-        for _ in range(MAX_LIKE):
-            at = text.find(part, at)
-            if at < 0:
-                return
+    def edged(self, part: str, is_wanted: Callable[[str], bool]) -> Iterator[str]:
+        """The wanted words that begin or end with a part and are longer by another part, among the first that have it."""
+        text, at, left = self._whole(), 0, MAX_LIKE
+        while left and (at := text.find(part, at)) >= 0:
             begin, end = text.rindex("\n", 0, at) + 1, text.index("\n", at)
             is_edge = at == begin or at + len(part) == end
-            if is_edge and end - begin >= len(part) + PART_CHARS:
-                yield text[begin:end]
+            if is_wanted(text[begin:end]):
+                left -= 1
+                if is_edge and end - begin >= len(part) + PART_CHARS:
+                    yield text[begin:end]
             at = end
 
     def _whole(self) -> str:

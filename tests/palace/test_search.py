@@ -289,13 +289,19 @@ def test_what_else_lies_in_the_index_changes_nothing(memories):
 
 
 def test_a_word_that_only_other_memories_have_still_means_those_that_resemble_it():
-    index = index_of(memory("k", "photographic plates"))
-    before = index.search("photographs", now=NOW)
+    index = PalaceIndex()
     index.index.put_many(OTHERS)
+    index.put(memory("k", "photographic plates in zebrano"))
 
-    assert [hit.path for hit in before] == ["people/facts/k"]
-    assert index.search("photographs", now=NOW) == before
-    assert index.search("zebra", now=NOW) == []
+    assert found(index, "photographs") == found(index, "zebra") == ["k"]
+
+
+def test_a_beginning_stands_for_words_of_persona_memories_however_many_others_begin_so():
+    index = PalaceIndex()
+    index.index.put_many(SearchItem(f"flat/{number}", f"pho{number:03}x") for number in range(100))
+    index.put(memory("k", "phonetics"))
+
+    assert found(index, "pho*") == ["k"]
 
 
 def test_a_long_memory_has_its_key_and_themes_whichever_piece_they_stand_in():

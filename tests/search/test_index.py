@@ -87,6 +87,16 @@ def test_words_of_a_quoted_phrase_count_for_more_side_by_side(index_of, found):
     assert any(reason.kind == "phrase" for reason in index.search('"old plan"')[0].why)
 
 
+@pytest.mark.parametrize("query", ["zanzibra", "zanz*", "zanzibarreise"])
+def test_words_of_memories_that_are_gone_are_unknown_words(index_of, found, query):
+    text = SearchItem("kept", "we flew to Zanzibar for a Reise")
+    index = index_of(*(f"zanzib{number:03}x zanzibra" for number in range(70)), "Zanzibarreise")
+    for gone in range(71):
+        index.drop(str(gone))
+    index.put(text)
+    assert found(index, query) == ["kept"]
+
+
 def test_a_star_stands_for_the_rest_of_a_word(index_of, found):
     index = index_of("photography", "photosynthesis", "phonetics")
     assert found(index, "photo*") == ["0", "1"]
