@@ -1,7 +1,7 @@
 """The command line, `sense-memory`. It parses, calls a store, and prints; it decides nothing about memories.
 
-One module per group of commands; each registers its own. Every command understands `--json`, before it
-or after it. This module is all that is imported before `main` runs, so that Ctrl-C is looked after from there on.
+One module per group of commands; each registers its own. Every command takes `--json`, before or after its name. Only
+this module is imported before `main` runs, so that `main` handles Ctrl-C from the start.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import signal
 import sys
 
 
-TYPE_CHECKING = False  # typing's own takes a while to import
+TYPE_CHECKING = False  # `typing.TYPE_CHECKING` would import typing, which takes a while
 if TYPE_CHECKING:
     from typing import Any
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-_OBJECTS = 200_000  # new ones before garbage is looked for: a command that opens a whole palace makes as many
+_OBJECTS = 200_000  # new objects before a garbage collection; a command on a whole palace makes as many
 
 
 def __getattr__(name: str) -> Any:
@@ -31,12 +31,12 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """Run the program: parse `sys.argv`, act, exit. A shell that wants words for Tab gets those instead.
+    """Run the program: parse `sys.argv`, act, exit. A shell that completes a command line gets words instead.
 
-    Ctrl-C ends the process at once and without a word where nothing can be lost by it: before a command begins, and
-    once it has ended. In between it is for the command to say what is done.
+    Ctrl-C ends the process at once and silently where nothing can be lost: before a command begins, and after it has
+    ended. In between, the command reports what is done.
     """
-    # A shell has background commands ignore it.
+    # Shells make background commands ignore Ctrl-C.
     is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -85,12 +85,12 @@ def _run(*, is_interruptible: bool) -> Any:
     except SystemExit as ended:
         return ended.code
     finally:
-        gc.freeze()  # all of it goes with the process: going through it once more takes a tenth of a second
+        gc.freeze()  # memory goes with the process: one more garbage collection takes a tenth of a second
     return 0
 
 
 def _unraisable(lost: Any) -> None:
-    """End at once where Ctrl-C came while Python could raise nothing; it would be printed, and forgotten."""
+    """End at once if Ctrl-C came where Python could not raise the interrupt, but would print and ignore it."""
     if lost.exc_type is KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.raise_signal(signal.SIGINT)
@@ -98,7 +98,7 @@ def _unraisable(lost: Any) -> None:
 
 
 def _without_output(failed: Any) -> int:
-    """End a command whose output could not be printed; returns its exit code: none of an error for `| head`."""
+    """End a command whose output could not be printed; returns its exit code, which is not an error for `| head`."""
     from sense_memory.interfaces.cli import streams
     from sense_memory.interfaces.cli.invocation import say
 

@@ -1,8 +1,8 @@
 """`backup`, `export` and `import`: memories and key in one folder, and events as a file of JSON lines.
 
-Memories of a backup are an export under a new name each time, so that no backup replaces a fuller one. The key is
-encrypted with a password (NIP-49), and what was written is opened again before anyone relies on it. An import verifies
-every line.
+The memories of a backup are an export with a new name each time, so that no backup replaces a fuller one. The key is
+encrypted with a password (NIP-49), and the written key is opened again before the backup counts as done. An import
+verifies every line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _MAX_PASSWORD_CHARS = 1_024
-_SHORT_CHARS = 12  # below it a password is called short
+_SHORT_CHARS = 12  # a shorter password gets a warning
 _MAX_KEY_BYTES = 1_024  # an ncryptsec has 162
 
 PasswordOption = Annotated[
@@ -57,11 +57,11 @@ class Backup:
 
     Attributes:
         agent: the agent's name.
-        npub: whose memory it is.
+        npub: the agent's public key.
         memories_file: the export.
         events: how many events are in it.
         key_file: the encrypted key.
-        key_done: "written", or "checked" where it was there and the password opens it.
+        key_done: "written", or "checked" where the key file existed and the password opens it.
     """
 
     agent: str
@@ -128,7 +128,7 @@ def backup(
 
 
 def _keep_key(path: Path, secret: Secret, password: str) -> str:
-    """Write the encrypted key, or check the one that is there; either way the password opens it."""
+    """Write the encrypted key, or check the existing one; either way the password opens the key."""
     from sense_memory.config.key_file import write_ncryptsec
     from sense_memory.nostr.nip49 import decrypt_secret, encrypt_secret
 
@@ -146,13 +146,13 @@ def _keep_key(path: Path, secret: Secret, password: str) -> str:
 
 
 def _text_of(path: Path) -> str:
-    """What the file of the encrypted key holds. Whatever its mode: a disk may know none, and it is encrypted."""
+    """The content of the encrypted key file. The mode is not checked: encryption protects the key."""
     with path.open("rb") as file:
         return file.read(_MAX_KEY_BYTES).decode("utf-8", errors="replace")
 
 
 def _asked(context: typer.Context, *, again: bool) -> str:
-    """The password, typed unseen; twice where nothing can tell whether it was typed right."""
+    """The password, typed unseen; typed twice where there is no key to check it with."""
     from getpass import getpass
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -168,7 +168,7 @@ def _asked(context: typer.Context, *, again: bool) -> str:
 
 
 def _is_weak(password: str) -> bool:
-    """Whether a password is easy to guess; says so."""
+    """Whether a password is easy to guess; warns if so."""
     if len(password) < _SHORT_CHARS:
         problem = f"this password is short ({quantity(len(password), 'character')})"
     elif password.isdecimal():
@@ -210,7 +210,7 @@ def _explain(made: Backup, size_bytes: int) -> None:
     )
 
 
-_MAX_SHOWN: Final = 20  # bad lines; JSON has them all
+_MAX_SHOWN: Final = 20  # bad lines; JSON lists all of them
 _CHUNK_BYTES: Final = 1 << 20
 _FATES: Final = {  # how lines were filed, in the words of the table
     "new": "new",
@@ -275,10 +275,10 @@ def write_events(store: MemoryStore, target: Path | BinaryIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of the files of an import.
+    """The result of importing files.
 
     Attributes:
-        counts: how the good lines of all of them were filed.
+        counts: how the good lines of all files were filed.
         bad: the lines that were not taken, each with its file.
         unread: the files that could not be read, or not to their end, each with the reason.
     """
@@ -337,10 +337,11 @@ def import_events(
 
 
 def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
-    """How many lines each file has, for the progress bar; None for stdin, pipes and devices. Notes files that cannot be read.
+    """How many lines each file has, for the progress bar; None for stdin, pipes and devices. Notes files that cannot be
+    read.
 
     Raises:
-        OSError: the only one cannot be read.
+        OSError: the only file cannot be read.
     """
     counted: dict[Path, int | None] = {}
     for file in files:

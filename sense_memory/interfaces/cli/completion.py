@@ -1,8 +1,8 @@
-"""`completion`: what a shell offers when Tab is pressed: commands, options, agents, relays, files.
+"""`completion`: the words that a shell offers for Tab: commands, options, agents, relays, files.
 
-The shell hands over the command line so far, and gets words back, one a line. Finding them reads names of files
-and settings at most: no key is opened, no password asked for, no ledger opened, nothing dialled, nothing
-written. So memory keys are not completed: they stand in a ledger that a key leads to.
+The shell passes the command line so far, and gets words back, one per line. Completion reads only names of files and
+settings: no key is opened, no password asked for, no ledger opened, no relay contacted, nothing written. Memory keys
+are not completed, because finding them needs the key and the ledger.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
     from sense_memory.config.settings import Settings
 
-VARIABLE: Final = (
-    "_SENSE_MEMORY_COMPLETE"  # set to the command line so far; what starts so is no typed command
-)
-FILES: Final = "\t"  # the one line that says: a file's name belongs here
+VARIABLE: Final = "_SENSE_MEMORY_COMPLETE"  # holds the command line so far; unset for a typed command
+FILES: Final = "\t"  # the line that asks the shell to complete names of files
 _PATHS: Final = ("FILE", "FOLDER")
 
 Word = tuple[str, str]  # a word to offer, and what it means
@@ -47,7 +45,7 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-_CHOICES: Final = {"SHELL": Shell, "STATE": StateChoice}  # by what stands for the value on a help page
+_CHOICES: Final = {"SHELL": Shell, "STATE": StateChoice}  # by the name of the value on a help page
 _SCRIPTS: Final = {
     Shell.BASH: r"""
 _sense_memory_complete() {
@@ -127,7 +125,7 @@ def completion(
 
 
 def answer(line: str) -> str:
-    """What to offer for a command line so far: a line each, word and meaning with a tab between; or `FILES`."""
+    """The words to offer for a command line so far, one per line with a tab and the meaning; or `FILES`."""
     words = _split(line)
     if len(words) < 2:
         return ""
@@ -137,22 +135,22 @@ def answer(line: str) -> str:
 
 
 def _split(line: str) -> list[str]:
-    """The words of a command line; the last is the one that is being typed, perhaps empty."""
+    """The words of a command line; the last word is being typed, and may be empty."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
     lexer.whitespace_split, lexer.commenters = True, ""
     words: list[str] = []
     try:
         words.extend(lexer)
-    except ValueError:  # an open quote: what stands in it is being typed
+    except ValueError:  # an open quote: the quoted text is being typed
         return [*line.split(), ""] if line.endswith(" ") else line.split()
     return [*words, ""] if line[-1:].isspace() else words
 
 
 class _Offer:
-    """What belongs at the end of a command line.
+    """The words that fit at the end of a command line.
 
     Args:
-        words: all behind the program's name; the last is being typed.
+        words: all words after the program's name; the last is being typed.
     """
 
     def __init__(self, words: list[str]) -> None:
@@ -187,7 +185,7 @@ class _Offer:
             self._arguments += 1
 
     def words(self) -> list[Word]:
-        """What may stand there, and begins as what was typed."""
+        """The values that fit and begin with what was typed."""
         return [
             (word, meaning) for word, meaning in self._all() if word == FILES or word.startswith(self._typed)
         ]
@@ -218,24 +216,24 @@ class _Offer:
                 if not (command := commands[name]).hidden
             ]
         arguments = [param for param in self._command.params if param.param_type_name == "argument"]
-        if arguments and arguments[-1].nargs < 0:  # the last may be repeated
+        if arguments and arguments[-1].nargs < 0:  # the last argument may be repeated
             return self._values(arguments[min(self._arguments, len(arguments) - 1)])
         return self._values(arguments[self._arguments]) if self._arguments < len(arguments) else []
 
     def _options(self) -> list[Any]:
-        """The options of the command that was typed so far, and those of every command."""
+        """The options of the typed command, and the options of every command."""
         shared = [] if self._command is self._root else [p for p in self._root.params if p.name in SHARED]
         own = [param for param in self._command.params if param.param_type_name == "option"]
         return [param for param in (*own, *shared) if not param.hidden]
 
     def _option(self, name: str) -> Any:
-        """The option of that name, or None."""
+        """The option with that name, or None."""
         return next(
             (option for option in self._options() if name in (*option.opts, *option.secondary_opts)), None
         )
 
     def _values(self, param: Any) -> list[Word]:
-        """The values that an option or an argument may have, as far as that is cheap to know."""
+        """The values of an option or an argument, where these are cheap to find."""
         if (param.metavar or "").removesuffix("...") in _PATHS:
             return [(FILES, "")]
         if param.metavar in _CHOICES:
@@ -248,7 +246,7 @@ class _Offer:
         return []
 
     def _settings(self) -> Settings | None:
-        """The settings without what is on this command line but for its `.env`; None where they are broken."""
+        """The settings with this command line's `--env-file` but not its other options; None where they are broken."""
         from sense_memory.config.settings import Settings
 
         env_file = self._given.get("env_file", [None])[-1]
@@ -269,5 +267,5 @@ def _agents(settings: Settings | None) -> list[str]:
 
 
 def asked() -> str | None:
-    """The command line that a shell wants to be completed, or None where somebody typed a command."""
+    """The command line that a shell wants completed, or None for a typed command."""
     return os.environ.get(VARIABLE)

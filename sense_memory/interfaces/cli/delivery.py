@@ -1,4 +1,4 @@
-"""How a write reaches relays: it is durable here already; relays get a bounded while, and the outcome is printed.
+"""How a write reaches relays: the write is durable already; relays get a bounded time, and the outcome is printed.
 
 A relay that is down never makes a write fail. Only `--require-acks` turns too few copies into exit code 3.
 """
@@ -29,13 +29,13 @@ _HELD: Final = ("acked", "confirmed")
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What one relay has of the events that were just written.
+    """Which of the events just written one relay has.
 
     Attributes:
         status: the relay, as the ledger knows it.
         states: how many events are in which state: queued, acked, confirmed, refused, parked, superseded.
         total: how many events there are.
-        problem: why some are not there, or empty.
+        problem: why the relay lacks some events, or empty.
     """
 
     status: RelayStatus
@@ -50,20 +50,20 @@ class Copies:
 
     @property
     def held(self) -> int:
-        """How many it acknowledged."""
+        """How many events the relay acknowledged."""
         return sum(self.states.get(state, 0) for state in _HELD)
 
     @property
     def refused(self) -> int:
-        """How many it will never take."""
+        """How many events the relay will never take."""
         return self.states.get("refused", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The events that were written and their copies. `acks` is that of the worst event.
+    """The events that were written and their copies. `acks` counts the acknowledgements of the worst event.
 
-    `outdated` says that a relay holds a newer version by another device, which counts instead.
+    `outdated` means that a relay holds a newer version by another device, which counts instead.
     """
 
     ids: tuple[str, ...]
@@ -73,7 +73,7 @@ class Written:
 
 
 def refuse_contradiction(context: typer.Context, wait: float, require_acks: int) -> None:
-    """Acknowledgements cannot be asked for without talking to relays. Checked before anything is written."""
+    """Refuse `--require-acks` with `--wait 0`, before anything is written."""
     if require_acks and not wait:
         context.fail("give --wait more than 0: --require-acks needs the answers of relays")
 
@@ -86,7 +86,7 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
         with contextlib.suppress(TimeoutError, LedgerError):  # a ledger that fails now shows as the problem
             async with asyncio.timeout(wait):
                 await store.flush()
-    known = (store.holders(ident) for ident in ids)  # what is unchanged may have gone to other relays before
+    known = (store.holders(ident) for ident in ids)  # unchanged ones may be on other relays
     holders = [{url: holder[url] for url in store.relays if url in holder} for holder in known]
     copies = []
     for relay in store.status().relays:
@@ -124,9 +124,10 @@ class Forgotten:
     """A memory that was forgotten.
 
     Attributes:
-        named: its name, for JSON.
-        deletion_id: of the request that deletes it.
-        unsure: None where it was here; else why relays could not be asked for it, or nothing where they need not be.
+        named: the name of the memory, for JSON.
+        deletion_id: of the deletion request.
+        unsure: None where the memory was here; else why relays could not be asked for it, or empty where they need not
+            be asked.
     """
 
     named: dict[str, Any]
@@ -142,13 +143,13 @@ class Forgotten:
 def end_forgetting(
     invocation: Invocation, written: Written, forgotten: Sequence[Forgotten], require_acks: int
 ) -> None:
-    """Print what is forgotten; and of names that mean nothing here, why their deletion is requested nevertheless.
+    """Print the forgotten memories; for names without a memory here, also why their deletion is requested nevertheless.
 
     Args:
         invocation: of the command.
         written: the deletion requests.
         forgotten: the memories.
-        require_acks: how many relays have to acknowledge it.
+        require_acks: how many relays have to acknowledge the deletion.
     """
     unknown = [memory for memory in forgotten if memory.unsure is not None]
     here, why = len(forgotten) - len(unknown), ""

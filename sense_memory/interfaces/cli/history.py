@@ -1,4 +1,4 @@
-"""The time machine, `history`, `as-of` and `undo`, from the versions that the ledger keeps; `drafts` and `refresh`.
+"""`history`, `as-of` and `undo`, from the versions that the ledger keeps; `drafts` and `refresh`.
 
 Drafts are texts of this machine that are in no memory; `refresh` is for relays that call a memory too old.
 """
@@ -208,7 +208,7 @@ def _show_one(invocation: Invocation, name: str, then: float) -> None:
 
 
 def _flat_at(key: str, versions: list[Version], then: float) -> Memory | None:
-    """A flat memory at a time, from its versions; None where there was none."""
+    """A flat memory at a time, from its versions; None where it did not exist."""
     from sense_memory.memories.history import at
     from sense_memory.models import Memory
 

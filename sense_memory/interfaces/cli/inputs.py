@@ -1,7 +1,7 @@
-"""What a command reads: a text from an argument, stdin or a terminal, many memories from a file, and moments in time.
+"""The input of commands: a text from an argument, stdin or a terminal, many memories from a file, and moments in time.
 
 A file is read and checked as a whole before anything is written. Bytes are kept exactly, a final line break included
-unless a command says otherwise; what is not UTF-8 is refused. A value that the ledger holds already is no news.
+unless a command says otherwise; bytes that are not UTF-8 are refused. A value that the ledger already holds is skipped.
 
 A moment is given as people write it: "2027-01-15", "2027-01-15 08:00", "yesterday", "2 days ago", "3h". A rough one
 means its end (a day with all that happened on it, a minute as `history` shows it), or its beginning if asked for.
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from sense_memory.store import MemoryStore
 
-MAX_MANY_BYTES: Final = 100_000_000  # of a file of memories: all of it is checked before anything is written
-_MAX_PATH_CHARS: Final = 400  # that an error repeats; a path of the palace has fewer
+MAX_MANY_BYTES: Final = 100_000_000  # of a file of memories; all of it is checked before anything is written
+_MAX_PATH_CHARS: Final = 400  # of a path in an error; a path of the palace has fewer
 _MANY: Final = ("one `remember --many`", "Split it into several files.")
 
 
@@ -41,8 +41,8 @@ def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) ->
 
     Args:
         argument: as it was typed.
-        what: what the text will be, in a word.
-        is_lines: whether the line break at the end of stdin only ends its last line, and is no part of the text.
+        what: a word for the text, for errors.
+        is_lines: whether the line break at the end of stdin only ends its last line, and is not a part of the text.
 
     Raises:
         InvalidInput: stdin is empty, not UTF-8, or longer than any memory.
@@ -54,7 +54,7 @@ def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) ->
     text = _decoded(_read_stdin(MAX_PLAINTEXT_BYTES, f"one {what}", "Split it into several."), "stdin")
     if is_lines and text.endswith("\n"):
         text = text.removesuffix("\n").removesuffix("\r")
-    if not text:  # far more often an accident than a wish, and it would replace what is there
+    if not text:  # empty stdin is far more often an accident than a wish, and would replace the memory
         raise InvalidInput(
             f"give the {what} on stdin, or as an argument ('' for an empty {what}): stdin is empty, and nothing was written"
         )
@@ -65,7 +65,7 @@ def question(words: Sequence[str]) -> str:
     """The words of a command line as one question.
 
     Raises:
-        InvalidInput: there are none.
+        InvalidInput: there are no words.
     """
     found = " ".join(words)
     if not found.strip():
@@ -76,9 +76,9 @@ def question(words: Sequence[str]) -> str:
 def pairs(source: Path) -> list[tuple[str, str]]:
     """Keys and values of a file, or of stdin for "-".
 
-    Understood are JSON lines `{"key": …, "value": …}`, an array of such objects (as `list --json` prints), one such
-    object, and one object `{KEY: VALUE, …}`. What has a `path` that is not its key is no flat memory, and is refused:
-    only its text would be left of it.
+    The formats are JSON lines `{"key": …, "value": …}`, an array of such objects (as `list --json` prints), one such
+    object, and one object `{KEY: VALUE, …}`. An entry with a `path` that is not its key is not a flat memory, and is
+    refused, because only its text would be kept.
 
     Raises:
         InvalidInput: something else, or more than 100 MB; says where.
@@ -94,25 +94,25 @@ def pairs(source: Path) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What is to be written of some keys and values.
+    """The pairs to write, of some keys and values.
 
     Attributes:
-        pairs: those that say something else than what is kept.
-        places: of each memory, the event that holds it already, or the index of its pair.
+        pairs: those whose value differs from the ledger's.
+        places: for each memory, the event that already holds it, or the index of its pair.
     """
 
     pairs: list[tuple[str, str]]
     places: list[str | int]
 
     def ids(self, written: Sequence[str]) -> list[str]:
-        """The events of all memories, from those of the pairs that were written."""
+        """The events of all memories, given the events of the written pairs."""
         return [place if isinstance(place, str) else written[place] for place in self.places]
 
 
 async def news(store: MemoryStore, given: Sequence[tuple[str, str]]) -> News:
-    """What of some keys and values the ledger does not hold word for word, under the very same key.
+    """Those keys and values that the ledger does not hold word for word under the same key.
 
-    A key that comes twice is one memory: the last value counts.
+    A key that occurs twice is one memory: the last value counts.
 
     Raises:
         InvalidAddress: a key breaks the naming rules.
@@ -140,7 +140,7 @@ def _read_stdin(limit: int, what: str, remedy: str) -> bytes:
 
 
 def _read(file: BinaryIO, limit: int, where: str, what: str, remedy: str) -> bytes:
-    """All of a file, of which no more is read than may be there."""
+    """The content of a file; reading stops above the limit."""
     raw = file.read(limit + 1)
     if len(raw) > limit:
         raise InvalidInput(
@@ -226,7 +226,7 @@ _UNITS: Final = (  # the names of a unit, without the s of a plural, and its sec
     (("y", "year"), 365 * 86_400),
 )
 _SECONDS: Final = {name: seconds for names, seconds in _UNITS for name in names}
-_DAYS: Final = {"today": 0, "yesterday": 1}  # how many days before this one
+_DAYS: Final = {"today": 0, "yesterday": 1}  # days before today
 _LENGTHS: Final = {2: 3_600, 4: 60, 6: 1}  # by the digits of a time: hour, minute, second
 
 _relative = re.compile(r"([0-9]{1,9})\s*([a-z]+?)s?(?:\s+ago)?", re.IGNORECASE).fullmatch
@@ -240,10 +240,10 @@ def moment(text: str, now: float, *, begins: bool = False) -> float:
         text: ISO 8601 (without an offset: this machine's time zone), how long ago with or without "ago" (a
             month has 30 days, a year 365), "yesterday", "today" or "now".
         now: seconds since 1970.
-        begins: a rough moment means its beginning.
+        begins: whether a rough moment means its beginning.
 
     Raises:
-        InvalidInput: something else, or a moment that has not come yet.
+        InvalidInput: something else, or a moment in the future.
     """
     bare = text.strip()
     if bare.lower() in {"now", "just now"}:
@@ -275,7 +275,7 @@ def duration(text: str) -> float:
 
 
 def _day(text: str, now: float) -> str:
-    """The date of a day that is named; any other text as it is."""
+    """The date of a named day; any other text as it is."""
     before = _DAYS.get(text.lower())
     if before is None:
         return text
@@ -283,7 +283,7 @@ def _day(text: str, now: float) -> str:
 
 
 def _span(text: str) -> tuple[float, float]:
-    """When what an ISO text names begins, and when it is over: a day, an hour, … or a part of a second."""
+    """The beginning and the end of what an ISO text names: a day, an hour, … or a part of a second."""
     begin = datetime.fromisoformat(text)
     clock = _time_of_day(text)
     if clock is None:

@@ -1,6 +1,6 @@
 """One invocation of the command line: its global options, how it opens a store, and how it ends.
 
-Settings become a store here and nowhere else in the command line. Warnings of the settings go to stderr
+Only this module of the command line makes a store from settings. Warnings of the settings go to stderr
 as one line each. Heavy modules are imported when a command needs them.
 """
 
@@ -41,7 +41,7 @@ _OPTIONS: Final = {"agent": "--agent", "relays": "--relay", "env_file": "--env-f
 
 
 class ExitCode(IntEnum):
-    """What a command's exit code says; `--help` lists them."""
+    """The exit codes of commands; `--help` lists them."""
 
     OK = 0
     ERROR = 1
@@ -52,11 +52,11 @@ class ExitCode(IntEnum):
 
 
 class CommandFailed(Exception):
-    """A command ends early, for a reason that is no error of the package.
+    """A command ends early, for a reason that is not an error of the package.
 
     Attributes:
         code: the exit code.
-        name: what `--json` calls it.
+        name: the name of the error in `--json`.
         message: one sentence.
     """
 
@@ -71,9 +71,9 @@ class Invocation:
 
     Attributes:
         agent: a named agent, or None for the configured one.
-        relays: instead of the configured relays, or None.
+        relays: URLs that replace the configured relays, or None.
         ledger: a ledger file, or None for the agent's own.
-        env_file: read instead of the home folder's `.env`, or None.
+        env_file: a file that replaces the home folder's `.env`, or None.
         as_json: whether results and errors are printed as JSON.
     """
 
@@ -93,7 +93,7 @@ class Invocation:
             return self.load()
 
     def load(self) -> Settings:
-        """As `settings`; warnings stay Python's."""
+        """As `settings`; warnings stay those of Python."""
         from sense_memory.config.settings import Settings
         from sense_memory.config.sources import ARGUMENT
 
@@ -108,12 +108,12 @@ class Invocation:
             raise InvalidSetting(_OPTIONS[error.name], "the command line", problem) from None
 
     def run(self, work: Callable[[MemoryStore], Awaitable[_T]], *, creates: bool = False) -> _T:
-        """Do something with the agent's store, which is open meanwhile and follows no relay by itself.
+        """Call `work` with the agent's open store, which follows no relay by itself.
 
         Args:
             work: what to do.
-            creates: whether a ledger that was named and does not exist is made: by what writes, and that is said.
-                To whoever reads, it is an error, most likely of spelling.
+            creates: whether a ledger that was named and does not exist is made, with a message. Commands that write
+                make it; for commands that read, a missing ledger is an error, most likely of spelling.
 
         Raises:
             SenseMemoryError: no usable key, ledger or setting; and whatever the work raises.
@@ -132,10 +132,10 @@ class Invocation:
 
 
 def check_ledger(settings: Settings) -> None:
-    """A ledger that was named has to exist.
+    """Check that a ledger that was named exists.
 
     Raises:
-        InvalidInput: it does not.
+        InvalidInput: the ledger does not exist.
     """
     path = settings.ledger
     if _is_new(path):
@@ -146,14 +146,14 @@ def check_ledger(settings: Settings) -> None:
 
 
 def _is_new(path: Path | None) -> bool:
-    """Whether a ledger was named that is not there yet. The default one is made without a word."""
+    """Whether a ledger was named that does not exist yet. The default ledger is made silently."""
     return path is not None and str(path) != ":memory:" and not path.exists()
 
 
 async def with_store(
     settings: Settings, signer: LocalSigner, work: Callable[[MemoryStore], Awaitable[_T]]
 ) -> _T:
-    """Do something with a signer's store, as `Invocation.run`."""
+    """As `Invocation.run`, with a signer's store."""
     from sense_memory.config.settings import find_embedder, ledger_path
     from sense_memory.store import MemoryStore
 
@@ -186,7 +186,7 @@ def secret_of(settings: Settings) -> Secret:
 
 
 def password_prompt() -> Callable[[str], str] | None:
-    """How to ask for the password of an encrypted key: unseen, on the terminal; None without one."""
+    """A function that asks for the password of an encrypted key, unseen, on the terminal; None without a terminal."""
     from getpass import getpass
 
     return (lambda prompt: getpass(f"{prompt}: ")) if sys.stderr.isatty() else None
@@ -212,7 +212,7 @@ def say(kind: str, message: str) -> None:
 
 
 def note(message: str) -> None:
-    """As `say`, of what speaks for itself."""
+    """As `say`, without a prefix."""
     line = safe(message)
     if sys.stderr.isatty():
         width = max(_MIN_COLUMNS, _columns_of_stderr() - 1)
@@ -223,7 +223,7 @@ def note(message: str) -> None:
 
 
 def _columns_of_stderr() -> int:
-    """How wide the terminal is that shows stderr, wherever stdout goes."""
+    """The width of the terminal that shows stderr, wherever stdout goes."""
     if "COLUMNS" not in os.environ:
         with suppress(OSError):
             return os.get_terminal_size(sys.stderr.fileno()).columns
@@ -231,24 +231,24 @@ def _columns_of_stderr() -> int:
 
 
 def echo_all(pieces: Iterable[str], ending: str = "\n") -> None:
-    """Many texts on stdout, each with an ending, some hundred at a time: to write each alone takes longer."""
+    """Write many texts to stdout, each with an ending, some hundred at a time, because single writes take longer."""
     waiting = iter(pieces)
     while some := list(islice(waiting, _ECHOED_COUNT)):
         typer.echo(ending.join((*some, "")), nl=False)
 
 
 def tell(text: str, indent: int = 2) -> None:
-    """Lines of ours on stdout: wrapped on a terminal, with what is continued indented; whole elsewhere."""
+    """Lines of our own on stdout: wrapped on a terminal, with indented continuations; whole elsewhere."""
     is_terminal = sys.stdout.isatty()
     typer.echo(fold(text, shutil.get_terminal_size().columns, indent) if is_terminal else text)
 
 
 @contextmanager
 def named(**options: str) -> Iterator[None]:
-    """Where the store complains of something given, show it as it was typed.
+    """Rename arguments in errors of the store to the options that were typed.
 
     Args:
-        options: by what the store calls a thing, the option that gave it; its sentences begin with the name.
+        options: by the name of an argument in the store, the option; the errors begin with that name.
     """
     try:
         yield
@@ -265,7 +265,7 @@ def of(context: typer.Context) -> Invocation:
 
 
 def no_relays() -> CommandFailed:
-    """Nothing to synchronise with."""
+    """The end of a command that needs a relay, where none is configured."""
     return CommandFailed(
         ExitCode.USAGE,
         "NoRelays",
@@ -275,7 +275,7 @@ def no_relays() -> CommandFailed:
 
 
 def unknown(what: str) -> CommandFailed:
-    """Something is not here, and that means nothing before a relay has shown everything; `what` has its verb."""
+    """The error for a name that is not in the ledger, where no relay ever showed everything; `what` has its verb."""
     problem = f"{what} not in the local ledger, but no relay ever showed everything, so a relay may have it"
     return CommandFailed(ExitCode.ERROR, "NotSynced", f"run `sense-memory sync`, then try again: {problem}")
 

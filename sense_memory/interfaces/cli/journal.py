@@ -1,4 +1,4 @@
-"""`journal` and `recent`: what an agent writes to itself, entry by entry."""
+"""`journal` and `recent`: the notes that an agent writes to itself, entry by entry."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks:
 
 
 async def _entry_id(store: MemoryStore, given: str) -> str:
-    """The whole id of the one journal entry that is meant."""
+    """The whole id of the only journal entry whose id begins with these digits."""
     begin = given.strip().lower()
     if not _is_id(begin):
         raise InvalidInput("give at least 8 digits (0-9, a-f) of an id, as `recent` shows it")

@@ -1,6 +1,6 @@
-"""What `--json` prints: one shape for one thing, whichever command prints it. docs/json.md lists them all.
+"""The output of `--json`: one shape for one thing, whichever command prints it. docs/json.md lists all shapes.
 
-Every field of a shape is always there; what is absent, or not known to the command, is null. Times are ISO 8601 in
+Every field of a shape is always present; a value that is absent, or not known to the command, is null. Times are ISO 8601 in
 UTC. A memory's name is its `path`, and `key` is the last part of that; its text is its `value`.
 """
 
@@ -28,14 +28,14 @@ _PALACE_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "disso
 
 
 def shown_path(path: str) -> str:
-    """A path as the commands name it, without what marks the palace among all addresses."""
+    """A path as the commands name it, without the prefix of the palace."""
     from sense_memory.nostr.address import persona_name
 
     return persona_name(path)
 
 
 def name_data(path: str) -> dict[str, Any]:
-    """What a memory is called: its path, and the key at its end."""
+    """The names of a memory: its path, and the key at the end of the path."""
     shown = shown_path(path)
     return {"path": shown, "key": shown.rpartition("/")[2]}
 
@@ -56,7 +56,7 @@ def entry_data(entry: JournalEntry) -> dict[str, Any]:
 
 
 def palace_data(memory: PersonaMemory, now: float | None = None) -> dict[str, Any]:
-    """A memory of the palace; of a hit also its score and why it was found.
+    """A memory of the palace; for a hit also its score and its reasons.
 
     Args:
         memory: its state is that of `now`.
@@ -91,7 +91,7 @@ def draft_data(draft: Draft) -> dict[str, Any]:
 
 
 def hit_data(hit: Hit) -> dict[str, Any]:
-    """What a search over everything found."""
+    """A hit of a search over everything."""
     fields = hit.model_dump(mode="json")
     for item in fields["why"]["evidence"]:
         item["detail"] = item["detail"] or None
@@ -100,7 +100,7 @@ def hit_data(hit: Hit) -> dict[str, Any]:
 
 
 def change_data(change: Change) -> dict[str, Any]:
-    """What somebody else did to a memory."""
+    """A change by another device or program."""
     fields = change.model_dump(mode="json") | {"created_at": iso(change.created_at)}
     relay = fields.pop("relay")
     return {**fields, **name_data(change.path), "relay_url": relay}
@@ -117,8 +117,8 @@ def relay_data(
     Args:
         url: its address.
         state: what the ledger knows of it, or None where no ledger was opened.
-        problem: of this command, where it is another than that of the state.
-        parts: what this command found out: `sync`, `holding` or `copy`, as the functions below give them.
+        problem: of this command, where it differs from the problem in the state.
+        parts: the results of this command: `sync`, `holding` or `copy`, from the functions below.
     """
     from sense_memory.nostr.relay_url import is_local
 
@@ -143,7 +143,7 @@ def relay_data(
 
 
 def sync_data(report: RelayReport, *, in_step: bool) -> dict[str, Any]:
-    """A relay's part of a synchronisation."""
+    """The result of a sync for one relay."""
     return {
         "complete": report.complete,
         "in_step": in_step,
@@ -172,5 +172,5 @@ def holding_data(holding: Holding) -> dict[str, Any]:
 
 
 def copy_data(states: Mapping[str, int], held: int) -> dict[str, Any]:
-    """What a relay has of the events that this command wrote or showed: how many, and how many in which state."""
+    """How many of the events that this command wrote or showed a relay has, and how many are in which state."""
     return {"held": held, "states": dict(states)}

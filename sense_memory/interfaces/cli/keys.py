@@ -66,7 +66,7 @@ def init(
     """
     if password_stdin and not import_key:
         context.fail("give --import too: --password-stdin is the password of an imported key")
-    if context.args:  # never repeated: it may be the key
+    if context.args:  # the argument is never repeated, because it may be the key
         context.fail("give init no argument: a key comes on stdin or is typed unseen, see --import")
     from sense_memory.nostr.keys import npub
 
@@ -94,7 +94,7 @@ def init(
 
 
 def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: bool) -> tuple[Secret, str, str]:
-    """The agent's key, stored; where it is, and whether it was "made", "imported" or only "shown"."""
+    """The agent's key, stored; its place; and "made", "imported" or "shown"."""
     from sense_memory.config.key_file import write_secret
     from sense_memory.nostr.keys import Secret
 
@@ -130,7 +130,7 @@ def _present(settings: Settings, *, unlock: bool) -> tuple[Secret | None, str]:
 
 
 def _imported(*, password_stdin: bool) -> Secret:
-    """The key that is typed or comes on stdin, opened where it is encrypted."""
+    """The key from the terminal or stdin, opened where it is encrypted."""
     from sense_memory.config.agent_key import open_key
 
     ask = password_prompt()
@@ -184,12 +184,12 @@ def _explain(settings: Settings, owner: str, place: str, done: str, shown: str |
 
 
 def _warn_if_unused(settings: Settings, public_key: str, place: str) -> None:
-    """Another key may come first, such as NOSTR_NSEC in the environment."""
+    """Warn if another key comes first, such as NOSTR_NSEC in the environment."""
     from sense_memory.config.settings import find_secret
 
     try:
         with warnings_as_lines():
-            secret, first = find_secret(settings)  # without a password: nobody is asked twice
+            secret, first = find_secret(settings)  # without a password, which would be asked for twice
     except SenseMemoryError as error:
         if not isinstance(error, KeyMissing) or error.locked != place:
             say("warning", f"this key is not the one in use: {error}")

@@ -1,8 +1,8 @@
 """`remember`, `recall`, `forget` and `list`. Writes are durable first and sent second; reads are local.
 
-A name with a slash is a path of the palace, DOMAIN/FACET/KEY; any other name is a flat key, because no flat key holds
-a slash. `recall` goes on to the palace with a key that no flat memory has. `forget` never does: it deletes for good, so
-it deletes only what is named in full.
+A name with a slash is a path of the palace, DOMAIN/FACET/KEY; any other name is a flat key, because no flat key holds a
+slash. `recall` looks in the palace for a key that no flat memory has. `forget` never does: it deletes for good, so it
+deletes only memories that are named in full.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 _Superseded: TypeAlias = "tuple[PersonaMemory, Contradiction | None]"  # a memory, and why it was superseded
 
-_OPTION_NAMES: Final = {  # by what the store calls the values
+_OPTION_NAMES: Final = {  # by the names of the values in the store
     "themes": "--theme",
     "connections": "--connect",
     "halflife_days": "--halflife",
@@ -206,7 +206,7 @@ def _remember_many(
 
 @dataclass(frozen=True, slots=True)
 class PalaceDetails:
-    """What `remember` keeps of a memory of the palace beside its text; None and empty lists leave what there is."""
+    """The options of `remember` for a memory of the palace; None and empty lists keep the old values."""
 
     themes: Sequence[str] = ()
     connections: Sequence[str] = ()
@@ -216,7 +216,7 @@ class PalaceDetails:
 
     @property
     def given(self) -> list[str]:
-        """The fields that were given, by their names."""
+        """The given fields, by their names."""
         return [name for name in _OPTION_NAMES if getattr(self, name) not in (None, (), [])]
 
 
@@ -240,7 +240,7 @@ def remember_in_palace(
         require_acks: how many relays have to acknowledge the memory.
 
     Raises:
-        InvalidAddress: the path is none.
+        InvalidAddress: the path is not a valid path.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     domain, facet, key = parts(path)
@@ -278,17 +278,17 @@ def remember_in_palace(
 
 
 async def _says(store: MemoryStore, path: str, text: str) -> bool:
-    """Whether the memory of that path has exactly this text already, as far as the ledger knows."""
+    """Whether the memory at that path already has exactly this text, as far as the ledger knows."""
     try:
         versions = await store.history(path)
-    except InvalidAddress:  # the store explains better what is wrong with the path
+    except InvalidAddress:  # the error of the store explains better what is wrong with the path
         return False
     return any(version.is_head and version.value == text for version in versions)
 
 
 async def _note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
-    """Say which memories that a new one was connected with are still to be written, or misspelt."""
-    paths = dict.fromkeys(target for target in targets if "/" in target)  # a bare key was found, or refused
+    """Warn of connections to memories that do not exist yet, or are misspelt."""
+    paths = dict.fromkeys(target for target in targets if "/" in target)  # the store resolves bare keys
     there = await store.persona_recall(include_forgotten=True) if paths else []
     for target in paths:
         if find(there, target) is None:
@@ -298,7 +298,7 @@ async def _note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
 async def _superseded(
     store: MemoryStore, domain: str, facet: str, key: str, begun: float
 ) -> list[_Superseded]:
-    """The memories that a write which began at a time marked as superseded by what it wrote, and why."""
+    """The memories that a write (begun at a time) marked as superseded by the new memory, and why."""
     from sense_memory.palace.contradictions.detection import compare
 
     memories = await store.persona_recall(domain, facet, include_forgotten=True)
@@ -308,7 +308,7 @@ async def _superseded(
         if new is None or old.superseded_by != new.path:
             continue
         if (await store.history(old.path))[0].created_at < begun:
-            continue  # it was superseded before
+            continue  # the memory was superseded before
         before = old.changed(
             contradicts=tuple(path for path in old.contradicts if path != new.path), superseded_by=None
         )
@@ -367,11 +367,11 @@ def recall(context: typer.Context, name: NameArgument, _json: JsonOption = False
 
 
 async def _recall_key(store: MemoryStore, key: str) -> Memory | PersonaMemory:
-    """The flat memory under a key, or the one memory of the palace that has it.
+    """The flat memory under a key, or the only memory of the palace with that key.
 
     Raises:
-        NotSynced: there is neither here, and no relay could be asked.
-        CommandFailed: there is neither.
+        NotSynced: neither is here, and no relay could be asked.
+        CommandFailed: neither exists.
         InvalidInput: several memories of the palace have the key.
     """
     unsynced: NotSynced | None = None
@@ -392,7 +392,7 @@ async def recall_in_palace(store: MemoryStore, name: str) -> PersonaMemory:
     """The memory of the palace with that path or key, revived.
 
     Raises:
-        CommandFailed: there is none.
+        CommandFailed: there is no such memory.
         InvalidInput: several memories have the key.
     """
     selected = parts(name) if "/" in name else (None, None, name)
@@ -452,8 +452,8 @@ def forget_names(
         given: flat keys and paths.
         wait: seconds for relays.
         require_acks: how many relays have to acknowledge the deletion.
-        anyway: whether the deletion of what nobody knows is requested too.
-        is_palace_only: whether a bare key means the one memory of the palace that has it.
+        anyway: whether deletion is requested for unknown memories too.
+        is_palace_only: whether a bare key means the only memory of the palace with that key.
 
     Raises:
         CommandFailed: a name means nothing; nothing was written.
@@ -474,7 +474,7 @@ def forget_names(
         for name in absent:
             is_flat = "/" not in name and not is_palace_only
             stop = await in_palace(store, name, "forget") if is_flat and not anyway else None
-            is_wanted = (unsure or anyway) and (is_flat or "/" in name)  # nobody knows the path of a bare key
+            is_wanted = (unsure or anyway) and (is_flat or "/" in name)  # the path of a bare key is not known
             if stop is not None or not is_wanted:
                 raise nothing_forgotten(stop or await nowhere(store, name), absent, names)
         for name in absent:
@@ -499,7 +499,7 @@ def forget_names(
 async def _targets(
     store: MemoryStore, names: Sequence[str], *, is_palace_only: bool
 ) -> dict[str, str | None]:
-    """What each name means here: a flat key, the path of a memory of the palace, or None. No relay is asked."""
+    """The meaning of each name here: a flat key, the path of a memory of the palace, or None. No relay is asked."""
     flat = [name for name in names if "/" not in name and not is_palace_only]
     drafts = {draft.key for draft in await store.drafts()} if flat else set()
     found: dict[str, str | None] = {

@@ -1,4 +1,4 @@
-"""Which memory a name on the command line means, and what to say of a name that means none.
+"""Which memory a name on the command line means, and the error for a name that means none.
 
 A name is a flat key, a path DOMAIN/FACET/KEY of the palace, or a key that one memory of the palace has. Looking a
 memory up here revives none. A suggestion is a name, never a command that deletes something.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MAX_CANDIDATES: Final = 10
 _MAX_NEAR: Final = 3  # names that are suggested
-_ALIKE: Final = 0.75  # how alike they have to be, 0 to 1: a slip of the finger, not another word
+_ALIKE: Final = 0.75  # the least similarity of a suggestion, 0 to 1: a typing error, not another word
 
 
 # ── Paths ───────────────────────────────────────────────────────────────────────────────
@@ -38,7 +38,7 @@ def parts(path: str) -> tuple[str, str, str]:
     """Domain, facet and key of a path.
 
     Raises:
-        InvalidAddress: it is none.
+        InvalidAddress: the text is not such a path.
     """
     found = shown_path(path).split("/")
     if len(found) != 3 or not all(found):
@@ -53,7 +53,7 @@ def place(text: str | None) -> tuple[str | None, str | None]:
     """The domain and the facet that `DOMAIN[/FACET]` names; None for all.
 
     Raises:
-        InvalidAddress: more than that, or an empty name.
+        InvalidAddress: the text has more parts, or an empty name.
     """
     if text is None:
         return None, None
@@ -68,7 +68,7 @@ def place(text: str | None) -> tuple[str | None, str | None]:
 
 async def everything(store: MemoryStore) -> list[PersonaMemory]:
     """All memories of the palace that are here, whatever their state; no relay is asked."""
-    if store.status().never_complete:  # a listing that finds none would wait for a relay
+    if store.status().never_complete:  # an empty listing would wait for a relay
         return await store.persona_as_of(time.time() + MAX_FUTURE_SECONDS)
     return await store.persona_recall(include_forgotten=True)
 
@@ -87,10 +87,10 @@ def find(memories: Sequence[PersonaMemory], name: str) -> PersonaMemory | None:
 
 
 def only_one(found: Sequence[PersonaMemory], key: str) -> PersonaMemory | None:
-    """The one memory that was found under a key, or None.
+    """The only memory that was found under a key, or None.
 
     Raises:
-        InvalidInput: there are several.
+        InvalidInput: several memories were found.
     """
     if len(found) <= 1:
         return found[0] if found else None
@@ -103,7 +103,8 @@ def only_one(found: Sequence[PersonaMemory], key: str) -> PersonaMemory | None:
 
 
 async def path_of(store: MemoryStore, name: str) -> str | None:
-    """The path that a name means where no flat memory has it: itself, or that of the one memory with that key.
+    """The path that a name means where no flat memory has the name: the name itself, or the path of the only memory
+    with that key.
 
     Raises:
         InvalidInput: several memories of the palace have the key.
@@ -123,12 +124,12 @@ async def flat_keys(store: MemoryStore) -> list[str]:
 
 
 def similar_to(name: str, memories: Iterable[PersonaMemory]) -> list[str]:
-    """The paths of memories if a name is a path, else their keys: what the name may be meant for."""
+    """The names that a mistyped name may mean: paths of memories if it is a path, else keys."""
     return [memory.path if "/" in name else memory.key for memory in memories]
 
 
 async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:
-    """The events that hold some memories now, by path; of those that are there."""
+    """The events that hold some memories now, by path; missing memories are left out."""
     memories = await store.persona_recall(include_forgotten=True)
     found = [memory for name in names if (memory := find(memories, name)) is not None]
     return {memory.path: memory.event_id for memory in found}
@@ -138,18 +139,18 @@ async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:
 
 
 async def nowhere(store: MemoryStore, name: str) -> CommandFailed:
-    """No memory has that name, flat or in the palace; says which name may be meant."""
+    """The error where no memory has that name, flat or in the palace; suggests similar names."""
     similar = similar_to(name, await everything(store))
     return no_memory(name, store.status(), similar if "/" in name else [*await flat_keys(store), *similar])
 
 
 def no_memory(name: str, status: Status, names: Collection[str] = ()) -> CommandFailed:
-    """No memory has that name, as far as this ledger can know; if it cannot know, that is an error.
+    """The error where no memory has that name; another error where no relay ever showed everything.
 
     Args:
         name: as it was typed.
         status: of the store.
-        names: of all memories, of which one may have been meant.
+        names: of all memories, for suggestions.
     """
     if not status.is_complete:
         return unknown(f"{name!r} is")
@@ -158,18 +159,18 @@ def no_memory(name: str, status: Status, names: Collection[str] = ()) -> Command
 
 
 def meant(name: str, names: Collection[str]) -> str:
-    """A question for the names that look like another, after a full stop; nothing if none does."""
+    """A question that suggests similar names, after a full stop; empty if no name is similar."""
     near = get_close_matches(name, dict.fromkeys(names), _MAX_NEAR, _ALIKE)
     return f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""
 
 
 def nothing_forgotten(stop: CommandFailed, absent: Sequence[str], names: Collection[str]) -> CommandFailed:
-    """Some of several names mean nothing, so that no memory is forgotten: say so first.
+    """The error where some of several names mean nothing, which first says that no memory was forgotten.
 
     Args:
-        stop: what is to be said of the first such name.
+        stop: the error for the first such name.
         absent: all such names.
-        names: all names that were given; of a single one there is nothing to add.
+        names: all given names; nothing is added for a single name.
     """
     if len(names) == 1:
         return stop
@@ -178,7 +179,7 @@ def nothing_forgotten(stop: CommandFailed, absent: Sequence[str], names: Collect
 
 
 async def in_palace(store: MemoryStore, key: str, command: str) -> CommandFailed | None:
-    """No flat memory has a key, but memories of the palace do: the commands that name them by path; else None."""
+    """Where only memories of the palace have a key, the commands that name these memories by path; else None."""
     named = unicodedata.normalize("NFC", key)
     paths = [memory.path for memory in await everything(store) if memory.key == named]
     if not paths:
@@ -193,10 +194,10 @@ async def in_palace(store: MemoryStore, key: str, command: str) -> CommandFailed
 
 
 async def check_place(store: MemoryStore, domain: str, facet: str | None = None) -> None:
-    """A domain and a facet that are named have to exist.
+    """Check that a named domain and facet exist.
 
     Raises:
-        CommandFailed: one does not; says which there are.
+        CommandFailed: the domain or the facet does not exist; lists the existing ones.
     """
     facets: dict[str, dict[str, int]] = (await store.persona_stats())["facets"]
     name = unicodedata.normalize("NFC", domain)
@@ -209,7 +210,7 @@ async def check_place(store: MemoryStore, domain: str, facet: str | None = None)
 
 
 def no_domain(domain: str, known: Sequence[str], status: Status) -> CommandFailed:
-    """There is no such domain, but these; if no relay has shown everything, a relay may have it."""
+    """The error for a missing domain, with the existing ones; without a complete pull, a relay may have the domain."""
     if not status.is_complete:
         return unknown(f"the domain {domain!r} is")
     there = f"there are: {some(sorted(known), _MAX_CANDIDATES)}" if known else "there are none yet"
@@ -220,11 +221,11 @@ def no_domain(domain: str, known: Sequence[str], status: Status) -> CommandFaile
 
 
 async def ask_relays(store: MemoryStore, seconds: float) -> str:
-    """Get what relays have that is not here; returns why that may not be all, in words, or nothing.
+    """Pull from relays; returns in words why events may still be missing, or an empty text.
 
     Args:
-        store: asks, and takes what they have.
-        seconds: how long they may take; 0 asks nobody.
+        store: pulls from its relays.
+        seconds: how long relays may take; 0 asks no relay.
     """
     from sense_memory.interfaces.cli.sync import lost_edits
     from sense_memory.interfaces.cli.tables import spinner
@@ -239,13 +240,13 @@ async def ask_relays(store: MemoryStore, seconds: float) -> str:
                 report = await store.sync()
     except TimeoutError:
         return f"not every relay answered within {seconds:g} s"
-    if report.overruled:  # reported once by the store, so here or never
+    if report.overruled:  # the store reports these only once, so this command has to show them
         note(lost_edits(report.overruled))
     return "" if report.complete else "; ".join(report.problems) or "not every relay was asked"
 
 
 def _asked(status: Status) -> str:
-    """How far a "no" can be trusted."""
+    """How reliable a "no" of this ledger is, in words."""
     times = [relay.last_complete for relay in status.relays if relay.last_complete is not None]
     if not status.relays:
         return "no relays are configured"

@@ -1,4 +1,4 @@
-"""How memories are shown by every command that shows some, and what stderr says about a list that may be incomplete."""
+"""The output of memories for every command, and the warnings on stderr about lists that may be incomplete."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def show_memory(invocation: Invocation, memory: Memory | PersonaMemory, then: fl
 
     Args:
         invocation: of the command.
-        memory: flat, or of the palace; stderr says which memory superseded that one.
+        memory: flat, or of the palace; stderr names the memory that superseded it.
         then: the time of its state, in seconds since 1970; None for now.
     """
     superseded_by = getattr(memory, "superseded_by", None)
@@ -91,13 +91,13 @@ def print_lines(insights: Sequence[Insight]) -> None:
 
 
 def warn_if_incomplete(store: MemoryStore) -> None:
-    """Say on stderr that a list may lack what relays hold: incomplete is not "everything"."""
+    """Warn on stderr that a list may lack memories that relays hold."""
     if not store.is_complete():
         note("incomplete: no relay has shown everything yet, so there may be more; run `sense-memory sync`")
 
 
 def warn_of_gaps(gaps: Gaps) -> None:
-    """Say on stderr that memories were searched by words only, although there is an embedder."""
+    """Warn on stderr that memories were searched by words only, although there is an embedder."""
     if gaps.trouble is not None:
         note(f"searched by words only: {gaps.trouble}")
     elif gaps.count:

@@ -1,7 +1,7 @@
-"""The program `sense-memory`: its global options, its exit codes, and how errors leave it.
+"""The program `sense-memory`: its global options, its exit codes, and its handling of errors.
 
-Every error of the package's tree ends here as one sentence and an exit code, as does wrong usage. Anything else
-is a bug and keeps its plain traceback: no locals are ever printed, because a key could be among them.
+Every error of the package becomes one sentence and an exit code here, as does wrong usage. Any other exception is a
+bug and keeps its plain traceback: no locals are ever printed, because a key could be among them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RELAYS = "Relays"
 BACKUP = "Backup"
 SETUP = "Key and health"
 
-_ORDER = (  # of `--help`: what one needs first stands first
+_ORDER = (  # of `--help`: commands that are needed first come first
     *("init", "doctor"),
     *(
         "remember",
@@ -58,30 +58,30 @@ _ORDER = (  # of `--help`: what one needs first stands first
 
 SHARED: Final = ("agent", "relay", "ledger", "env_file")  # global options that may stand after a command too
 
-_FOR_PROGRAMS: Final = "sense_memory.for_programs"  # --json stands somewhere, whatever is wrong before it
+_FOR_PROGRAMS: Final = "sense_memory.for_programs"  # --json is on the line, maybe after an error
 
-_WORDS: Final = (  # typer hands on what pydantic says of values, which is written for programmers
+_WORDS: Final = (  # typer repeats messages about values that are written for programmers
     (": Value error, ", ": "),
     (": Input should be ", ": it has to be "),
     (", unable to parse string as a number", ""),
     (", unable to parse string as an integer", ""),
 )
 
-_UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it, and where it lives has changed
+_UsageError: Any = typer.BadParameter.__mro__[1]  # not exported, and its module has changed
 _is_secret = re.compile(r"\s*n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
 
 
 class HelpPage:
-    """What every command and group has: its help page, and the global options wherever they stand."""
+    """The parts common to every command and group: the help page, and the global options in any place."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Its own parameters and the global options."""
+        """The parameters of the command, and the global options."""
         found = list(super().get_params(ctx))  # type: ignore[misc]
         root = ctx.find_root().command
         return found if root is self else [*found, *getattr(root, "shared", ())]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
-        """What follows the name in the usage line."""
+        """The words after the name in the usage line."""
         return usage(self)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -97,7 +97,7 @@ class Group(HelpPage, TyperGroup):
     """A group of commands."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is meant; of a name that is none, which one may be."""
+        """The command with a name; for an unknown name, an error that suggests a command."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             others = self._visible(ctx.find_root())
             ctx.fail(no_command(args[0], ctx.command_path, self._visible(ctx), others))
@@ -111,7 +111,7 @@ class Group(HelpPage, TyperGroup):
 
 
 class Program(typer.Typer):
-    """A typer program whose commands have our help pages."""
+    """A typer program with our help pages."""
 
     def command(
         self, name: str | None = None, **options: Any
@@ -121,7 +121,7 @@ class Program(typer.Typer):
 
 
 class Commands(Group):
-    """All commands, with one way out for expected errors and none in for secret keys."""
+    """All commands; expected errors leave in one place, and secret keys are refused as arguments."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -149,7 +149,7 @@ class Commands(Group):
         return context
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; an error of the tree becomes its sentence and an exit code."""
+        """Run a command; an error of the package becomes its sentence and an exit code."""
         try:
             return super().invoke(ctx)
         except CommandFailed as stop:
@@ -166,7 +166,7 @@ class Commands(Group):
 
 
 def _as_shared(option: Any) -> Any:
-    """A global option as it is understood after a command, where it wins over what stands before."""
+    """A global option after a command, where it overrides the same option before the command."""
     shared = copy.copy(option)
     shared.expose_value, shared.hidden, shared.callback = False, True, _take
     return shared
@@ -188,7 +188,7 @@ def _wants_json(ctx: typer.Context) -> bool:
 
 
 def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
-    """Say what is wrong with a command line, and what a right one looks like."""
+    """Report what is wrong with a command line, with the right usage."""
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error  # typer shows the page
     message = error.format_message()
@@ -314,9 +314,9 @@ def options(
 
 
 _DESTRUCTIVE: Final = frozenset({"forget", "prune", "remove"})
-_ALIKE: Final = 0.7  # how alike a command has to be, 0 to 1
-_MAX_NAME_CHARS: Final = 40  # of what was typed that is repeated
-_FOREIGN_WORDS: Final = {  # of other programs, by what they are here; of several the first that the group has
+_ALIKE: Final = 0.7  # the least similarity of a suggested command, 0 to 1
+_MAX_NAME_CHARS: Final = 40  # of the typed name, in the error
+_FOREIGN_WORDS: Final = {  # words of other programs, by our command; of several commands, the first that the group has
     ("recall", "list"): "get show read cat value fetch load",
     ("remember", "add"): "set put add save store write insert update keep note new create edit",
     ("list",): "ls ll dir keys all dump",
@@ -338,13 +338,13 @@ _MEANT: Final = {word: commands for commands, words in _FOREIGN_WORDS.items() fo
 
 
 def no_command(typed: str, group: str, commands: Sequence[str], others: Sequence[str] = ()) -> str:
-    """That there is no such command, and which one may be meant.
+    """The error for an unknown command, with a suggestion.
 
     Args:
-        typed: what stands where a command belongs.
+        typed: the word in the place of a command.
         group: the program, or the group of commands, as it is typed.
-        commands: those of the group.
-        others: those of the whole program, of which one may be meant too.
+        commands: the commands of the group.
+        others: the commands of the whole program, which may be suggested too.
     """
     problem = f"no command {one_line(typed, _MAX_NAME_CHARS)!r}"
     for place, names in ((group, commands), (group.partition(" ")[0], others)):
@@ -357,7 +357,7 @@ def no_command(typed: str, group: str, commands: Sequence[str], others: Sequence
 
 
 def _meant(word: str, commands: Sequence[str]) -> str | None:
-    """The command that a word of another program, or a slip of the finger, is meant for."""
+    """The command that a word of another program, or a typing error, may mean."""
     known = next((name for name in _MEANT.get(word, ()) if name in commands), None)
     harmless = [name for name in commands if name not in _DESTRUCTIVE]
     return known or next(iter(get_close_matches(word, harmless, 1, _ALIKE)), None)

@@ -1,4 +1,4 @@
-"""`relays add`, `remove` and `list`, and `relay`: a relay of one's own in the foreground."""
+"""`relays add`, `remove` and `list`; and `relay`, which runs a local relay in the foreground."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
 
 
 def _cancelled(settings: Settings, relay: str) -> int:
-    """Cancel what waits in the agent's ledger for a relay that is used no more; returns how many events."""
+    """Cancel the events that wait in the agent's ledger for a removed relay; returns how many."""
     from sense_memory.config.settings import ledger_path
     from sense_memory.store import MemoryStore
 
@@ -153,7 +153,7 @@ def _change(
     *,
     after: Callable[[Settings], int] | None = None,
 ) -> None:
-    """Change the relays in config.toml; `after` cancels what waited, once that is certain."""
+    """Change the relays in config.toml; `after` cancels waiting events, once the file is written."""
     from sense_memory.config.config_file import NAME, read_config
     from sense_memory.config.settings import save_relays
 

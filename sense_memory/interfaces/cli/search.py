@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 KINDS = "palace,journal,flat"
-_MAX_SOURCES = 10  # that are named
+_MAX_SOURCES = 10  # of memories, in an error
 _NOTHING_KEPT = "Nothing is kept yet. `sense-memory remember --help` shows how to begin."
 
 _is_source = re.compile(r"user|agent|import|(?:tool|document)(?::.+)?").fullmatch
@@ -118,7 +118,7 @@ def search(
 
 
 async def _read_all(store: MemoryStore) -> None:
-    """Let the store read what no search has read yet; on a terminal with a progress bar."""
+    """Let the store index unread memories; with a progress bar on a terminal."""
     if not sys.stderr.isatty():
         await store.index()
         return
@@ -129,10 +129,10 @@ async def _read_all(store: MemoryStore) -> None:
 
 
 async def _check_source(store: MemoryStore, source: str) -> None:
-    """A source is one that there can be, or one that another program has given a memory.
+    """Check that a source is a valid one, or one that another program has given a memory.
 
     Raises:
-        InvalidInput: neither; says which there are.
+        InvalidInput: the source is neither; lists the sources of memories here.
     """
     if _is_source(source):
         return

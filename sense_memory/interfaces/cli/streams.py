@@ -1,8 +1,8 @@
-"""stdin, stdout and stderr of the process, made so that none of them can end a command with a traceback.
+"""stdin, stdout and stderr of the process, made so that no stream can end a command with a traceback.
 
-A stream that was closed (`<&-`, `>&-`) is opened on nothing: the next file would get its number otherwise, and
-whatever is printed would go into that. What stdout does not take is an `OutputFailed`, which the program ends with;
-what stderr does not take is lost, because nobody is left to be told. Nothing here is imported that takes time.
+A closed stream (`<&-`, `>&-`) is opened on the null device: otherwise the next file would get its number, and output
+would go into that file. A write that stdout does not take raises `OutputFailed`, which ends the program; a write that
+stderr does not take is lost, because no stream is left for a report. This module imports nothing that takes time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _STDERR: Final = 2
 
 
 class OutputFailed(Exception):
-    """stdout takes nothing more.
+    """stdout takes no more output.
 
-    No OSError: libraries treat those in ways of their own, and a file may have raised one.
+    This is not an OSError: libraries handle OSError in ways of their own, and a file may have raised one.
 
     Attributes:
-        problem: why, in a few words; empty where its reader has left, as `head` does when it has enough.
+        problem: why, in a few words; empty where the reader has left, as `head` does when it has enough.
     """
 
     def __init__(self, error: OSError) -> None:
@@ -51,13 +51,13 @@ class _Messages(io.FileIO):
 
 
 def prepare() -> None:
-    """Open what is closed, and replace stdout and stderr by streams that fail as described above.
+    """Open closed streams, and replace stdout and stderr by streams that fail as described above.
 
-    A stream that somebody has put in the place of the process's own stays.
+    A stream that a caller has put in the place of the process's own stays.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if _is_closed(number):
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
         if getattr(sys, name) is None:
             mode = "w" if number else "r"
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
@@ -66,7 +66,7 @@ def prepare() -> None:
 
 
 def end() -> OutputFailed | None:
-    """Print what is left to print; what cannot be, is dropped. Returns what went wrong."""
+    """Flush the streams, and drop what cannot be printed; returns what went wrong."""
     try:
         sys.stdout.flush()
     except OutputFailed as error:
@@ -76,7 +76,7 @@ def end() -> OutputFailed | None:
 
 
 def drop() -> None:
-    """Send what stdout still has to print nowhere, or the interpreter would try again, and complain."""
+    """Discard the pending output of stdout; otherwise the interpreter would try again, and report an error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, _STDOUT)
     os.close(nowhere)
@@ -103,7 +103,7 @@ def _replaced(stream: TextIO, number: int, raw: Callable[..., io.FileIO]) -> Tex
     return io.TextIOWrapper(
         io.BufferedWriter(raw(number, "wb", closefd=False)),
         encoding=stream.encoding,
-        errors=stream.errors if is_unicode else "backslashreplace",  # else a single "…" would end the program
+        errors=stream.errors if is_unicode else "backslashreplace",  # or a single "…" would end the program
         line_buffering=stream.line_buffering or number == _STDERR,
         write_through=stream.write_through,
     )

@@ -1,4 +1,4 @@
-"""`sync`, `status` and `watch`: what relays and the ledger have of each other, and what others change meanwhile."""
+"""`sync`, `status` and `watch`: replication with relays, its state, and live changes by other devices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 LOCAL = "this machine: not a backup"
-_MAX_NAMED = 5  # memories whose edit lost; JSON has them all
+_MAX_NAMED = 5  # memories whose edit lost; JSON lists all of them
 
 
 @app.command(
@@ -119,7 +119,7 @@ def status(context: typer.Context, _json: JsonOption = False) -> None:
 
 
 def outcome(relay: RelayReport, state: RelayStatus) -> str:
-    """What became of one relay's round, in words."""
+    """The result of one relay's round, in words."""
     if relay.problem:
         return relay.problem
     if not relay.pulled.complete:
@@ -141,7 +141,7 @@ def paused(state: RelayStatus) -> list[str]:
 
 
 def _broken_word(relay: RelayReport) -> list[str]:
-    """What a relay accepted before and did not do."""
+    """The promises that a relay broke: events or deletions that it had accepted."""
     found = []
     if relay.pulled.missing:
         lost = quantity(relay.pulled.missing, "event")
@@ -172,7 +172,7 @@ def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
 
 
 def lost_edits(names: Sequence[str]) -> str:
-    """Whose edits lost, in a sentence."""
+    """The memories whose edits lost, in a sentence."""
     count = quantity(len(names), "memory was", "memories were")
     return (
         f"{count} edited or forgotten on another device too, and that counts now: {some(names, _MAX_NAMED)}. "
@@ -182,7 +182,7 @@ def lost_edits(names: Sequence[str]) -> str:
 
 
 def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int | None]:
-    """The numbers of one relay's round, by column; None where it was not reached and nothing is known."""
+    """The numbers of one relay's round, by column; None where the relay was not reached and the number is not known."""
     waits = state.events.get("queued", 0) + state.events.get("parked", 0)
     if relay.problem and not (relay.served or relay.sent):
         unknown = dict.fromkeys(("new", "known", "other", "sent"))
@@ -258,13 +258,13 @@ def _print_status(status: Status, embedder: EmbedderInUse | None) -> None:
 
 
 def kept(counts: Mapping[str, int]) -> str:
-    """What a ledger holds now: so many memories and so many journal entries."""
+    """The contents of a ledger: the number of memories and of journal entries."""
     memories = quantity(counts["heads"] - counts["entries"], "memory", "memories")
     return f"{memories} and {quantity(counts['entries'], 'journal entry', 'journal entries')}"
 
 
 def _events(counts: Mapping[str, int]) -> str:
-    """All events of the ledger, as a sum of what they are."""
+    """All events of the ledger, as a sum by kind."""
     parts = {
         "heads": f"{counts['heads']:,} current",
         "logs": quantity(counts["logs"], "log of an introspection", "logs of introspections"),
@@ -298,7 +298,7 @@ def _relay_table(status: Status, now: float) -> Table:
 
 
 def _note(relay: RelayStatus) -> str:
-    """What else is to be said about a relay."""
+    """Further remarks about a relay."""
     notes = [relay.problem] if relay.problem else []
     if relay.last_complete is None:
         notes.append("never showed everything, so it may have memories that are not here")
@@ -322,7 +322,7 @@ def _status(status: Status, embedder: EmbedderInUse | None) -> dict[str, Any]:
 _KEEPS_TEXT = ("linked", "changed")
 _EXCERPT_CHARS = 80
 _PATH_CHARS = 60
-_ID_CHARS = 8  # enough for `journal --remove`
+_ID_CHARS = 8  # of an id, enough for `journal --remove`
 
 
 @app.command(
@@ -383,13 +383,13 @@ async def _show(store: MemoryStore, count: int | None, *, as_json: bool) -> None
 
 
 class _Relays:
-    """What was said of each relay."""
+    """The last report about each relay."""
 
     def __init__(self) -> None:
         self._was_live: dict[str, bool] = {}
 
     def say(self, url: str, problem: str) -> None:
-        """Say what has become of one."""
+        """Report the state of one relay."""
         was_live = self._was_live.get(url)
         self._was_live[url] = not problem
         if not problem:

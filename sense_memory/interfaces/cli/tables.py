@@ -1,6 +1,6 @@
-"""What rich draws: tables, the journal, hits, versions, progress. Every text is data, never markup.
+"""Drawings with rich: tables, the journal, hits, versions, progress. Every text is data, never markup.
 
-Imported only when something is drawn, because rich costs more than a recall.
+Imported only when something is drawn, because importing rich costs more than a recall.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from sense_memory.search.hits import Hit
 
 _KEY_SHARE: Final = 3  # a key takes at most a third of the width
-_LABEL_WIDTH: Final = 28  # of the first column of a table of counts, whatever stands behind it
+_LABEL_WIDTH: Final = 28  # of the first column of a table of counts, whatever the other columns are
 _ID_CHARS: Final = 12  # of an event's id: enough to tell a million apart
 _MAX_LINES: Final = 40  # of one comparison
 _STYLES: Final = {"-": "red", "+": "green", " ": "dim", "…": "dim"}
 
 
 class _Plain(Console):
-    """A console whose tables have no blanks at the ends of lines where no terminal shows them."""
+    """A console that writes tables without blanks at line ends where there is no terminal."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """As rich's."""
@@ -111,7 +111,7 @@ def print_history(versions: Sequence[Version], now: float, *, first_seen: bool) 
     Args:
         versions: newest first.
         now: seconds since 1970.
-        first_seen: whether the last one is the oldest; otherwise it is there for comparison only.
+        first_seen: whether the last version is the oldest; otherwise the last version is for comparison only.
     """
     out = console()
     older = [*versions[1:], None] if first_seen else versions[1:]
@@ -142,7 +142,7 @@ def _version_heading(version: Version, now: float) -> Text:
 
 
 def _print_line(out: Console, line: DiffLine) -> None:
-    """A line of a comparison, wrapped beside its mark on a terminal and whole in a pipe."""
+    """A line of a comparison: wrapped next to its mark on a terminal, whole in a pipe."""
     text = Text(style=_STYLES[line.mark])
     for part, differs in line.parts:
         text.append(safe(part), "bold" if differs and len(line.parts) > 1 else None)
@@ -164,18 +164,17 @@ def show(*parts: RenderableType) -> None:
 
 
 class Advance(Protocol):
-    """Moves a progress bar on."""
+    """Advances a progress bar."""
 
     def __call__(self, count: int, total: int | None = None, /) -> None:
-        """To a count; and of how many, if that is another number now."""
+        """Set the count, and the total if it has changed."""
 
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Advance]:
-    """A progress bar on stderr where that is a terminal; yields what to call with the count so far.
+    """A progress bar on stderr if stderr is a terminal; yields a function to call with the count so far.
 
-    Without a total it counts, and says nothing about the end. With a total of 0 there is nothing to see, until
-    that changes.
+    Without a total, the bar shows the count only. With a total of 0, the bar is hidden until the total changes.
     """
     err = console(err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -197,7 +196,7 @@ def progress(what: str, total: int | None) -> Iterator[Advance]:
 
 @contextmanager
 def spinner(what: str) -> Iterator[None]:
-    """A spinner on stderr where that is a terminal."""
+    """A spinner on stderr if stderr is a terminal."""
     err = console(err=True)
     if not err.is_terminal:
         yield
@@ -207,17 +206,17 @@ def spinner(what: str) -> Iterator[None]:
 
 
 _LINES: Final = 2  # of a text, at most
-_MAX_CHARS: Final = 50_000  # of a text that are looked through; the longest memory has fewer
+_MAX_CHARS: Final = 50_000  # of a text that are searched; the longest memory has fewer
 _WORDS: Final = ("word", "prefix", "phrase")
 
 
 def print_hits(hits: Sequence[Hit], now: float, *, explain: bool) -> None:
-    """Hits, the best first: a heading, the words in their text, and the reasons if those were asked for.
+    """Hits, the best first: a heading, the words in their text, and the reasons if wanted.
 
     Args:
         hits: as `search` gives them.
         now: seconds since 1970.
-        explain: whether to say why.
+        explain: whether to show the reasons.
     """
     out = console()
     for number, hit in enumerate(hits):
@@ -239,7 +238,7 @@ def _hit_heading(hit: Hit, now: float) -> Text:
 
 
 def _hit_excerpt(hit: Hit, out: Console, width: int) -> list[Text]:
-    """Lines of the text from shortly before the first word that was found, with such words marked."""
+    """Lines of the text from shortly before the first found word, with found words marked."""
     terms = [item.detail for item in hit.why.evidence if item.kind in _WORDS]
     whole = one_line(hit.value, _MAX_CHARS)
     spans = marked(whole, terms)

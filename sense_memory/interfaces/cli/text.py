@@ -1,7 +1,7 @@
 """Words for people and JSON for machines, from plain values. No terminal, no rich, no I/O.
 
-Memories and relays are strangers here: whatever they say is escaped before a terminal can see it, in
-tables, in sentences and in JSON.
+Texts of memories and relays are not trusted: they are escaped before they reach a terminal, in tables, in sentences and
+in JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sense_memory.nostr.verdict import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_STEPS: Final = (  # below how many seconds, in which unit, of how many seconds
+_STEPS: Final = (  # the bound in seconds, the unit, and the seconds of the unit
     (60, "s", 1),
     (3_600, "min", 60),
     (86_400, "h", 3_600),
@@ -27,7 +27,7 @@ _STEPS: Final = (  # below how many seconds, in which unit, of how many seconds
     (730 * 86_400, "months", 30 * 86_400),
     (float("inf"), "years", 365 * 86_400),
 )
-_UNUSUAL: Final = re.compile(r"[^ -~\n]")  # of the others all are printable
+_UNUSUAL: Final = re.compile(r"[^ -~\n]")  # all other characters are printable
 
 
 def age(then: float, now: float) -> str:
@@ -42,7 +42,7 @@ def age(then: float, now: float) -> str:
 
 
 def iso(then: float | None) -> str | None:
-    """A time in seconds since 1970 as ISO 8601 in UTC, to the millisecond; None where it is no date."""
+    """A time in seconds since 1970 as ISO 8601 in UTC, to the millisecond; None where it is not a date."""
     moment = _moment(then)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment else None
 
@@ -67,7 +67,7 @@ def size(count: int) -> str:
 
 
 def safe(text: str) -> str:
-    """A text for a terminal: line breaks, tabs and all kinds of spaces stay, all else unseen is escaped."""
+    """A text for a terminal: line breaks, tabs and all kinds of spaces stay; other invisible characters are escaped."""
     if text.isprintable():
         return text
     return "".join(char if _is_harmless(char) else printable(char) for char in text)
@@ -82,26 +82,26 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a word of a command line to copy."""
+    """A text as one word of a command line to copy."""
     import shlex
 
     return shlex.quote(one_line(text))
 
 
 def fold(text: str, width: int, indent: int = 2) -> str:
-    """A text whose lines fit a width; what is continued is indented, and a path is broken after a `/`."""
+    """A text whose lines fit a width; continuation lines are indented, and paths are broken after a `/`."""
     lines = (_Folder(width, subsequent_indent=" " * indent).fill(line) for line in text.split("\n"))
     return "\n".join(lines)
 
 
 def some(names: Sequence[str], limit: int) -> str:
-    """Names with commas between: some of them, and how many more there are."""
+    """The first of some names, separated by commas, and how many more there are."""
     rest = f" and {len(names) - limit:,} more" if len(names) > limit else ""
     return ", ".join(one_line(name) for name in names[:limit]) + rest
 
 
 def as_json(value: Any, *, indent: int | None = 2) -> str:
-    """JSON that people can read too: indented, or (None) on one line; what is not printable is escaped."""
+    """JSON that people can read too: indented, or (None) on one line; unprintable characters are escaped."""
     shown = json.dumps(value, ensure_ascii=False, indent=indent)
     return _UNUSUAL.sub(lambda found: _shown(found[0]), shown)
 
@@ -132,7 +132,7 @@ def _moment(then: float | None) -> datetime | None:
     try:
         return None if then is None else datetime.fromtimestamp(then, UTC)
     except (OverflowError, OSError, ValueError):
-        return None  # a number that is no date of this calendar
+        return None  # a number that is not a date of this calendar
 
 
 def _is_harmless(char: str) -> bool:
@@ -145,5 +145,5 @@ def _json_escape(char: str) -> str:
 
 
 def superseded(by: str | None) -> str:
-    """What stands before the text of a memory that another one replaced; else nothing."""
+    """The note before the text of a memory that another memory superseded; else empty."""
     return f"[superseded by {one_line(by)}] " if by else ""

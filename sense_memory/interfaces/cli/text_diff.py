@@ -1,4 +1,4 @@
-"""What changed between two texts, as lines marked `-` and `+`, with the words that differ. Pure.
+"""The changes between two texts, as lines marked `-` and `+`, with the words that differ. Pure.
 
 Every step is bounded, because a memory may hold anything: texts that differ too much for a close look
 are shown as replaced.
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 CONTEXT: Final = 1  # unchanged lines shown before and after a change
-_MAX_PAIRS: Final = 250_000  # difflib needs time by the product of both sides
-_KEEP_CHARS: Final = 40  # of a longer unchanged stretch, on each side of it
-_MAX_CHARS: Final = 400  # of a stretch that changed
+_MAX_PAIRS: Final = 250_000  # the time of difflib grows with the product of both sides
+_KEEP_CHARS: Final = 40  # kept on each side of a longer unchanged stretch
+_MAX_CHARS: Final = 400  # kept of a changed stretch
 
 _words = re.compile(r"\S+\s*|\s+").findall
 
@@ -31,8 +31,8 @@ class DiffLine:
     """A line of a comparison.
 
     Attributes:
-        mark: "-" is gone, "+" came, " " stayed; "…" stands for lines that stayed and are not shown.
-        parts: the line, in stretches that differ or do not.
+        mark: "-" for a removed line, "+" for an added one, " " for an unchanged one; "…" for unchanged lines not shown.
+        parts: the line, in stretches that differ and stretches that do not.
     """
 
     mark: str
@@ -40,9 +40,9 @@ class DiffLine:
 
 
 def changes(old: str | None, new: str | None) -> Iterator[DiffLine]:
-    """How one text became another; None is no text at all. Nothing comes where both are the same.
+    """The changes from one text to another; None means no text. Yields nothing where both are the same.
 
-    Lazy: whoever stops after some lines does not pay for the rest.
+    Lazy: a caller that stops after some lines does not pay for the rest.
     """
     before, after = _lines(old), _lines(new)
     reached = 0
@@ -56,7 +56,7 @@ def changes(old: str | None, new: str | None) -> Iterator[DiffLine]:
 
 @dataclass(frozen=True, slots=True)
 class _DiffStep:
-    """Items of one list, from `start` to before `end`, that others took the place of."""
+    """Items of one list, from `start` to before `end`, that other items replaced."""
 
     start: int
     end: int
@@ -69,7 +69,7 @@ def _lines(text: str | None) -> list[str]:
 
 
 def _steps(old: Sequence[str], new: Sequence[str]) -> list[_DiffStep]:
-    """Where two lists differ: difflib's word, or one step where that would take too long."""
+    """Where two lists differ: the result of difflib, or one step where difflib would take too long."""
     if old == new:
         return []
     head = _common(old, new)
@@ -82,7 +82,7 @@ def _steps(old: Sequence[str], new: Sequence[str]) -> list[_DiffStep]:
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many items both begin with."""
+    """How many items are equal at the beginning of both lists."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
@@ -91,7 +91,7 @@ def _stayed(lines: Sequence[str], *, first: bool = False, last: bool = False) ->
     head = 0 if first else CONTEXT
     tail = 0 if last else CONTEXT
     hidden = len(lines) - head - tail
-    if hidden <= 1:  # one line costs no more than saying that it is left out
+    if hidden <= 1:  # showing one line takes no more room than the note that it is left out
         yield from (DiffLine(" ", ((_cut(line), False),)) for line in lines)
         return
     yield from (DiffLine(" ", ((_cut(line), False),)) for line in lines[:head])
@@ -100,7 +100,7 @@ def _stayed(lines: Sequence[str], *, first: bool = False, last: bool = False) ->
 
 
 def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
-    """Lines that went and lines that came; where they correspond, the words in them are compared."""
+    """Removed lines and added lines; where these correspond, their words are compared."""
     if len(old) != len(new):
         yield from (DiffLine("-", ((_cut(line), True),)) for line in old)
         yield from (DiffLine("+", ((_cut(line), True),)) for line in new)
@@ -112,7 +112,7 @@ def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
 
 
 def _compared(old: list[str], new: list[str]) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-    """Two lines in stretches; what did not change is shortened to what surrounds a change."""
+    """Two lines in stretches; unchanged stretches are shortened to the surroundings of changes."""
     gone: list[Part] = []
     came: list[Part] = []
     reached = 0
@@ -128,7 +128,7 @@ def _compared(old: list[str], new: list[str]) -> tuple[tuple[Part, ...], tuple[P
 
 
 def _shortened(text: str, *, first: bool = False, last: bool = False) -> str:
-    """A stretch that stayed, cut in its middle, or where the line begins or ends."""
+    """An unchanged stretch, cut in its middle, or at the beginning or end of the line."""
     head = 0 if first else _KEEP_CHARS
     tail = 0 if last else _KEEP_CHARS
     if len(text) <= head + tail + 2:

@@ -1,1 +1,1 @@
-"""`palace`: what only the palace has, memories in domains and facets that fade, connect and contradict each other."""
+"""`palace`: commands for the palace alone, whose memories fade, connect and contradict each other."""

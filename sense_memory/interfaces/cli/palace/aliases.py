@@ -1,6 +1,6 @@
 """The spellings of 2.0.0a1, hidden: `palace remember`, `recall`, `search`, `list`, `as-of` and `forget`.
 
-The commands of the same name outside the group do the same with a path. These go with the next version.
+The commands of the same name outside the group do the same with a path. The next version removes these spellings.
 """
 
 from __future__ import annotations

@@ -130,9 +130,9 @@ def look(
     include_forgotten: bool = True,
     needs_place: bool = False,
 ) -> list[Insight]:
-    """The memories of the palace, the most relevant first; says on stderr if there may be more on relays.
+    """The memories of the palace, the most relevant first; warns on stderr if relays may hold more.
 
-    With `needs_place` a domain or facet that is named has to be there.
+    With `needs_place`, a named domain or facet must exist.
     """
 
     async def work(store: MemoryStore) -> list[PersonaMemory]:
@@ -173,7 +173,7 @@ def _data(insights: Sequence[Insight]) -> dict[str, Any]:
 
 
 def command(panel: str, *examples: str, **options: Any) -> Callable[[Any], Any]:
-    """Registers a command of the group: its panel, its examples, `codes` and `name` where it needs them."""
+    """Registers a command of the group with its panel and examples, and with `codes` and `name` if needed."""
     epilog = ends(*examples, codes=options.pop("codes", None))
     return commands.command(options.pop("name", None), rich_help_panel=panel, epilog=epilog)
 
@@ -259,7 +259,7 @@ def facets(
 
 
 def _sizes(context: typer.Context, domain: str | None = None) -> dict[str, dict[str, int]]:
-    """How many memories each facet of each domain holds; a domain that is named has to be there."""
+    """How many memories each facet of each domain holds; a named domain must exist."""
 
     async def work(store: MemoryStore) -> dict[str, dict[str, int]]:
         sizes: dict[str, dict[str, int]] = (await store.persona_stats())["facets"]

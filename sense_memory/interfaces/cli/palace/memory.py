@@ -62,7 +62,7 @@ def show(
             raise no_memory(path, store.status(), similar_to(path, everything))
         try:
             history = await store.history(memory.path)
-        except InvalidAddress:  # a name that another program gave it
+        except InvalidAddress:  # a name that another program wrote
             history = []
         known = store.holders(memory.event_id)
         holders = {url: known.get(url, "queued") for url in store.relays}
@@ -202,7 +202,7 @@ def _link(
     words: tuple[str, str],
     ending: tuple[float, int],
 ) -> None:
-    """Change what two memories have to do with each other, and say so."""
+    """Change the link between two memories, and report the change."""
     wait, require_acks = ending
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)

@@ -1,7 +1,7 @@
-"""What rich draws of the palace: the tree, lists, hits, and one memory with the curve of its life.
+"""Drawings of the palace with rich: the tree, lists, hits, and one memory with the curve of its life.
 
-Imported only when something is drawn. Every text is data, never markup. What is shown, and in which order, others have
-decided. The curve itself knows no terminal and no clock: it is rows of stretches, each with a style.
+Imported only when something is drawn. Every text is data, never markup. Callers decide what is shown, and in which
+order. The curve itself uses no terminal and no clock: it consists of rows of stretches, each with a style.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 _GUIDES: Final = 8  # columns that the tree's branches take before a memory
 _KEY_SHARE: Final = 3  # a key takes at most a third of the width
-_PATH_SHARE: Final = 2  # and a path at most half of it
+_PATH_SHARE: Final = 2  # a path takes at most half of the width
 _LEAST_CHARS: Final = 8
-_SHORT_BAR_CHARS: Final = 4  # with the number as wide as its heading
+_SHORT_BAR_CHARS: Final = 4  # bar and number together are as wide as their heading
 
 
 def shows_ascii_only(out: Console) -> bool:
-    """Whether a terminal shows nothing but ASCII."""
+    """Whether a terminal shows only ASCII."""
     return out.options.ascii_only
 
 
@@ -100,7 +100,7 @@ def _insight(insight: Insight, width: int, out: Console) -> Text:
 
 
 def _cell(text: str, width: int) -> str:
-    """A text of exactly so many columns, cut with an ellipsis where it is longer."""
+    """A text of exactly `width` columns; a longer text is cut with an ellipsis."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return f"{set_cell_size(text, width - 1)}…"
@@ -110,7 +110,7 @@ def _cell(text: str, width: int) -> str:
 
 
 def print_list(insights: Sequence[Insight]) -> None:
-    """One line for each memory: path, what is left of it, state, the beginning of the text."""
+    """One line for each memory: path, relevance, state, the beginning of the text."""
     out = console()
     table = _table(out)
     table.add_column("relevance", no_wrap=True)
@@ -130,7 +130,7 @@ def print_list(insights: Sequence[Insight]) -> None:
 
 
 def print_hits(hits: Sequence[PersonaHit], *, explain: bool) -> None:
-    """What a search found: path, score, the beginning of the text; and under it why, if that was asked for."""
+    """The hits of a search: path, score, the beginning of the text; and below the text the reasons, if wanted."""
     out = console()
     table = _table(out)
     table.add_column("score", no_wrap=True, justify="right")
@@ -169,12 +169,12 @@ _HOLDING: Final[Mapping[str, str]] = {
 
 
 def print_life(found: MemoryProfile, now: float, versions: int) -> None:
-    """One memory with everything that is known of it.
+    """One memory with all its details.
 
     Args:
-        found: the memory, its state that of `now`.
+        found: the memory, with its state at `now`.
         now: seconds since 1970.
-        versions: of its text, how many at most.
+        versions: the most versions of its text to show.
     """
     out = console()
     memory = found.memory
@@ -206,7 +206,7 @@ def print_life(found: MemoryProfile, now: float, versions: int) -> None:
 
 
 def facts(memory: PersonaMemory, now: float) -> list[tuple[str, str]]:
-    """What is known of a memory beside its text: name and words, without what is empty."""
+    """The details of a memory other than its text: name and words; empty details are left out."""
     times = quantity(memory.access_count, "time")
     recalled = f"{times}, last {age(memory.last_accessed, now)}" if memory.access_count else "never"
     rows = [
@@ -231,7 +231,7 @@ def _halflife(memory: PersonaMemory) -> str:
 
 
 def fate(memory: PersonaMemory, now: float) -> Iterator[tuple[str, str]]:
-    """When a memory comes to which state, as long as nobody recalls it; and when it may be deleted."""
+    """When a memory reaches each state if it is not recalled, and when it may be deleted."""
     life = Life.of(memory)
     for state, at in life.begins.items():
         verb = "since" if at <= now else "from"
@@ -257,7 +257,7 @@ def _print_rows(out: Console, rows: list[tuple[str, str]]) -> None:
         out.print(table)
 
 
-_MARGIN: Final = 1.03  # of the time until it dissolves: the end stands inside the picture
+_MARGIN: Final = 1.03  # of the time until the memory dissolves, so that the end is inside the picture
 _LABEL_CHARS: Final = 5
 _EIGHTHS: Final = 8
 
@@ -266,7 +266,7 @@ Stretch = tuple[str, str]  # a text and its style
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """What a picture is made of: `levels` are the fillings of one character, from none to full."""
+    """The characters of a picture: `levels` are the fillings of one character, from empty to full."""
 
     levels: str
     bound: str
@@ -284,14 +284,14 @@ ASCII: Final = Glyphs(" ...::::#", "-", "|", "+", "-", "+", "^")
 def picture(
     memory: PersonaMemory, now: float, *, width: int, height: int = 8, is_ascii: bool = False
 ) -> list[list[Stretch]]:
-    """The curve with its axes: `height` rows, the axis, the bounds under it, and where now is.
+    """The curve with its axes: `height` rows, the axis, the bounds below the axis, and the mark of now.
 
     Args:
-        memory: whose life.
+        memory: the memory of the curve.
         now: seconds since 1970.
         width: characters of a whole row; at least 30.
         height: rows of the curve itself.
-        is_ascii: for terminals that show nothing else.
+        is_ascii: for terminals that show only ASCII.
     """
     glyphs = ASCII if is_ascii else UNICODE
     life = Life.of(memory)
@@ -331,7 +331,7 @@ def _row(curve: list[float], row: int, height: int, top: float, glyphs: Glyphs) 
 
 
 def _label(row: int, height: int, top: float) -> str:
-    """What stands beside a row: its upper end on the highest, and a bound on the row that it lies in."""
+    """The label of a row: the upper end at the highest row, and each bound at the row that contains it."""
     if row == height - 1:
         return f"{top:.1f}"
     inside = [bound for bound in (ACTIVE_ABOVE, FADING_FROM) if int(bound / top * height) == row]
@@ -343,7 +343,7 @@ def _column(seconds: float, span: float, columns: int) -> int:
 
 
 def _written(labels: dict[int, str], columns: int) -> str:
-    """Labels under their columns, from the left; what would touch the one before is left out."""
+    """Labels under their columns, from the left; a label that would touch the one before is left out."""
     line = ""
     for column, label in sorted(labels.items()):
         at = min(column, columns - len(label))
@@ -353,7 +353,7 @@ def _written(labels: dict[int, str], columns: int) -> str:
 
 
 def _marked(column: int, mark: str, columns: int) -> str:
-    """A mark whose sign stands under its column, its words to the right or, at the end, to the left."""
+    """A mark with its sign under its column, and its words to the right or, near the end, to the left."""
     sign, _, words = mark.partition(" ")
     if column + len(mark) <= columns:
         return " " * column + mark

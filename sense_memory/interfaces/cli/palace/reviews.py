@@ -1,7 +1,7 @@
-"""`palace introspect` and `prune`: what needs attention in the palace, and what time has done to it.
+"""`palace introspect` and `prune`: the memories of the palace that need attention, and the effects of time.
 
 An introspection becomes lines with a style; every text of a memory is escaped there. A pruning is shown as a plan
-first, and before anything goes for good, a terminal is asked.
+first, and on a terminal the user is asked before anything is deleted for good.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def introspect(
 
 
 def _stay(invocation: Invocation, every: float, count: int | None, wait: float, *, everything: bool) -> None:
-    """Introspect again and again, until there were enough or a signal comes."""
+    """Introspect repeatedly, until there were enough reports or a signal arrives."""
 
     async def rounds(store: MemoryStore) -> None:
         left = count
@@ -155,9 +155,9 @@ class Section:
     """A list of the report.
 
     Attributes:
-        name: the list's.
-        title: what it holds, as a heading.
-        advice: what to do about it.
+        name: the name of the list.
+        title: its heading.
+        advice: what to do about its items.
     """
 
     name: str
@@ -182,7 +182,7 @@ SECTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """A line and its style. A `COMMAND` is one to copy, and must not be broken."""
+    """A line and its style. A `COMMAND` is to be copied, and must not be broken."""
 
     text: str
     style: str = PLAIN
@@ -255,7 +255,7 @@ def _section(section: Section, report: IntrospectionReport, limit: int | None) -
 
 
 def _item(section: Section, item: Any, reason: str) -> Iterator[ReportLine]:
-    """One thing that was found, why, and what to do about it."""
+    """One finding, with its reason and the command that acts on it."""
     match section.name:
         case "contradictions":
             old, new = item
@@ -327,7 +327,7 @@ def report_data(report: IntrospectionReport) -> dict[str, Any]:
 
 
 def _item_data(item: Any) -> Mapping[str, Any]:
-    """What a finding is about: one memory or two, or a domain or facet by its name."""
+    """The subject of a finding: one memory or two, or a domain or facet by its name."""
     name, confidence = None, None
     memories: tuple[PersonaMemory, ...] = ()
     if isinstance(item, str):
@@ -341,7 +341,7 @@ def _item_data(item: Any) -> Mapping[str, Any]:
     return {"paths": [memory.path for memory in memories], "name": name, "confidence": confidence}
 
 
-_MAX_NAMED: Final = 10  # memories of one kind of step; deletions are all named
+_MAX_NAMED: Final = 10  # of one kind of step; all deletions are named
 _DELETE: Final = "delete"
 _WORDS: Final = {_DELETE: "delete for good", "mark": "dissolved, counting from now", "clear": "back to life"}
 
@@ -417,7 +417,7 @@ def prune(
 
 
 def prune_steps(report: PruneReport) -> list[tuple[str, list[PruneLine]]]:
-    """What becomes of memories, in words, and of which; what cannot be undone comes last."""
+    """The steps in words, each with its memories; steps that cannot be undone come last."""
     found: dict[tuple[bool, str], list[PruneLine]] = {}
     for line in report.lines:
         words = _WORDS.get(line.action.value, f"{line.before.value} → {line.after.value}")
@@ -426,7 +426,7 @@ def prune_steps(report: PruneReport) -> list[tuple[str, list[PruneLine]]]:
 
 
 def _show_plan(report: PruneReport, *, dry_run: bool) -> None:
-    """Show a plan. What nobody has seen is not carried out, and that is an error, although `| head` is none."""
+    """Show a plan. A plan that was not printed whole is not carried out; this is an error even for `| head`."""
     try:
         _print_plan(report)
     except OutputFailed as error:

@@ -1,4 +1,4 @@
-"""What is drawn of the palace, as plain values: bars, domains and facets in order, the life of one memory, its links. Pure."""
+"""Drawings of the palace as plain values: bars, domains and facets, the life of one memory, its links. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BAR_CHARS: Final = 8
 
-MAX_FACETS: Final = 12  # of one domain that are drawn, unless all are wanted
+MAX_FACETS: Final = 12  # of one domain to draw, unless all are wanted
 
 STYLES: Final[Mapping[str, str]] = {
     "active": "green",
@@ -29,7 +29,7 @@ STYLES: Final[Mapping[str, str]] = {
     "dissolved": "red",
 }
 
-BOUNDS: Final = {  # below which relevance a state begins
+BOUNDS: Final = {  # the relevance below which each state begins
     "fading": ACTIVE_ABOVE,
     "forgotten": FADING_FROM,
     "dissolved": FORGOTTEN_FROM,
@@ -47,7 +47,7 @@ class StateChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """A memory with what time has left of it."""
+    """A memory with its current relevance."""
 
     memory: PersonaMemory
     relevance: float
@@ -96,7 +96,7 @@ def arrange(insights: Iterable[Insight], limit: int | None) -> list[DrawnDomain]
 
 
 def bar(relevance: float, *, width: int = BAR_CHARS, is_ascii: bool = False) -> str:
-    """How much is left, as a bar; what is above 1 is full, and what is left at all is never empty."""
+    """A relevance as a bar; above 1 the bar is full, and above 0 it is never empty."""
     full, empty = ("#", "-") if is_ascii else ("█", "░")
     count = min(width, round(relevance * width))
     if not count and relevance >= 0.01:
@@ -105,7 +105,7 @@ def bar(relevance: float, *, width: int = BAR_CHARS, is_ascii: bool = False) -> 
 
 
 def excerpt(memory: PersonaMemory, limit: int | None = None) -> str:
-    """A memory's text on one line, and before it that another has replaced it, if one has."""
+    """A memory's text on one line, after a note that another memory superseded it, if so."""
     by = memory.superseded_by and memory.superseded_by.removeprefix(f"{memory.domain}/{memory.facet}/")
     return superseded(by) + one_line(memory.value, limit)
 
@@ -125,12 +125,12 @@ def tally(insights: Sequence[Insight]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """When a memory comes down, if nobody recalls it.
+    """When a memory fades, if it is not recalled.
 
     Attributes:
         start: its last access, seconds since 1970.
-        first: its relevance then.
-        begins: when fading, forgotten and dissolved begin, seconds since 1970; `start` where it began so.
+        first: its relevance at `start`.
+        begins: when fading, forgotten and dissolved begin, seconds since 1970; `start` for a state that it began in.
     """
 
     start: float
@@ -154,12 +154,12 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLink:
-    """What a memory has to do with another.
+    """A link of a memory with another.
 
     Attributes:
         kind: in words that begin a sentence, such as "connected with".
         path: the other, as the link names it.
-        memory: the other, or None where it is not here.
+        memory: the other memory, or None where it is not here.
     """
 
     kind: str
@@ -169,7 +169,7 @@ class MemoryLink:
 
 @dataclass(frozen=True, slots=True)
 class MemoryProfile:
-    """All that is shown of one memory. `holders` says of each relay what it did with its event."""
+    """All details to show of one memory. `holders` gives the state of its event at each relay."""
 
     memory: PersonaMemory
     versions: tuple[Version, ...]
@@ -178,7 +178,7 @@ class MemoryProfile:
 
 
 def links_of(memory: PersonaMemory, everything: Sequence[PersonaMemory]) -> list[MemoryLink]:
-    """The links of a memory and those that lead to it, each other memory once for each kind."""
+    """The links from a memory and to it, each other memory once for each kind."""
     from sense_memory.palace.connections import Links
 
     links = Links(everything)
@@ -213,7 +213,7 @@ def links_of(memory: PersonaMemory, everything: Sequence[PersonaMemory]) -> list
 
 
 def texts(versions: Iterable[Version]) -> list[Version]:
-    """The versions that said something new, newest first: others only counted accesses or changed links."""
+    """The versions with a new text, newest first: other versions only counted accesses or changed links."""
     found = []
     for _, same in groupby(versions, key=lambda version: version.value):
         run = list(same)
