@@ -181,7 +181,12 @@ class Outbox:
                 self._db.execute_many(_LEAVE_OUT, [(relay, seq) for seq in left_out])
 
     def outlived_slots(self, url: str, now: float) -> list[str]:
-        """The addresses named by deletion requests that are due for a relay, if they have newer living versions."""
+        """The addresses named by deletion requests that are due for a relay, if they have newer living versions.
+
+        None while sending pauses.
+        """
+        if self._relays.paused_until(url) > now:
+            return []
         due = f"{_QUEUED_DELETIONS} AND o.due_at <= ?"
         bodies = [body for *_, body in self._db.rows(due, self._relay(url), now)]
         found = (deletion_targets(Event.restored(body)) for body in bodies if self._is_outdated(body))

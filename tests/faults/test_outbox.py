@@ -286,6 +286,26 @@ async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage):
 
 
 @pytest.mark.virtual_time
+async def test_p10_a_rate_limit_holds_deletion_requests_and_what_was_written_anew(stage):
+    """What may be removed by a request goes after it; while neither may be sent, a push ends, and says why."""
+    limit = Refuse("rate-limited: slow down")
+    async with stage.liar(limit) as liar, stage.store(liar, ledger="k.db") as store:
+        await store.remember("other", stage.plaintext)
+        await stage.sync(store)
+        for _ in range(2):
+            await store.remember("k", stage.plaintext)
+            await store.forget("k")
+            await store.remember("k", stage.plaintext)
+            await stage.passes(9)  # so that no version is dated ahead
+            (line,) = (await stage.sync(store)).relays
+            assert line.problem == ""
+            assert line.paused_seconds > 0
+        limit.on = False
+        await stage.passes(7_200)
+        assert (await stage.sync(store)).in_step
+
+
+@pytest.mark.virtual_time
 async def test_p10_a_rate_limit_for_one_event_keeps_no_other_waiting(stage):
     """The first memory is limited for ever: what is written after it arrives, also with a new process each time."""
     first: list[str] = []
