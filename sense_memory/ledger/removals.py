@@ -1,15 +1,15 @@
-"""Removals: what was forgotten or pruned at a slot, which versions that reaches, and how they are erased.
+"""Removals: what was forgotten or pruned at a slot, which versions a removal reaches, and how they are erased.
 
-A removal comes with a tombstone or a deletion, from inside its ciphertext:
+A removal is inside the ciphertext of a tombstone or a deletion:
 
-* A text that somebody *forgot* goes by date: what was said up to the second of forgetting. The forgetter also names
-  the texts that it had; those go whatever their date, and so do their copies at other addresses. A text that the
-  forgetter did not have goes too, but the device that said it keeps a draft.
-* What was *pruned* goes by knowledge: only versions that the pruner knew, whatever their dates. An edit, link or
-  access that it did not know lives, and the memory with it.
+* *Forgetting* goes by date: every text said up to the second of forgetting is removed. The forgetter also names the
+  texts that it had; these texts are removed whatever their date, and so are their copies at other addresses. A text
+  that the forgetter did not have is removed too, but the device that said the text keeps a draft.
+* *Pruning* goes by knowledge: only versions that the pruner knew are removed, whatever their dates. An edit, link or
+  access that the pruner did not know lives, and the memory with it.
 
-Guaranteed: all devices remove the same versions, in whatever order events arrive, and what is removed is readable in
-no file beside the ledger either. A draft of a text that was forgotten unseen exists if and only if the text is gone.
+Guaranteed: all devices remove the same versions, in whatever order events arrive, and no file beside the ledger keeps
+a removed version readable. A draft of a text that was forgotten unseen exists if and only if the text is gone.
 
 Why it is safe: each device decides from the removal alone, and the removals of a slot join (maximum and union), so the
 order cannot matter. Purging runs inside the transaction that files the tombstone or the deletion. A trigger notes every
@@ -18,7 +18,7 @@ deleted row in the same transaction, so a crash before the files are cleaned lea
 Cost: one row for each slot, some bytes for each forgetting (the last 1,000 texts are named), and a look at each version
 of the slot, whose inside the caller has opened before.
 
-Nothing here knows a text: it is about numbers, ids and devices.
+This module sees no text, only numbers, ids and devices.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Origin:
 
     Attributes:
         at: the version's created_at, seconds since 1970.
-        said: id of the event that said its text first, 64 hex digits; its own, where the text is new.
+        said: id of the event that said the text first, 64 hex digits; the version's own id if the text is new.
         said_at: that event's created_at.
-        device: who said the text; empty where the writer kept no version vector.
-        count: that device's count of edits with it.
+        device: the device that said the text; empty if the writer kept no version vector.
+        count: that device's count of edits, including this text.
         seen: the version vector: what the version knew, by device.
-        copy_of: the slot of the memory that it is a conflict copy of, or empty.
-        text: a fingerprint of the text, good within this process.
-        is_flat: whether it is a flat memory, which its address does not tell where that is a hash.
+        copy_of: for a conflict copy, the slot of the original memory; else empty.
+        text: a fingerprint of the text, valid within this process.
+        is_flat: whether the version is of a flat memory, which a hashed address does not show.
     """
 
     at: int
@@ -72,11 +72,11 @@ class Origin:
 
     @classmethod
     def plain(cls, event_id: str, created_at: int) -> Origin:
-        """Of a version that says nothing of itself, or cannot be read here."""
+        """The origin of a version that has no information about its origin, or that cannot be read here."""
         return cls(created_at, event_id, created_at)
 
     def knows(self, other: Origin) -> bool:
-        """Whether this version was written in knowledge of another's text."""
+        """Whether the writer of this version knew the text of another version."""
         return bool(other.device) and self.seen.get(other.device, 0) >= other.count
 
 
@@ -85,13 +85,13 @@ class Removal:
     """What is removed at one slot.
 
     Attributes:
-        until: what was said up to this second is forgotten; -1 for nothing.
+        until: texts said up to this second are forgotten; -1 for none.
         texts: ids (their first 16 digits) of events whose texts are forgotten whatever their date, newest last.
         seen: versions within this vector are pruned.
         upto: versions without a vector up to this second are pruned; -1 for none.
-        kept: texts that the forgetter had and saw elsewhere too, as copies that it did not forget.
-        is_automatic: nobody asked for it: time, or what was decided elsewhere.
-        is_blind: nobody knows what the forgetter had: an older program or another client.
+        kept: texts that the forgetter had, and that it saw elsewhere too, as copies that it did not forget.
+        is_automatic: whether no user asked for the removal: time, or a decision made elsewhere, caused it.
+        is_blind: whether it is unknown what the forgetter had, because an older program or another client wrote this.
         copies: the slots at which copies of the texts may lie.
     """
 
@@ -106,11 +106,11 @@ class Removal:
 
     @classmethod
     def blind(cls, until: int) -> Removal:
-        """Of a deletion that says nothing of itself: everything up to its second is forgotten."""
+        """The removal of a deletion without further information: everything up to its second is forgotten."""
         return cls(until, is_blind=True)
 
     def names(self, event_id: str) -> bool:
-        """Whether the text that an event said is forgotten wherever it lies."""
+        """Whether the text that an event said is forgotten at every slot."""
         return event_id[:ID_CHARS] in self.texts
 
     def forgets(self, origin: Origin) -> bool:
@@ -118,7 +118,7 @@ class Removal:
         return origin.said_at <= self.until or self.names(origin.said)
 
     def prunes(self, origin: Origin) -> bool:
-        """Whether a version is one that a pruner knew."""
+        """Whether a pruner knew a version."""
         if not origin.seen:
             return origin.at <= self.upto
         return all(self.seen.get(device, 0) >= count for device, count in origin.seen.items())
@@ -128,11 +128,11 @@ class Removal:
         return self.forgets(origin) or self.prunes(origin)
 
     def knew(self, origin: Origin) -> bool:
-        """Whether the forgetter had a version's text; of a blind one that is supposed."""
+        """Whether the forgetter had a version's text; a blind removal is supposed to have known every text."""
         return self.is_blind or self.names(origin.said) or origin.said[:ID_CHARS] in self.kept
 
     def joined(self, other: Removal) -> Removal:
-        """Both. Of texts the last 1,000 are kept."""
+        """This removal and another as one. The last 1,000 texts are kept."""
         seen = dict(self.seen)
         for device, count in other.seen.items():
             seen[device] = max(count, seen.get(device, 0))
@@ -144,7 +144,7 @@ NOTHING: Final = Removal()
 
 
 def read_removal(db: Database, slot: str) -> Removal:
-    """What is removed at a slot, by all that came in; nothing where nothing was."""
+    """Everything that is removed at a slot, joined; `NOTHING` if nothing is."""
     found = db.row("SELECT until, upto, texts, seen FROM removals WHERE slot = ?", slot)
     if found is None:
         return NOTHING
@@ -153,7 +153,7 @@ def read_removal(db: Database, slot: str) -> Removal:
 
 
 def join_removal(db: Database, slot: str, removal: Removal) -> None:
-    """Join a removal with those of its slot, inside a transaction."""
+    """Join a removal with the stored removal of its slot, inside a transaction."""
     now = read_removal(db, slot).joined(removal)
     db.execute(
         "INSERT OR REPLACE INTO removals (slot, until, upto, texts, seen) VALUES (?, ?, ?, ?, ?)",
@@ -166,27 +166,27 @@ def join_removal(db: Database, slot: str, removal: Removal) -> None:
 
 
 # ── Forks ───────────────────────────────────────────────────────────────────────────────
-# What a slot's head may not know of, or may not have known. Written inside a transaction.
+# Versions that a slot's head may not know, and heads that may not have known a removal. Written inside a transaction.
 #
-# The ledger cannot tell what a version knows; that is inside the ciphertext. It lists what has to be looked at:
-# a version that another device's replaced, one that came late, and a head that was written although its memory
-# had been forgotten. Whoever can open them looks, and takes them off the list. Of flat memories, which do not merge,
-# only the last are listed.
+# What a version knows is inside the ciphertext, so the ledger lists the versions that have to be opened: a version that
+# another device's version replaced, a version that arrived late, and a head that was written although its memory had
+# been forgotten. The reader who opens a version takes it off the list. Flat memories do not merge, so only their
+# forgotten heads are listed.
 
 
 def add_fork(db: Database, slot: str, seq: int | None) -> None:
-    """A version has to be looked at; nothing happens where the slot's versions do not merge."""
+    """List a version as a fork, unless the slot's versions do not merge."""
     if seq is not None and address.merges(slot):
         db.execute("INSERT OR IGNORE INTO forks (slot, event) VALUES (?, ?)", slot, seq)
 
 
 def add_forgotten_fork(db: Database, slot: str, seq: int) -> None:
-    """A version is on top although its text is forgotten, because a device that did not know that signed it anew."""
+    """List a head whose text is forgotten: a device that did not know of the forgetting signed the text anew."""
     db.execute("INSERT OR IGNORE INTO forks (slot, event) VALUES (?, ?)", slot, seq)
 
 
 def add_head_fork(db: Database, slot: str) -> None:
-    """Something was forgotten: a head that is left may only seem to be newer."""
+    """List the head of a slot, because something was forgotten: the head may only seem to be newer."""
     if address.merges(slot):
         db.execute(
             "INSERT OR IGNORE INTO forks (slot, event) SELECT s.slot, s.head FROM slots s "
@@ -196,15 +196,15 @@ def add_head_fork(db: Database, slot: str) -> None:
 
 
 # ── Erasing for good ────────────────────────────────────────────────────────────────────
-# Erasing for good: what is deleted from the ledger must not stay readable beside it.
+# What is deleted from the ledger must not stay readable in the files beside it.
 #
-# SQLite overwrites deleted rows, but older copies of their pages wait in the write-ahead log, and whole ones
-# in the backup of a migration. Whatever transaction deletes notes the debt in the ledger itself; whoever can,
-# this process or another, pays it at the next occasion.
+# SQLite overwrites deleted rows, but older copies of their pages stay in the write-ahead log, and the whole rows in the
+# backup of a migration. Every transaction that deletes rows also notes in the ledger that erasure is owed. This process
+# or another erases the copies as soon as possible.
 
 _OWED: Final = "erasure_owed"
 
-# For this connection only, and for every way of deleting, those of tomorrow included.
+# A temporary trigger, for this connection only, covers every way of deleting, including ways added later.
 _NOTE: Final = (
     "CREATE TEMP TRIGGER deleting_from_{table}_owes_erasure AFTER DELETE ON main.{table} "
     "BEGIN INSERT OR REPLACE INTO meta VALUES ('" + _OWED + "', '1'); END"
@@ -212,7 +212,7 @@ _NOTE: Final = (
 
 
 class Erasure:
-    """The debt of one open ledger.
+    """The erasure that one open ledger owes.
 
     Args:
         db: the open ledger file.
@@ -225,21 +225,21 @@ class Erasure:
                 db.execute(_NOTE.format(table=table))
 
     def finish(self) -> None:
-        """Pay what is owed; where another process publishes or reads, it stays owed."""
+        """Erase what is owed; while another process publishes or reads, the erasure stays owed."""
         if self._db.row("SELECT 1 FROM meta WHERE name = ?", _OWED) is None or not self._db.checkpoint():
             return
         for backup in self._db.backups():
-            with suppress(OSError):  # the folder is closed to us: it stays, and is no worse than it was
+            with suppress(OSError):  # we may not write to the folder: the backup stays
                 backup.unlink(missing_ok=True)
         with self._db.transaction():
             self._db.execute("DELETE FROM meta WHERE name = ?", _OWED)
 
 
 # ── Purging ─────────────────────────────────────────────────────────────────────────────
-# What a removal does to the versions of a slot that are stored: some go, some stay and are listed as forks.
+# What a removal does to the stored versions of a slot: some are deleted, the others are listed as forks.
 #
-# That depends on the inside of each version, which its owner has opened before (`FilingContext`). Functions here run
-# inside the transaction that files the tombstone or the deletion.
+# The choice depends on the inside of each version, which the caller has opened before (`FilingContext`). Functions here
+# run inside the transaction that files the tombstone or the deletion.
 
 
 _HELD: Final = (
@@ -249,7 +249,7 @@ _HELD: Final = (
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 _DEVICE: Final = "SELECT value FROM meta WHERE name = 'device'"
 _DRAFTED: Final = f"SELECT draft FROM drafts WHERE said <> '' AND substr(said, 1, {ID_CHARS}) IN "
-# Whatever happens there, a version that a deletion or a tombstone covers is never the head.
+# A version that a deletion or a tombstone covers is never the head.
 _ELECTED: Final = (
     "SELECT e.seq FROM events e LEFT JOIN deletions d ON d.target = e.slot WHERE e.slot = ? AND e.quarantined = 0 "
     f"AND e.role <> {int(Role.REPLACED)} AND (e.role = {int(Role.TOMBSTONE)} OR d.until IS NULL OR e.created_at > d.until) "
@@ -260,20 +260,20 @@ FORGOTTEN_ELSEWHERE: Final = "forgotten elsewhere before this edit was seen"
 
 
 class HeadMoved(Exception):
-    """Something came in between reading and writing: nothing was written; read again."""
+    """A slot changed between reading and writing: nothing was written; read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilingContext:
-    """The moment of filing, and what the insides of the stored versions say, read by a caller who can open them.
+    """The time of filing, and what a caller who can open the stored versions has read in them.
 
     Attributes:
         now: seconds since 1970.
-        origins: by event id (32 bytes), of every version that may be removed or replaced; None where nobody looked,
-            and versions say nothing of themselves.
-        knows: whether what is filed knows all that is there of its slot.
-        is_ours: whether it was written by this process a moment ago.
-        replaces: whether it takes the place of the head, whose second it shares (see `stamps`).
+        origins: by event id (32 bytes), the origin of every version that may be removed or replaced; None if nobody has
+            opened them, and every version counts as plain.
+        knows: whether the event to file knows every version at its slot.
+        is_ours: whether this process has just written the event.
+        replaces: whether the event replaces the head, whose second it shares (see `stamps`).
     """
 
     now: float
@@ -286,7 +286,7 @@ class FilingContext:
         """The origin of a stored version.
 
         Raises:
-            HeadMoved: it came in after the versions were read.
+            HeadMoved: the version was filed after the versions were read.
         """
         if self.origins is None:
             return Origin.plain(ident.hex(), created_at)
@@ -296,7 +296,7 @@ class FilingContext:
 
 
 def note_overruled(db: Database, slot: str) -> None:
-    """Note that an edit of this device lost against one that did not know it, so that the user is told."""
+    """Note, for the user, that an edit of this device lost against a version that did not know the edit."""
     db.execute("INSERT OR IGNORE INTO overruled (slot) VALUES (?)", slot)
 
 
@@ -306,14 +306,14 @@ def is_held_by_relay(db: Database, event_id: str) -> bool:
 
 
 def device_of(db: Database) -> str:
-    """The name of this ledger among its owner's devices; empty before it has one."""
+    """The name of this ledger among its owner's devices; empty before a name is drawn."""
     (device,) = db.row(_DEVICE) or ("",)
     return str(device)
 
 
 @dataclass(frozen=True, slots=True)
 class _StoredMemory:
-    """A version that is stored where something is removed."""
+    """A stored version at a slot where something is removed."""
 
     seq: int
     id: bytes
@@ -324,22 +324,22 @@ class _StoredMemory:
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """What no head may lie under: a tombstone with its id, or the second of a deletion."""
+    """What covers older versions, so that none of them is the head: a tombstone, or a deletion's second."""
 
     until: int
     id: str = ""
 
     def covers(self, version: _StoredMemory) -> bool:
-        """Whether a version cannot be the head because of this."""
+        """Whether a version is covered and cannot be the head."""
         if not self.id or version.is_history:
             return version.at <= self.until
         return wins_over(self.until, self.id, version.at, version.id.hex())
 
 
 def remove_versions(db: Database, slot: str, cover: Cover, removal: Removal, context: FilingContext) -> None:
-    """Purge what a removal reaches at a slot, list what is left as in doubt, and elect the head.
+    """Purge the versions that a removal reaches at a slot, list the others as forks, and elect the head.
 
-    What is dated after the tombstone or the deletion stays until it is replaced on relays too.
+    A version dated after the tombstone or the deletion stays until it is replaced on relays too.
     """
     join_removal(db, slot, removal)
     _drop_drafts(db, removal)
@@ -361,7 +361,7 @@ def remove_versions(db: Database, slot: str, cover: Cover, removal: Removal, con
     ]
     forgotten = [item for item in gone if removal.forgets(item.origin)]
     _draft_unseen(db, removal, stored, forgotten, context.now)
-    db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)  # a foreign key: it goes first
+    db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)  # first, because it is a foreign key
     db.execute_many("DELETE FROM events WHERE seq = ?", [(item.seq,) for item in gone])
     db.execute(
         f"DELETE {_OF_SLOT} AND role = {int(Role.EMBEDDING)} AND created_at <= ?",
@@ -375,7 +375,7 @@ def remove_versions(db: Database, slot: str, cover: Cover, removal: Removal, con
         add_fork(db, slot, item.seq)
         if known.forgets(item.origin):
             add_forgotten_fork(db, slot, item.seq)
-        if cover.covers(item):  # relays would refuse it: it is to be written anew
+        if cover.covers(item):  # relays would refuse it; whoever opens the fork writes it anew
             db.execute(
                 "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", item.seq
             )
@@ -388,7 +388,7 @@ def remove_versions(db: Database, slot: str, cover: Cover, removal: Removal, con
 def _accessed(
     db: Database, slot: str, stored: Iterable[_StoredMemory], removal: Removal
 ) -> _StoredMemory | None:
-    """The newest version, where it is pruned elsewhere although it was recalled here, which the pruner did not know."""
+    """The newest version, if an automatic pruning elsewhere did not know that the memory was recalled here; or None."""
     newest = next((item for item in stored if not item.is_history), None)
     if newest is None or not removal.is_automatic or removal.forgets(newest.origin):
         return None
@@ -398,7 +398,7 @@ def _accessed(
 def _draft_unseen(
     db: Database, removal: Removal, stored: Iterable[_StoredMemory], gone: Iterable[_StoredMemory], now: float
 ) -> None:
-    """Keep as a draft what this device said last, where it is forgotten by a device that did not have it."""
+    """Keep the last text of this device as a draft, if a device that did not have the text forgot it."""
     device = device_of(db)
     unseen = [item for item in gone if item.origin.device == device != "" and not item.is_history]
     newest = max(unseen, key=lambda item: (item.origin.said_at, item.at), default=None)
@@ -411,26 +411,26 @@ def _draft_unseen(
 
 
 def _is_never_seen(db: Database, removal: Removal, version: _StoredMemory) -> bool:
-    """Whether a removal that does not tell what was known cannot have known a version: no relay had its text."""
+    """Whether a blind removal cannot have known a version, because no relay had the version's text."""
     return removal.is_blind and not is_held_by_relay(db, version.origin.said)
 
 
 def _drop_drafts(db: Database, removal: Removal) -> None:
-    """Somebody who had a text forgot it: it is no draft any more, though another had forgotten it unseen before."""
+    """Remove drafts of texts that a device which had them forgot, even if another device forgot them unseen before."""
     found = list(db.rows_in(_DRAFTED, removal.texts))
     db.execute_many("DELETE FROM drafts WHERE draft = ?", found)
 
 
 def save_draft(db: Database, ident: bytes, said: str, reason: str, now: float) -> None:
-    """Keep the text of a stored version as a draft, unless it is one already, and note that the user is to be told.
+    """Keep the text of a stored version as a draft, unless the draft exists, and note that the user has to be shown it.
 
     The draft holds the ciphertext of the version.
 
     Args:
         db: the open ledger file.
         ident: the version's event id.
-        said: id of the event that said its text first, 64 hex digits.
-        reason: why it is a draft.
+        said: id of the event that said the text first, 64 hex digits.
+        reason: why the text becomes a draft.
         now: seconds since 1970.
     """
     slot, body = db.row("SELECT slot, body FROM events WHERE id = ?", ident) or ("", b"")
@@ -451,7 +451,7 @@ def save_draft(db: Database, ident: bytes, said: str, reason: str, now: float) -
 
 
 def elect_head(db: Database, slot: str, until: int) -> None:
-    """The head of a slot from what is left there; its mark is at least `until`."""
+    """Elect the head of a slot among the remaining versions, and raise the slot's mark to at least `until`."""
     left = db.row(_ELECTED, slot)
     db.execute(
         "INSERT INTO slots (slot, mark_at, head) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "

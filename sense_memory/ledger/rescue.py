@@ -1,7 +1,7 @@
-"""A ledger looked over, and a damaged one rescued.
+"""Counting and checking a ledger, and rescuing a damaged ledger.
 
-A damaged ledger is moved aside, never deleted, and read row by row for what it still gives. Nothing that is read of it
-is believed: whoever files it verifies it first. Rows that cannot be read are counted; relays restore the rest.
+A damaged ledger is moved aside, never deleted, and read row by row. No row is believed: the caller verifies every event
+before filing it. Rows that cannot be read are counted; relays restore the rest.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
 
 _MAGIC: Final = b"SQLite format 3\x00"
-# SQLite finds them by the name of the file; the last moves last.
+# SQLite finds these files by the name of the ledger file.
 _COMPANIONS: Final = ("", "-journal", "-wal", "-shm")
 
 
-# ── Looking over ────────────────────────────────────────────────────────────────────────
+# ── Checking ────────────────────────────────────────────────────────────────────────────
 
 
 def census(db: Database) -> dict[str, int]:
     """Counts of what the ledger holds.
 
-    `heads` are memories and journal entries, of which `entries` are journal entries; `logs` are those of
+    `heads` are memories and journal entries, and `entries` the journal entries among them; `logs` are the logs of
     introspection, `embeddings` the vectors of memories. Every event is a head, a log, an embedding, an `older`
-    version, a tombstone, a deletion, or quarantined. `drafts` are no events: texts that are in no memory.
+    version, a tombstone, a deletion, or quarantined. `drafts` are not events, but texts that are in no memory.
     """
     roles = Role.TOMBSTONE, Role.DELETION, Role.EMBEDDING
     sums = ", ".join(f"sum(role = {int(role)} AND NOT quarantined)" for role in roles)
@@ -63,7 +63,7 @@ def census(db: Database) -> dict[str, int]:
 
 
 def problems(db: Database) -> list[str]:
-    """What is wrong with the file: SQLite's findings, and events that lie under another id, time or place."""
+    """The faults of the file: SQLite's findings, and rows whose id, time or slot differs from their event's."""
     found = db.integrity()
     last = 0
     while rows := db.rows(
@@ -75,7 +75,7 @@ def problems(db: Database) -> list[str]:
 
 
 def _is_in_place(ident: bytes, slot: str, kind: int, created_at: int, body: bytes) -> bool:
-    """Whether a row's columns say what its event says; whether the event verifies is for others to check."""
+    """Whether a row's columns agree with its event; the event itself is not verified here."""
     try:
         event = Event.restored(body)
     except InvalidEvent:
@@ -94,7 +94,7 @@ class Salvage:
     Attributes:
         bodies: events as they were stored, in order of arrival; not verified.
         drafts: slot and ciphertext of each draft.
-        unreadable: rows that could not be read; at least, where not even their number could.
+        unreadable: the number of rows that could not be read; a lower bound if they could not even be counted.
     """
 
     bodies: tuple[bytes, ...] = field(default=(), repr=False)
@@ -108,9 +108,9 @@ class RescueReport:
 
     Attributes:
         aside: where the damaged file is now.
-        counts: how what could be read was filed in the new ledger: new, stale, deleted, …
+        counts: how the readable events were filed in the new ledger: new, stale, deleted, …
         drafts: how many drafts were kept.
-        unreadable: events and drafts that were not to be read, or did not verify.
+        unreadable: events and drafts that could not be read, or did not verify.
     """
 
     aside: Path
@@ -123,8 +123,8 @@ def move_aside(path: Path) -> Path:
     """Give a ledger file and its companions another name beside the old one; returns the new name.
 
     Raises:
-        InvalidInput: there is no such file, or it is the database of another program.
-        LedgerError: it cannot be renamed.
+        InvalidInput: there is no such file, or the file is the database of another program.
+        LedgerError: the file cannot be renamed.
     """
     try:
         with path.open("rb") as file:
@@ -160,7 +160,7 @@ def salvage(aside: Path) -> Salvage:
 def _rows(
     connection: sqlite3.Connection, table: str, key: str, columns: str
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """Each row by its key, so that a damaged page costs its own rows only; and how many could not be read."""
+    """The rows, each read by key, so that a damaged page costs its own rows only; and how many were unreadable."""
     found: list[tuple[Any, ...]] = []
     unreadable = 0
     for number in range(1, _last(connection, table, key) + 1):
@@ -174,7 +174,7 @@ def _rows(
 
 
 def _last(connection: sqlite3.Connection, table: str, key: str) -> int:
-    """The largest key that a table may hold; 0 where the table is not there or nothing says."""
+    """The largest key that a table may hold; 0 if the table is missing or no query can tell."""
     for query in (
         f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'",
         f"SELECT max({key}) FROM {table}",

@@ -1,8 +1,8 @@
 """The tables of the ledger file, as the steps that lead to them, and the roles of their events.
 
-A released step is never changed. A new ledger is a copy of an empty one, which the steps made once in this process:
-they are dozens of statements and cost as much as everything else about opening together. The copy holds the same
-tables, byte for byte; of its own a ledger has only its owner.
+A released step is never changed. A new ledger is a copy of an empty ledger, which the steps made once in this process:
+the dozens of statements cost as much as everything else about opening together. The copy holds the same tables, byte
+for byte; only the owner differs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TURN: Final = threading.Lock()  # stores may be opened in several threads
 
 
 class Role(IntEnum):
-    """What an event is to the ledger; only the envelope knows it from inside the ciphertext."""
+    """What an event is to the ledger; only the envelope can read the role, from inside the ciphertext."""
 
     MEMORY = 0
     TOMBSTONE = 1
@@ -185,7 +185,7 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def statements(steps: Sequence[str], version: int) -> Iterator[str]:
-    """What brings a file of a version to the end of some steps, to be run in one transaction."""
+    """The statements that migrate a file from a version to the end of `steps`, to be run in one transaction."""
     for step in steps[version:]:
         yield from step.split(";")
     yield f"PRAGMA application_id={APPLICATION_ID}"
@@ -193,15 +193,15 @@ def statements(steps: Sequence[str], version: int) -> Iterator[str]:
 
 
 def fill(empty: sqlite3.Connection, steps: Sequence[str], owner: str) -> None:
-    """Make an empty database a ledger of its own page size. Not safe under a crash: nobody may know it yet.
+    """Turn an empty database into a ledger, keeping its page size. Not safe under a crash: no process may know it yet.
 
     Args:
         empty: the database, to which nothing was written.
         steps: the schema, see `MIGRATIONS`.
-        owner: whose ledger it is, 64 hex digits.
+        owner: the public key of the ledger's owner, 64 hex digits.
 
     Raises:
-        sqlite3.Error: it cannot be written.
+        sqlite3.Error: the database cannot be written.
     """
     (page_bytes,) = empty.execute("PRAGMA page_size").fetchone()
     with _TURN:

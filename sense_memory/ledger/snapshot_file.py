@@ -1,9 +1,9 @@
 """The snapshot's file beside the ledger, and the sealed key to it that the ledger keeps.
 
-The ledger does not know what the file holds; it knows that forgetting has to reach it. Whatever
-transaction removes a memory removes the key with it, so what was forgotten cannot be read from any copy
-of the file, and the file itself goes right after. A file without its key is worthless and is deleted;
-nothing is ever lost with it, because the events are in the ledger.
+The ledger does not know what the file holds, only that forgetting has to reach the file. Every transaction that
+removes a memory also removes the key, so a forgotten memory cannot be read from any copy of the file; the file itself
+is deleted right after. A file without its key is worthless. Nothing is lost with the file, because the events are in
+the ledger.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _KEY: Final = "snapshot_key"  # opens the file
 _NEXT: Final = "snapshot_next"  # opens the file that is being written
-_ERA: Final = "snapshot_era"  # a word that stands until something is forgotten
-# Numbers are given in turn, and never twice.
+_ERA: Final = "snapshot_era"  # a random word that stays until something is forgotten
+# Seqs are given in order and never twice, so the difference counts the removed events.
 _REMOVED: Final = (
     "SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'events') - (SELECT count(*) FROM events)"
 )
 _HEADS_COUNT: Final = 1_000
 
-# For this connection only, and for every way of removing a memory, those of tomorrow included.
+# A temporary trigger, for this connection only, covers every way of removing a memory, including ways added later.
 _FORGET: Final = (
     "CREATE TEMP TRIGGER forgetting_reaches_the_snapshot AFTER DELETE ON main.events "
     f"WHEN OLD.role = {int(Role.MEMORY)} AND OLD.quarantined = 0 "
@@ -45,7 +45,7 @@ _FORGET: Final = (
 
 
 class SnapshotFile:
-    """One file that is replaced whole, and the sealed key to it. A ledger in memory has none.
+    """One file that is always replaced whole, and its sealed key. A ledger in memory has no snapshot.
 
     Args:
         db: the open ledger file.
@@ -62,7 +62,7 @@ class SnapshotFile:
 
     @property
     def key(self) -> str | None:
-        """The sealed key to the file, or None where there is no snapshot."""
+        """The sealed key to the file, or None if there is no snapshot."""
         return self._sealed(_KEY)
 
     @property
@@ -71,16 +71,16 @@ class SnapshotFile:
         return self._path is not None and self._path.exists() and self.key is not None
 
     def era(self) -> str:
-        """A word that is another one whenever anything was forgotten since; empty where nobody can tell.
+        """A random word that changes whenever anything is forgotten; empty if no era has begun.
 
-        What was made of memories in this era holds nothing that was forgotten.
+        Data made from memories in the current era holds nothing that was forgotten.
         """
         return self._sealed(_ERA) or ""
 
     def begin_era(self) -> str:
-        """The era; a new one begins where there is none. Only for what will be kept: it may write.
+        """The era; begins a new era if there is none. This may write, so call it only for data that will be kept.
 
-        Empty where another process writes, or the disk is full; `removed` tells then.
+        Empty if another process writes, or the disk is full; use `removed` then.
         """
         if self._path is not None and not self.era():
             with suppress(LedgerError), self._db.transaction():
@@ -88,22 +88,22 @@ class SnapshotFile:
         return self.era()
 
     def removed(self) -> int:
-        """How many events were here and are not any more: as long as that stays the same, nothing was forgotten.
+        """The number of events that were removed: while the number stays equal, nothing was forgotten.
 
-        It looks at an index of all events, and also counts what nobody forgot, such as replaced embeddings.
+        The count reads an index of all events, and includes events that nobody forgot, such as replaced embeddings.
         """
         (count,) = self._db.row(_REMOVED) or (0,)
         return int(count or 0)
 
     def heads(self) -> Iterator[Head]:
-        """What a snapshot may hold: every live head, by slot, read some at a time."""
+        """The heads that a snapshot may hold: every live head, by slot, read in batches."""
         last = ""
         while found := self._heads.live_after(last, _HEADS_COUNT):
             yield from found
             last = found[-1].slot
 
     def slots(self) -> int:
-        """How many slots were ever seen, which is at least how many heads there are."""
+        """The number of slots ever seen, an upper bound of the number of heads."""
         (count,) = self._db.row("SELECT count(*) FROM slots") or (0,)
         return int(count)
 
@@ -111,7 +111,7 @@ class SnapshotFile:
         """The file, for reading.
 
         Raises:
-            OSError: there is none, or it is no plain file.
+            OSError: there is no such file, or it is not a plain file.
         """
         if self._path is None:
             raise FileNotFoundError
@@ -125,11 +125,11 @@ class SnapshotFile:
     def begin(self, sealed: str) -> BinaryIO:
         """A new file to write under a new key, mode 0600.
 
-        Hold the publisher's lock from here to `finish`, and look at the ledger only after this: what is
-        forgotten from now on is noticed there.
+        Hold the publisher's lock from here to `finish`, and read the ledger only after this call: `finish` notices
+        what is forgotten from now on.
 
         Raises:
-            OSError, LedgerError: it cannot be written.
+            OSError, LedgerError: the file or the key cannot be written.
         """
         if self._part is None:
             raise FileNotFoundError
@@ -139,10 +139,10 @@ class SnapshotFile:
         return os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
     def finish(self, file: BinaryIO, sealed: str) -> bool:
-        """Put what `begin` gave in the place of the snapshot before; False where something was forgotten.
+        """Replace the old snapshot with the file of `begin`; False if something was forgotten meanwhile.
 
         Raises:
-            OSError, LedgerError: it cannot be written; the snapshot before stays.
+            OSError, LedgerError: the file or the key cannot be written; the old snapshot stays.
         """
         from sense_memory.config.key_file import sync_folder
 
@@ -150,7 +150,7 @@ class SnapshotFile:
             return False
         file.flush()
         os.fsync(file.fileno())
-        with self._db.transaction():  # nobody forgets between this look and the new name
+        with self._db.transaction():  # nothing is forgotten between this check and the renaming
             if self._sealed(_NEXT) != sealed:
                 return False
             self._db.execute("DELETE FROM meta WHERE name = ?", _NEXT)
@@ -160,12 +160,12 @@ class SnapshotFile:
         return True
 
     def abandon(self) -> None:
-        """Remove what `begin` made, if `finish` did not put it in place."""
+        """Remove the file of `begin`, unless `finish` put the file in place."""
         if self._part is not None:
             self._part.unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Remove the snapshot and the key to it."""
+        """Remove the snapshot and its key."""
         if self._sealed(_KEY) or self._sealed(_NEXT):
             with self._db.transaction():
                 self._db.execute("DELETE FROM meta WHERE name IN (?, ?)", _KEY, _NEXT)
@@ -179,7 +179,7 @@ class SnapshotFile:
                     path.unlink(missing_ok=True)
 
     def _sweep_part(self) -> None:
-        """Remove what a process began and was killed over: whoever is alive holds the publisher's lock meanwhile."""
+        """Remove the unfinished file of a killed process; a live writer would hold the publisher's lock."""
         if self._part is not None and self._part.exists() and self._db.try_lock():
             try:
                 with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The version clock: which second a new event is stamped with (docs/wire-format.md), and what nobody was given yet.
+"""The version clock: the second of a new event (docs/wire-format.md), and the events that were not handed out yet.
 
 Every write takes the latest second that is not after now, after the address's mark, and holds fewer
 than 200 of our events, at most an hour back; else the mark itself, where the version there was given to nobody
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class BurstWait(Exception):
-    """Our own burst ran 300 s ahead: the writer waits this many seconds and asks again.
+    """Our own burst ran 300 s ahead: the writer waits and asks again.
 
     Attributes:
-        seconds: how long.
+        seconds: how long to wait.
     """
 
     def __init__(self, seconds: int) -> None:
@@ -41,7 +41,7 @@ class BurstWait(Exception):
 
 
 class Stamps:
-    """Seconds for a run of new events, each counted as it is taken.
+    """Seconds for a series of new events; each taken second is counted at once.
 
     Args:
         now: this machine's time, whole seconds since 1970.
@@ -51,19 +51,19 @@ class Stamps:
     def __init__(self, now: int, used: Callable[[int], int]) -> None:
         self._now = now
         self._used = used
-        self._counts: dict[int, int] = {}  # by second: as first asked, and what was taken since
+        self._counts: dict[int, int] = {}  # by second: the first count, plus what was taken since
         self._full_from = now + 1  # every second from here to `now` is known to be full
 
     def take(self, mark: int | None, *, is_open: bool = False) -> int:
         """The second for one more event at an address.
 
         Args:
-            mark: the second of the newest version there, or None.
+            mark: the second of the newest version at the address, or None.
             is_open: whether that version may be replaced.
 
         Raises:
-            ClockSkewError: the mark itself lies more than 300 s ahead of this clock.
-            BurstWait: our own events fill everything up to 300 s ahead.
+            ClockSkewError: the mark itself is more than 300 s ahead of this clock.
+            BurstWait: our own events fill every second up to 300 s ahead.
         """
         second = self._behind(mark)
         if second is None and is_open and mark is not None and mark <= self._now + MAX_FUTURE_SECONDS:
@@ -100,27 +100,27 @@ class Stamps:
         return self._counts[second] < MAX_EVENTS_PER_SECOND_COUNT
 
 
-# ── What nobody was given yet ───────────────────────────────────────────────────────────
-# What nobody was given yet, and what may therefore be replaced in its own second.
+# ── Events not handed out yet ───────────────────────────────────────────────────────────
+# A version that was not handed out yet may be replaced in its own second.
 #
-# Relays keep one version of an address, the latest, and of two of one second the one with the lower id (NIP-01). So
-# versions that were handed out need seconds of their own, and a hundred quick rewrites would run a hundred seconds
-# ahead of the clock: a `forget` then destroys what another device writes half a minute later. But a version that
-# nobody was given competes with nobody. The next one may take its second, and it stays in the history of this ledger
-# alone (`Role.REPLACED`): neither relays nor exports ever get it. What is dated ahead waits for its second before it
-# is sent (`Outbox.due`), so an address is never dated more than a second ahead by being rewritten.
+# Relays keep one version of an address, the latest, and of two versions of one second the one with the lower id
+# (NIP-01). So versions that were handed out need seconds of their own, and a hundred quick rewrites would run a hundred
+# seconds ahead of the clock: a `forget` then destroys what another device writes half a minute later. But a version that
+# was not handed out competes with no other. The next version may take its second, and the replaced version stays in the
+# history of this ledger alone (`Role.REPLACED`): neither relays nor exports ever get it. An event dated ahead waits for
+# its second before it is sent (`Outbox.due`), so rewriting never dates an address more than a second ahead.
 #
-# Handing out is therefore a write, made before the first byte leaves: a process that ends between sending and the
-# relay's answer has handed out, and another process on the same ledger sees it. Each own event costs a row of some
-# ten bytes until then. Functions here run inside a transaction where they write.
+# Handing out is therefore a write, made before the first byte leaves: an event counts as handed out even if the process
+# ends between sending and the relay's answer, and other processes on the same ledger see it. Until then each of our
+# events costs a row of some ten bytes. Functions here that write run inside a transaction.
 
-# Heads that nobody was given; nor has a relay shown or judged one, whoever sent it there.
+# Heads that were not handed out, and that no relay has shown or judged.
 _OPEN: Final = (
     "SELECT s.slot, e.role FROM slots s JOIN events e ON e.seq = s.head AND e.created_at = s.mark_at "
     "JOIN unsent u ON u.event = s.head WHERE NOT EXISTS "
     "(SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state <> 'queued') AND s.slot IN "
 )
-# Tombstones below such a head, of which the same is true, where nothing else was written since.
+# Tombstones below such a head that were not handed out either, if nothing else was written at the slot since.
 _OPEN_TOMBSTONES: Final = (
     "SELECT s.slot, t.created_at, coalesce((SELECT until FROM deletions d WHERE d.target = s.slot), 0) "
     "FROM slots s JOIN events h ON h.seq = s.head AND h.created_at = s.mark_at "
@@ -134,22 +134,22 @@ _OPEN_TOMBSTONES: Final = (
 
 
 def note_unsent(db: Database, seqs: Iterable[int]) -> None:
-    """Events of ours were filed: nobody was given them yet."""
+    """Note newly filed events of ours as not handed out yet."""
     db.execute_many("INSERT INTO unsent (event) VALUES (?)", [(seq,) for seq in seqs])
 
 
 def note_all_sent(db: Database) -> None:
-    """Everything that is here leaves this machine, or may."""
+    """Note every event as handed out, because all of them leave this machine, or may."""
     db.execute("DELETE FROM unsent")
 
 
 def open_slots(db: Database, wanted: Mapping[str, Role], known: Collection[str]) -> set[str]:
-    """The slots whose newest version a new one may replace in its own second.
+    """The slots whose newest version a new version may replace in the same second.
 
     Args:
         db: the open ledger file.
-        wanted: by slot, what is to be written there.
-        known: slots at which that knows the version before, which matters where versions merge.
+        wanted: by slot, the role of the new version.
+        known: slots at which the new version knows the newest version, which matters if versions merge.
     """
     return {
         slot
@@ -161,16 +161,16 @@ def open_slots(db: Database, wanted: Mapping[str, Role], known: Collection[str])
 def open_tombstones(
     db: Database, slots: Iterable[str], now: int, has_room: Callable[[int], bool]
 ) -> dict[str, int]:
-    """By slot, the second of a tombstone whose place another may take, with all that was written there since.
+    """By slot, the second of a tombstone that a new tombstone may replace, together with everything written there since.
 
-    That is one of a second that is not over, as long as nobody was given it, nor anything that came after it. So a
-    memory that is forgotten and written again and again does not run ahead either. Where it was forgotten together
-    with others, the request is dated like the latest of them, and so is what takes the tombstone's place.
+    The tombstone's second must not be over, and neither the tombstone nor any later event at the slot may have been
+    handed out. So a memory that is forgotten and written again and again does not run ahead either. If the memory was
+    forgotten together with others, the deletion request has the date of the latest, and the new tombstone has it too.
 
     Args:
         db: the open ledger file.
         slots: where something is to be forgotten.
-        now: the second that it is.
+        now: the current second.
         has_room: whether a second may hold more of our events.
     """
     found = {}
@@ -182,16 +182,16 @@ def open_tombstones(
 
 
 def take_back(db: Database, slot: str, second: int) -> None:
-    """Take back the tombstone of a second and what was written since, for another one."""
+    """Remove the tombstone of a second and everything written since, to make room for another tombstone."""
     db.execute("UPDATE slots SET head = NULL, mark_at = ? WHERE slot = ?", second, slot)
     db.execute("DELETE FROM events WHERE slot = ? AND created_at >= ? AND quarantined = 0", slot, second)
 
 
 def may_follow(before: Role, role: Role) -> bool:
-    """Whether a version may share the second of one before: nothing lives in a second in which it was forgotten."""
+    """Whether a version may share the second of the version before: no memory may share its tombstone's second."""
     return role is before or role is Role.TOMBSTONE
 
 
 def is_simple(slot: str, role: Role, known: Collection[str]) -> bool:
-    """Whether nobody has to look at the version before: it is known, or versions do not merge there."""
+    """Whether the version before need not be merged: for a tombstone, if it is known, or if versions do not merge."""
     return role is Role.TOMBSTONE or slot in known or not address.merges(slot)

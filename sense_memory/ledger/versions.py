@@ -1,17 +1,17 @@
-"""Versions, heads, marks and deletions: what becomes of an event that enters the ledger.
+"""Versions, heads, marks and deletions: how the ledger files an event.
 
 A *slot* is the logical address of an event: the d-tag of an addressable one, `#{id}` of any other. Its *mark* is the
 newest second ever seen there and never goes back; its *head* is the version that counts. Stored are the living
 versions of a slot and its best tombstone; the best of them all, by NIP-01, is the head.
 
-Guaranteed: the same events give the same heads and the same purges, in whatever order they arrive, however often each
-one does, and wherever the process is killed.
+Guaranteed: the same events give the same heads and the same purges, in whatever order and however often they arrive,
+and wherever the process is killed.
 
 Why it is safe: every decision compares the event with facts that only grow (marks, deletions, removals), never with
-the order of arrival, and the event, its slot and everything that it removes change in one transaction. What depends on
-the inside of a version was read before, outside the transaction, and comes in as a `FilingContext`; if a version that
-nobody read has come in since, `HeadMoved` undoes everything and the caller reads again. A version that no removal
-reaches lives, even below a later tombstone: it is listed as a fork, and whoever opens it writes it anew, above.
+the order of arrival, and the event, its slot and everything that the event removes change in one transaction. The
+insides of versions were read before the transaction and are passed as a `FilingContext`; if another version has been
+filed since, `HeadMoved` undoes everything and the caller reads again. A version that no removal reaches lives, even
+below a later tombstone: the version is listed as a fork, and the reader who opens the fork writes it anew, above.
 
 Cost: one query by index for each event (`_PREVIOUS_STATE`) and, for a new head, two writes; a removal reads each
 version of its slots once. Functions here run inside a transaction.
@@ -48,18 +48,18 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger.database import Database
 
-# Sorted by an expression, or SQLite goes through all events in that order instead of the few in quarantine.
+# Sorted by an expression, because SQLite would else scan all events by seq instead of the few in quarantine.
 DUE: Final = "SELECT slot, role, body FROM events WHERE quarantined = 1 AND created_at <= ? ORDER BY +seq"
 _NEVER: Final = -1  # a second before every event
 
-# Whether an event is known, and everything about its slot that decides on it, in one look.
+# One query: whether an event is known, and everything about its slot that decides how to file it.
 _PREVIOUS_STATE: Final = (
     "SELECT k.seq, k.quarantined, s.mark_at, e.seq, e.created_at, e.id, e.role, d.until, x.by_event, x.until "
     "FROM (SELECT 1) LEFT JOIN events k ON k.id = ? "
     "LEFT JOIN slots s ON s.slot = ? LEFT JOIN events e ON e.seq = s.head "
     "LEFT JOIN deletions d ON d.target = ? LEFT JOIN deletions x ON x.target = ?"
 )
-# Until when a version is deleted that is named by its id, where the request itself says what else it removes.
+# The `until` of a version deleted by its id, if the request itself says what else it removes.
 _ALONE: Final = MAX_SAFE_INTEGER - 1
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 
@@ -82,8 +82,8 @@ class Filed:
         event: verified.
         slot: where the ledger files it; see the glossary of the package.
         role: memory, tombstone, deletion or embedding.
-        origin: of a memory, what its inside says of where it comes from; None where nobody looked.
-        removals: of a tombstone or a deletion, what its inside says that it removes, by slot.
+        origin: for a memory, the origin that was read inside it; None if nobody has opened it.
+        removals: for a tombstone or a deletion, by slot, what it removes, as read inside it.
     """
 
     event: Event
@@ -94,12 +94,12 @@ class Filed:
 
     @property
     def comes_from(self) -> Origin:
-        """The origin; where nobody looked, one that says nothing."""
+        """The origin; a plain origin if nobody has opened the event."""
         return self.origin or Origin.plain(self.event.id, self.event.created_at)
 
     @property
     def targets(self) -> frozenset[str]:
-        """The slots at which this removes something."""
+        """The slots at which this event removes something."""
         if self.role is Role.TOMBSTONE:
             return frozenset((self.slot,))
         if self.role is Role.DELETION:
@@ -112,7 +112,7 @@ class Filed:
 
 
 def slot_of(event: Event) -> str:
-    """Where an event is filed: its address, or its id where it has none."""
+    """The slot of an event: its address, or its id if it has no address."""
     tag = event.d_tag if event.kind == KIND_APP_DATA else None
     return slot_of_id(event.id) if tag is None else address.filed_tag(tag)
 
@@ -156,7 +156,7 @@ def apply(db: Database, filed: Filed, context: FilingContext) -> tuple[Fate, int
 
 
 def _notice_copy(db: Database, filed: Filed, seq: int, copied: str, *, is_new: bool) -> None:
-    """A conflict copy came in: perhaps of a text that is forgotten, perhaps of one that this device lost."""
+    """List a conflict copy of a forgotten text as a fork; for a copy of this device's text, note that the edit lost."""
     origin = filed.comes_from
     if read_removal(db, copied).names(origin.said):
         add_fork(db, filed.slot, seq)
@@ -165,13 +165,13 @@ def _notice_copy(db: Database, filed: Filed, seq: int, copied: str, *, is_new: b
 
 
 def due(db: Database, now: float) -> list[Filed]:
-    """The quarantined events whose time has come, as they were filed."""
+    """The quarantined events that are due, as they were filed."""
     waiting = db.rows(DUE, int(now) + MAX_FUTURE_SECONDS)
     return [Filed(Event.restored(body), slot, Role(role)) for slot, role, body in waiting]
 
 
 def release(db: Database, items: Iterable[Filed], context: FilingContext) -> int:
-    """Apply quarantined events whose time has come; returns how many."""
+    """Apply quarantined events that are due; returns how many."""
     count = 0
     for item in items:
         count += db.execute(
@@ -188,7 +188,7 @@ def mark(db: Database, slot: str) -> int | None:
 
 
 def marks(db: Database, slots: Iterable[str]) -> dict[str, int]:
-    """The newest second ever seen at each of some slots; those never seen are left out."""
+    """The newest second ever seen at each of some slots; slots never seen are left out."""
     return dict(db.rows_in("SELECT slot, mark_at FROM slots WHERE slot IN ", slots))
 
 
@@ -197,16 +197,16 @@ class _PreviousState:
     """A slot before an event is filed there.
 
     Attributes:
-        known: the event's own seq, or None where it is new.
-        quarantined: whether it is kept for later.
-        mark_at: its mark, or `_NEVER`.
+        known: the event's own seq, or None for a new event.
+        quarantined: whether the event is in quarantine.
+        mark_at: the slot's mark, or `_NEVER`.
         head: the head's seq, or None.
         head_at: the head's created_at, or `_NEVER`.
         head_id: the head's id, hex.
         has_tombstone: whether the head is a tombstone.
-        until: up to which second a deletion covers the slot, or `_NEVER`.
+        until: the second up to which a deletion covers the slot, or `_NEVER`.
         deleted_by: the deletion that names the event itself, or None.
-        is_alone: whether that deletion says itself what else it removes.
+        is_alone: whether that deletion itself says what else it removes.
     """
 
     known: int | None
@@ -243,7 +243,7 @@ def _previous_state(db: Database, filed: Filed, ident: bytes) -> _PreviousState:
 
 
 def _replace_head(db: Database, filed: Filed) -> None:
-    """The head is none any more: a memory becomes history where another comes, of anything else nothing is left."""
+    """Make room for a new head in the same second: a replaced memory becomes history, any other event is deleted."""
     (head,) = db.row("SELECT head FROM slots WHERE slot = ?", filed.slot) or (None,)
     db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
     if filed.role is not Role.MEMORY:
@@ -257,7 +257,7 @@ def _replace_head(db: Database, filed: Filed) -> None:
 def _file_version(
     db: Database, filed: Filed, state: _PreviousState, context: FilingContext
 ) -> tuple[Fate, int | None]:
-    """A memory, an entry or an embedding: the head if it wins, else history, and nothing where it was removed."""
+    """File a memory, a journal entry or an embedding: the head if it wins, else history; not if it was removed."""
     event = filed.event
     if state.deleted_by is not None:
         if not state.is_alone:
@@ -277,7 +277,7 @@ def _file_version(
         if filed.role is Role.EMBEDDING:
             db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.EMBEDDING)} AND seq <> ?", filed.slot, seq)
         if state.head is not None and not state.has_tombstone:
-            # Coalescing: a replaced version needs no sending. Tombstones and deletions always go out.
+            # A replaced version need not be sent. Tombstones and deletions are always sent.
             db.execute(
                 "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", state.head
             )
@@ -286,9 +286,9 @@ def _file_version(
 
 
 def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
-    """Whether a version is not even to be kept.
+    """Whether a version is removed and not kept even as history.
 
-    One that is dated after what removes its text is kept for now: it has to be replaced on relays.
+    A version dated after the removal of its text is kept for now, because it has to be replaced on relays.
     """
     if filed.role is not Role.MEMORY:
         return is_covered
@@ -297,7 +297,7 @@ def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
 
 
 def _compare(db: Database, filed: Filed, state: _PreviousState, context: FilingContext) -> None:
-    """A head is about to be replaced: note where that was an edit of this device, and not known."""
+    """Before a head is replaced: note if it was an edit of this device that the new version does not know."""
     if context.origins is None or not overwrites(filed):
         return
     old, new = context.of(bytes.fromhex(state.head_id), state.head_at), filed.comes_from
@@ -313,7 +313,7 @@ def _compare(db: Database, filed: Filed, state: _PreviousState, context: FilingC
 
 
 def overwrites(filed: Filed) -> bool:
-    """Whether a memory takes the place of what it replaces; in the palace only one without a version vector does."""
+    """Whether a memory replaces the head without merging; in the palace only a memory without a version vector does."""
     return filed.role is Role.MEMORY and not (_merges(filed) and filed.comes_from.seen)
 
 
@@ -324,9 +324,9 @@ def _merges(filed: Filed) -> bool:
 def _file_tombstone(
     db: Database, filed: Filed, state: _PreviousState, context: FilingContext
 ) -> tuple[Fate, int | None]:
-    """A tombstone: what it removes goes for good.
+    """File a tombstone, and remove for good what it removes.
 
-    The best one stays at its slot even where a deletion came first, because it heals relays that ignore
+    The best tombstone of a slot stays even if a deletion was first, because the tombstone heals relays that ignore
     NIP-09.
     """
     event = filed.event
@@ -379,7 +379,7 @@ def _set_head(db: Database, slot: str, mark_at: int, head: int | None) -> None:
 
 
 def deletion_targets(event: Event) -> Iterator[tuple[str, int]]:
-    """What a NIP-09 request of ours deletes: slots up to its second, single events for good."""
+    """The slots that a NIP-09 request of ours deletes: addresses up to its second, single events for ever."""
     for coordinate in event.tag_values("a"):
         tag = address.d_tag_of(coordinate, event.pubkey)
         if tag is not None and address.is_ours(tag):
@@ -432,10 +432,10 @@ def _delete_by_id(db: Database, target: str, until: int, by_event: bytes, contex
 def _delete_version(
     db: Database, slot: str, created_at: int, by_event: bytes, context: FilingContext
 ) -> None:
-    """Delete the older versions too, where another client deleted one by its id: they must not come back."""
+    """Delete the older versions too when another client deletes a version by id: they must not come back."""
     if not slot.startswith("#"):
         until = created_at - 1
-        # Nobody looked at what lies there, and nobody need: it goes by date.
+        # A blind removal goes by date, so nobody has to open the versions.
         _delete(db, slot, (by_event, until), Removal.blind(until), FilingContext(context.now))
         db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.REPLACED)} AND created_at = ?", slot, created_at)
         db.execute("UPDATE slots SET mark_at = max(mark_at, ?) WHERE slot = ?", created_at, slot)

@@ -1,8 +1,8 @@
 """Indexes that outlive the process: read from the snapshot at a cold start, written into it when a store closes.
 
-An index is a cache like everything there: one of another format is made anew, and one that may hold a word
-of what was forgotten is not kept. That cannot be seen in the index itself (its vocabulary outlives the
-memories), so the ledger tells whether anything was forgotten since it was made.
+An index is a cache like everything in the snapshot: an index of another format is built anew, and an index that may
+hold a forgotten word is not kept. The index itself does not show this (its vocabulary outlives the memories), so the
+ledger says whether anything was forgotten since the index was built.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _MARK_BYTES: Final = 8
 
 
 def made_of(*parts: object) -> str:
-    """What an index depends on besides the memories: this version of the package, its stemmer, and more."""
+    """What an index depends on, apart from the memories: this version of the package, its stemmer, and more."""
     return " ".join(map(str, (__version__, Stemmer.version(), *parts)))
 
 
 def mark_of(event_id: bytes) -> int:
-    """Enough of an event's id to tell it from others at the same address: all of them are the owner's."""
+    """A part of an event's id that tells it from other events at its address, all of which are the owner's."""
     return int.from_bytes(event_id[:_MARK_BYTES], "big")
 
 
@@ -41,14 +41,14 @@ class CachedIndex(ABC):
     """An index that is kept in the snapshot.
 
     Args:
-        name: of it there.
-        made: what it depends on; see `made_of`.
-        ledger: whose memories are indexed.
-        reader: has the snapshot.
+        name: the name of the index in the snapshot.
+        made: what the index depends on; see `made_of`.
+        ledger: the ledger whose memories are indexed.
+        reader: the reader, which has the snapshot.
 
     Attributes:
-        made_of: as given.
-        unsaved: how many memories went into it that it lacked in the snapshot.
+        made_of: as `made`.
+        unsaved: how many indexed memories were not in the snapshot's index.
     """
 
     def __init__(self, name: str, made: str, ledger: Ledger, reader: Reader) -> None:
@@ -57,11 +57,11 @@ class CachedIndex(ABC):
         self._era, self._removed = "", 0
 
     async def saved(self) -> memoryview | None:
-        """The index of the last time, to be asked for once; from now on this one is kept instead.
+        """The saved index; call this once, because this object is saved instead from now on.
 
-        Nothing waits in here for another process that writes.
+        The call never waits for another process that writes.
         """
-        # First: what is forgotten from here on is noticed.
+        # First, so that anything forgotten from here on is noticed.
         self._era = self._ledger.write_now(self._ledger.snapshot.begin_era)
         self._removed = 0 if self._era else self._ledger.snapshot.removed()
         found = await self._reader.saved_extra(self._name, self.made_of)
@@ -72,7 +72,7 @@ class CachedIndex(ABC):
     def __len__(self) -> int: ...
 
     async def dump(self) -> Sequence[bytes | memoryview] | None:
-        """The index as of now, in pieces; None where something was forgotten since it was made."""
+        """The index as of now, in pieces; None if something was forgotten since it was built."""
         await self.catch_up()
         file = self._ledger.snapshot
         is_clean = file.era() == self._era if self._era else file.removed() == self._removed
@@ -88,17 +88,17 @@ class CachedIndex(ABC):
 
 
 def with_head(known: object, index: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
-    """The pieces of an index behind what it was made from, as JSON."""
+    """The pieces of an index, after a head that says as JSON what the index was made from."""
     head = orjson.dumps(known)
-    head += b" " * (-len(head) % _WORD_BYTES)  # arrays are read fastest where they begin at a whole word
+    head += b" " * (-len(head) % _WORD_BYTES)  # arrays are read fastest if they begin at a whole word
     return [len(head).to_bytes(_WORD_BYTES, "big"), head, *index]
 
 
 def without_head(saved: memoryview) -> tuple[Any, memoryview]:
-    """What an index was made from, and the index.
+    """What an index was made from, and the index itself.
 
     Raises:
-        ValueError: `with_head` did not make it.
+        ValueError: `with_head` did not write these bytes.
     """
     end = _WORD_BYTES + int.from_bytes(saved[:_WORD_BYTES], "big")
     return orjson.loads(saved[_WORD_BYTES:end]), saved[end:]

@@ -1,7 +1,7 @@
 """The envelope: a record of plain fields in, a signed and encrypted event out, and back.
 
-`seal` opens what it sealed before it lets go of the text. `open_event` re-derives the address from the
-inside and compares it with the outside: a ciphertext moved elsewhere is misfiled, not believed.
+`seal` opens its own ciphertext before the text is let go. `open_event` derives the address from the inside again
+and compares it with the outside: a ciphertext that was moved to another address is misfiled, not believed.
 Nothing here reads a clock, a ledger or a relay.
 """
 
@@ -48,7 +48,7 @@ class RecordType(StrEnum):
 
 
 _KNOWN_TYPES: Final = {kind.value: kind for kind in RecordType}
-_NEEDED: Final = {  # the fields that have to be there, as text
+_NEEDED: Final = {  # the fields that must be present, as text
     RecordType.FLAT: ("key", "value"),
     RecordType.JOURNAL: ("content",),
     RecordType.PERSONA: ("domain", "facet", "key", "value"),
@@ -64,8 +64,8 @@ class Record:
 
     Attributes:
         type: one of the types above.
-        path: where it lies (`nostr.address`); empty for a journal entry.
-        fields: the JSON fields, without `type`; those we do not know survive.
+        path: the record's path (`nostr.address`); empty for a journal entry.
+        fields: the JSON fields, without `type`; unknown fields are kept.
     """
 
     type: RecordType
@@ -80,18 +80,18 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class SealedRecord:
-    """Ciphertext that was opened and compared, waiting for its time and signature."""
+    """Ciphertext that was opened again and compared; still without a time and a signature."""
 
     kind: int
     tags: Tags
     content: str = field(repr=False)
 
     def at(self, created_at: int) -> Unsigned:
-        """What to sign, at a second since 1970."""
+        """The event to sign, dated `created_at` in seconds since 1970."""
         return Unsigned(created_at, self.kind, self.tags, self.content)
 
     def event_bytes(self) -> int:
-        """How long the signed event will be, as canonical JSON."""
+        """The length of the signed event as canonical JSON."""
         bare = {"id": "0" * 64, "pubkey": "0" * 64, "created_at": 10**9, "kind": self.kind, "tags": self.tags}
         return len(orjson.dumps({**bare, "content": "", "sig": "0" * 128})) + len(self.content)
 
@@ -112,7 +112,7 @@ def journal(content: str, ts: float) -> Record:
     """A journal entry.
 
     Raises:
-        InvalidInput: empty, or no text.
+        InvalidInput: the content is empty, or not a text.
     """
     if not isinstance(content, str) or not content:
         raise InvalidInput("a journal entry must be a non-empty text; nothing was written")
@@ -136,11 +136,11 @@ def embedding(path: str, fields: Mapping[str, Any]) -> Record:
 
 
 def tombstone(path: str, removing: Mapping[str, Any] | None = None) -> Record:
-    """The record that takes a memory's place when it is forgotten; readable by 0.3.1 as an empty value.
+    """The record that replaces a forgotten memory; version 0.3.1 reads it as an empty value.
 
     Args:
-        path: where.
-        removing: what it removes and why, as `origins` writes it.
+        path: the memory's path.
+        removing: what the tombstone removes and why, as `origins` writes it.
     """
     key = path.rpartition("/")[2]
     fields = {"key": key, "value": ""} | ({} if key == path else {"path": path})
@@ -177,7 +177,7 @@ def fits(record: Record) -> bool:
 
 
 def plaintext_bytes(record: Record) -> int:
-    """How long a record is before it is sealed. Raises InvalidInput where the text holds lone surrogates."""
+    """The length of a record before it is sealed. Raises InvalidInput if the text holds lone surrogates."""
     return len(_plaintext(record))
 
 
@@ -191,14 +191,14 @@ def _plaintext(record: Record) -> bytes:
 async def seal_deletion(signer: Signer, removing: Mapping[str, Mapping[str, Any]]) -> str:
     """The content of a deletion: what it removes and why, by path, as in the tombstones; encrypted to oneself.
 
-    Relays that honour a deletion drop the tombstone with the memory, so it has to say the same itself.
+    Relays that honour a deletion drop the tombstone with the memory, so the deletion has to say the same.
     """
     fields = {"type": DELETION_TYPE, "of": removing}
     return await signer.encrypt(orjson.dumps(fields), signer.public_key)
 
 
 async def open_deletion(signer: Signer, event: Event) -> Mapping[str, Any]:
-    """What a deletion removes and why, by path; empty where it does not say so."""
+    """What a deletion removes and why, by path; empty if the deletion does not say."""
     if not event.content:
         return {}
     try:
@@ -229,12 +229,12 @@ def entry_deletion(entry: Event, created_at: int) -> Unsigned:
 
 
 async def open_event(signer: Signer, event: Event) -> Record:
-    """Decrypt an event of ours and check that it lies where its inside says.
+    """Decrypt an event of ours and check that its address is the address that its inside names.
 
     Raises:
         BadPayload: not NIP-44 for this key, or no record of ours inside.
         MisfiledError: the inside names another address.
-        NeedsNewerVersion: a newer schema, or a type that is not known here.
+        NeedsNewerVersion: a newer schema, or an unknown type.
     """
     if event.kind == KIND_DIRECT_MESSAGE and event.tag_values("p") != [signer.public_key]:
         raise BadPayload("a direct message that is not to oneself")
@@ -256,9 +256,9 @@ async def open_draft(signer: Signer, content: str, slot: str) -> Record:
     """The record in a ciphertext of ours that never became an event.
 
     Args:
-        signer: who sealed it.
+        signer: the signer that sealed the draft.
         content: NIP-44.
-        slot: the address it was written for; empty for a journal entry.
+        slot: the address that the draft was written for; empty for a journal entry.
 
     Raises:
         BadPayload: not NIP-44 for this key, no record of ours inside, or one for another address.

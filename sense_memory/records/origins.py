@@ -1,7 +1,7 @@
-"""What the ledger is told of the inside of events: where a memory comes from, and what a deletion removes.
+"""What the ledger has to know of the inside of events: the origin of a memory, and what a removal reaches.
 
-The ledger decides what to keep and what to purge, in whatever order events arrive; what that depends on lies inside
-the ciphertext. Here it is read from opened records, and written into those that remove something.
+The ledger decides what to keep and what to purge, in whatever order events arrive, but the facts for this decision lie
+inside the ciphertext. This module reads the facts from opened records, and writes them into tombstones and deletions.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     from sense_memory.records.envelope import Record
 
-FORGET: Final = "forget"  # somebody wanted it: it reaches what was said until then
-PRUNE: Final = "prune"  # time did it: it reaches only what was known
-AGAIN: Final = "again"  # what was forgotten before, and came back: it reaches no further than that did
+FORGET: Final = "forget"  # a user asked for it: it reaches everything said until then
+PRUNE: Final = "prune"  # time caused it: it reaches only known versions
+AGAIN: Final = "again"  # a forgotten text came back: it reaches no further than the first forgetting
 
 
 def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
-    """Where a memory comes from, by its inside.
+    """The origin of a memory, as its record says.
 
     Args:
-        record: of a flat or a persona memory; others say nothing of themselves.
+        record: the record of a flat or a persona memory; any other record gives a plain origin.
         event_id: the event's, 64 hex digits.
         created_at: the event's, seconds since 1970.
     """
@@ -48,7 +48,7 @@ def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
 def next_seen(before: Origin | None, device: str, now: float) -> dict[str, int]:
     """The version vector of an edit that starts from a version, or from nothing.
 
-    The device's count goes up even where a memory was forgotten in between.
+    The device's count goes up even if the memory was forgotten in between.
     """
     seen = {} if before is None else dict(before.seen)
     seen[device] = max(seen.get(device, 0) + 1, int(now))
@@ -56,7 +56,7 @@ def next_seen(before: Origin | None, device: str, now: float) -> dict[str, int]:
 
 
 def removing(why: str, removal: Removal) -> dict[str, Any]:
-    """The fields that say inside a tombstone or a deletion what it removes; empty ones are left out."""
+    """The fields of a tombstone or a deletion that say what it removes; empty fields are left out."""
     fields: dict[str, Any] = {
         "why": why,
         "until": max(removal.until, 0),

@@ -1,8 +1,8 @@
 """The reading side of a store: verified events become ledger entries, ledger entries become records.
 
-The last record opened at each slot is kept, so a key read twice costs one look at the ledger and no
-decryption, and what was replaced or forgotten is not kept in memory either. Whatever a relay serves and
-cannot be opened is counted and left out, never believed.
+The reader keeps the last record opened at each slot, so a key read twice costs one query and no decryption, and no
+replaced or forgotten record stays in memory. An event of a relay that cannot be opened is counted and left out,
+never believed.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from sense_memory.records.snapshot import Extra, Snapshot
 
 
-_HELD_BESIDES: Final = 400  # bytes that a record takes besides its body
-_OPENED_COUNT: Final = 200  # events that are opened in one go: some 10 ms
+_HELD_BESIDES: Final = 400  # bytes of a record in memory, without its body
+_OPENED_COUNT: Final = 200  # events that are opened without a pause: some 10 ms
 ROLES: Final = {RecordType.TOMBSTONE: Role.TOMBSTONE, RecordType.EMBEDDING: Role.EMBEDDING}  # else a memory
 
 
 class Reader:
-    """Opens what the ledger holds, and admits to it what relays serve.
+    """Opens the events of the ledger, and files the events of relays.
 
     Args:
-        signer: whose events they are.
-        ledger: where they go.
+        signer: the owner of the events.
+        ledger: where events are filed.
         clock: seconds since 1970.
-        snapshot: where opened records outlive this process, or None.
-        held_bytes: of records that `file_events` files are kept; later ones are opened when they are asked for.
+        snapshot: keeps opened records beyond this process; None for no snapshot.
+        held_bytes: most bytes of records kept by `file_events`; later records are opened when they are read.
 
     Attributes:
         on_new: called with the ids of events that became heads, and the relay that served them.
-        extras: what is to outlive this process beside the records, by name.
+        extras: by name, what the snapshot keeps beside the records.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Reader:
         self.extras: dict[str, Extra] = {}
 
     async def record(self, stored: Stored) -> Record | None:
-        """The record inside a stored event, or None where a newer schema is needed to read it.
+        """The record inside a stored event, or None if a newer schema is needed to read it.
 
         Raises:
-            LedgerCorrupt: what was stored cannot be opened any more.
+            LedgerCorrupt: the stored event cannot be opened any more.
         """
         found = await self._opened(stored)
         return None if found.type is None else found.record
@@ -82,7 +82,7 @@ class Reader:
         return (await self._opened(stored)).record
 
     async def records(self, events: Sequence[Stored]) -> list[tuple[Stored, Record]]:
-        """The records inside many events; those of a newer schema are left out. Errors as `record`."""
+        """The records inside many events, without records of a newer schema. Errors as `record`."""
         await self._restore([stored.slot for stored in events if not self._has(stored.slot, stored.id)])
         found = [(stored, await self.record(stored)) for stored in events]
         return [(stored, record) for stored, record in found if record is not None]
@@ -90,7 +90,7 @@ class Reader:
     async def live(self, prefix: str) -> list[Opened]:
         """The records of the heads directly under a prefix, by address; as `records`.
 
-        What is open already costs no look at its event, because a seq names one event for good.
+        For a record that is open already, the event is not read again, because a seq names one event for ever.
         """
         return await self.opened(self._ledger.heads.uncovered_under(prefix))
 
@@ -101,25 +101,25 @@ class Reader:
             found, unknown = self._look_up(heads)
         for number, stored in enumerate(self._ledger.read([seq for _, seq in unknown]), 1):
             if number % _OPENED_COUNT == 0:
-                await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
+                await asyncio.sleep(0)  # a local signer never waits: let other tasks run
             if stored.role is Role.MEMORY:
                 found[stored.seq] = await self._opened(stored)
         alive = (found[seq] for _, seq in heads if seq in found)
         return [item for item in alive if item.type is not None]
 
     def hold_record(self, filed: Filed, record: Record) -> None:
-        """Keep the record of an event that this process sealed a moment ago; not vectors, which are read once."""
+        """Keep the record of an event that this process has just sealed, except vectors, which are read once."""
         if record.type is not RecordType.EMBEDDING:
             ident = bytes.fromhex(filed.event.id)
             self._open[filed.slot] = Opened.of(ident, record, filed.event.created_at)
 
     def drop_deleted(self, request: Event) -> None:
-        """Drop what a deletion names."""
+        """Drop the kept records that a deletion names."""
         for target, _ in deletion_targets(request):
             self._open.pop(target, None)
 
     async def save(self) -> None:
-        """Write the snapshot anew where enough of what is open is not in it; for when a store closes."""
+        """Write the snapshot anew if it lacks enough of the open records; for when a store closes."""
         if self._snapshot is None:
             return
         is_due = any(_is_worth_saving(extra.unsaved, len(extra)) for extra in self.extras.values())
@@ -133,17 +133,18 @@ class Reader:
             await self._snapshot.write(self._open, self.extras)
 
     async def saved_extra(self, name: str, made_of: str) -> memoryview | None:
-        """What the snapshot holds beside the records under a name, to be asked for once.
+        """The extra of the snapshot under a name; call this once for each name.
 
         Args:
             name: as in `extras`.
-            made_of: what it has to be made of.
+            made_of: what the extra must be made of.
         """
         return None if self._snapshot is None else await self._snapshot.take(name, made_of)
 
     async def _restore(self, slots: Sequence[str]) -> bool:
-        """Take over what the snapshot has of some slots, where that costs less than opening their events; whether
-        anything was. What is stale of it is never asked for.
+        """Take over records of some slots from the snapshot, if that costs less than opening their events.
+
+        Returns whether any record was taken over. Stale records are never used.
         """
         if self._snapshot is None:
             return False
@@ -159,7 +160,7 @@ class Reader:
         return known is not None and known.id == ident
 
     def _look_up(self, heads: Sequence[tuple[str, int]]) -> tuple[dict[int, Opened], list[tuple[str, int]]]:
-        """What is open of these heads (slot, seq), by seq, and the others."""
+        """By seq, the open records of these heads (slot, seq); and the other heads."""
         found: dict[int, Opened] = {}
         unknown: list[tuple[str, int]] = []
         for slot, seq in heads:
@@ -194,21 +195,21 @@ class Reader:
         if stored.role is not Role.EMBEDDING and (
             known is None or wins_over(event.created_at, event.id, known.created_at, known.id.hex())
         ):
-            self._open[stored.slot] = opened  # an old version that is read does not push the head out
+            self._open[stored.slot] = opened  # an old version does not replace the kept head
         return opened
 
     async def file_served(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
-        """File what a relay served; returns counts: new, known, stale, …, foreign, misfiled, unreadable."""
+        """File the events of a relay; returns counts: new, known, stale, …, foreign, misfiled, unreadable."""
         counts, _ = await self.file_events(events, relay)
         return counts
 
     async def file_events(
         self, events: Sequence[Event], relay: str | None
     ) -> tuple[Mapping[str, int], Mapping[int, str]]:
-        """File what a relay served, or (None) what a file held.
+        """File the events of a relay, or of a file (None).
 
         Returns:
-            Counts as `file_served`, and of what was left out the index with the reason.
+            Counts as `file_served`; and by the index of each event that was left out, the reason.
         """
         counts: Counter[str] = Counter()
         left_out: dict[int, str] = {}
@@ -236,7 +237,7 @@ class Reader:
         return counts, left_out
 
     async def _apply(self, filed: Sequence[Filed], relay: str | None) -> Sequence[Fate]:
-        """File events, once all that they may remove or replace has been looked at."""
+        """File events after reading every version that they may remove or replace."""
         while True:
             origins = await self.origins(filed)
             with suppress(HeadMoved):
@@ -245,7 +246,7 @@ class Reader:
                 )
 
     async def file_quarantined(self) -> int:
-        """File what was dated too far ahead, and whose time has come; returns how many."""
+        """File the quarantined events that are due; returns how many."""
         while True:
             waiting = [
                 await self._file(item.event, {}) for item in self._ledger.quarantined_due(self._clock())
@@ -261,14 +262,14 @@ class Reader:
     async def origins(
         self, filed: Sequence[Filed], known: Mapping[bytes, Origin] | None = None
     ) -> Mapping[bytes, Origin]:
-        """Where those memories come from that some events may remove or replace, themselves included; by id.
+        """By id, the origins of the memories that some events may remove or replace, and of the events themselves.
 
         Args:
             filed: the events.
-            known: by id, of memories that were looked at before: an old version is decrypted for each look.
+            known: by id, origins that were read before, because each read decrypts an old version again.
 
         Raises:
-            LedgerCorrupt: what was stored cannot be opened any more.
+            LedgerCorrupt: a stored event cannot be opened any more.
         """
         found = {bytes.fromhex(item.event.id): item.comes_from for item in filed if item.role is Role.MEMORY}
         known = known or {}
@@ -277,14 +278,14 @@ class Reader:
         return found
 
     async def origin(self, stored: Stored) -> Origin:
-        """Where a stored memory comes from."""
+        """The origin of a stored memory."""
         opened, ident = await self._opened(stored), stored.id.hex()
         if opened.type is None:
             return Origin.plain(ident, opened.created_at)
         return origin_of(opened.record, ident, opened.created_at)
 
     def _keep(self, filed: Filed, record: Record | None) -> None:
-        """Keep the record of a new head, while they are not too many; drop what it replaced, or a deletion names."""
+        """Keep the record of a new head, within `held_bytes`; drop the record that it replaces or a deletion names."""
         if filed.role is Role.DELETION:
             self.drop_deleted(filed.event)
         elif record is not None:
@@ -295,11 +296,11 @@ class Reader:
                 self._held += _HELD_BESIDES + (0 if kept is None else len(kept.body))
 
     async def _file(self, event: Event, opened: dict[str, Record]) -> Filed:
-        """An event with its place and role; its record goes to `opened`.
+        """An event with its slot and role; its record is added to `opened`.
 
         Raises:
-            _ForeignEvent: ours by key, but of another program.
-            MisfiledError, BadPayload: not to be believed.
+            _ForeignEvent: the event has our key, but is of another program.
+            MisfiledError, BadPayload: the event is not believed.
         """
         if event.pubkey != self._signer.public_key:
             raise _ForeignEvent
@@ -313,7 +314,7 @@ class Reader:
             }
             return Filed(event, slot_of(event), Role.DELETION, removals=removals)
         if event.kind not in {KIND_APP_DATA, KIND_DIRECT_MESSAGE}:
-            raise _ForeignEvent  # no relay is asked for one, but a file may hold anything
+            raise _ForeignEvent  # relays are not asked for other kinds, but a file may hold anything
         if event.kind == KIND_APP_DATA and (event.d_tag is None or not address.is_ours(event.d_tag)):
             raise _ForeignEvent
         slot = slot_of(event)
@@ -330,7 +331,7 @@ class Reader:
 
 
 def filed_as(record: Record, event: Event) -> Filed:
-    """A memory, an entry, an embedding or a tombstone with its place, and with what the ledger is told of its inside."""
+    """A memory, a journal entry, an embedding or a tombstone with its slot, its role, and its origin or removals."""
     role, slot = ROLES.get(record.type, Role.MEMORY), slot_of(event)
     if role is Role.TOMBSTONE:
         return Filed(event, slot, role, removals=removals_of(record, slot, event.created_at))
@@ -343,11 +344,11 @@ def _is_worth_saving(unsaved: int, of: int) -> bool:
 
 
 class _ForeignEvent(Exception):
-    """Signed by our key for another program: left alone."""
+    """An event that our key signed for another program: left alone."""
 
 
 def _concerns_us(event: Event) -> bool:
-    """Whether a deletion may touch what this package keeps. Without a hint, an `e` tag may."""
+    """Whether a deletion may concern events of this package. An `e` tag without a hint may."""
     kinds = event.tag_values("k")
     tags = [address.d_tag_of(coordinate, event.pubkey) for coordinate in event.tag_values("a")]
     if any(tag is not None and address.is_ours(tag) for tag in tags):

@@ -1,17 +1,17 @@
-"""The snapshot: an encrypted copy of opened records beside the ledger, so that a cold start opens none again.
+"""The snapshot: an encrypted copy of opened records beside the ledger, so that a cold start opens no event again.
 
-Guaranteed: it is never believed over the ledger, and nothing that was forgotten can be read from it. A record is used
-only where the ledger's head is the very event that it was opened from; everything else is opened from the ledger as if
-there were no snapshot.
+Guaranteed: the ledger is always believed over the snapshot, and nothing that was forgotten can be read from the
+snapshot. A record is used only if the ledger's head is the very event that the record was opened from; every other
+record is opened from the ledger as if there were no snapshot.
 
 Why it is safe: each file has a random key of its own, sealed to the owner and kept by the ledger, which drops the key in
 the transaction that forgets something; every read asks for that key first. Every message is authenticated under its
 number, so a part that was altered, cut or moved does not open. No error of a snapshot leaves this module, and none is
 logged.
 
-Cost: one sealed message for each 500 records or each piece of an extra. Records lie in *blocks* by slot, so that who needs
-some reads no others; *extras* are what is made of records and is dearer to make than to read, such as an index. A file is
-written whole, and moved into its place.
+Cost: one sealed message for each 500 records or each piece of an extra. Records lie in *blocks* by slot, so that only
+the blocks of needed records are read; *extras* are data made of records that cost more to make than to read, such as an
+index. The file is written whole, and then moved into place.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 # ── The file of a snapshot ──────────────────────────────────────────────────────────────
 # The file of a snapshot: records in blocks by slot, extras in pieces, and a directory at its end.
 #
-# Each part is a message that is sealed and verified on its own, so whoever needs some of it reads no more. The
-# directory says where each of them lies; the file ends with the place of the directory. Numbers make a message what
-# it is: one that was moved does not open.
+# Each part is a message that is sealed and verified on its own, so a reader needs no other part. The directory says
+# where each message lies; the file ends with the place of the directory. Each message is bound to its number, so a
+# message that was moved does not open.
 
 MAGIC: Final = b"sense-memory snapshot 4\n"  # another layout has another number
 BLOCK_ROWS: Final = 500  # unless they are long
 _DIRECTORY: Final = 0  # its number; messages are numbered from 1
-_WORD_BYTES: Final = 8  # of the place of the directory, at the end; of the length of a block's head
+_WORD_BYTES: Final = 8  # of the directory's place at the end, and of the length of a block's head
 _TYPES: Final = {kind.value: kind for kind in RecordType}
 _UNKEPT: Final = frozenset({None, RecordType.TOMBSTONE, RecordType.EMBEDDING})
 
@@ -62,12 +62,12 @@ class Opened(NamedTuple):
 
     Attributes:
         id: the event's id, 32 bytes.
-        type: of the record; None where a newer version is needed to read it.
-        path: of the record.
-        body: its fields as JSON; where a newer version is needed, which.
-        created_at: the event's, seconds since 1970.
-        seq: where the ledger holds the event, or 0 if nobody looked yet.
-        is_saved: whether the snapshot has it.
+        type: the record's type; None if a newer version is needed to read it.
+        path: the record's path.
+        body: the record's fields as JSON; or the newer version that is needed.
+        created_at: the event's created_at, seconds since 1970.
+        seq: the event's seq in the ledger, or 0 while unknown.
+        is_saved: whether the snapshot has the record.
     """
 
     id: bytes
@@ -83,10 +83,10 @@ class Opened(NamedTuple):
 
     @classmethod
     def of(cls, ident: bytes, found: Record | NeedsNewerVersion, created_at: int, seq: int = 0) -> Opened:
-        """What was found in an event."""
+        """What opening an event gave."""
         if isinstance(found, NeedsNewerVersion):
             return cls(ident, None, "", b"%d" % found.version, created_at, seq)
-        # orjson makes room for far more than it needs, and a copy gives that back
+        # orjson allocates far more than it needs; a copy releases the rest
         body = memoryview(orjson.dumps(found.fields)).tobytes()
         return cls(ident, found.type, found.path, body, created_at, seq)
 
@@ -103,7 +103,7 @@ class Opened(NamedTuple):
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether a snapshot holds such records."""
+        """Whether a snapshot holds records of this type."""
         return self.type not in _UNKEPT
 
 
@@ -135,12 +135,12 @@ class Seal(NamedTuple):
 
 
 class Contents:
-    """What the file of a snapshot holds, by its directory. Whatever cannot be read of it is not there.
+    """What the file of a snapshot holds, by its directory. A part that cannot be read counts as absent.
 
     Args:
-        file: of the snapshot.
-        sealed: its key, as the ledger has it.
-        seal: the same, opened.
+        file: the snapshot's file.
+        sealed: the key to the file, as the ledger has it.
+        seal: the same key, opened.
 
     Attributes:
         count: how many records there are.
@@ -171,7 +171,7 @@ class Contents:
         self._last: tuple[int, Mapping[str, Opened]] = -1, {}
 
     def is_of(self, sealed: str | None) -> bool:
-        """Whether this is the key to it; it is not any more once something was forgotten."""
+        """Whether this is the key to the file; after something was forgotten, no key is."""
         return self._sealed == sealed
 
     def rows(self, number: int) -> int:
@@ -179,7 +179,7 @@ class Contents:
         return self._blocks[number][1]
 
     def blocks_of(self, slots: Iterable[str]) -> Counter[int]:
-        """The blocks that were not given yet, with how many of some slots lie in each."""
+        """The blocks that were not given yet, each with the number of these slots in it."""
         counts = Counter(self._block_of(slot) for slot in slots)
         return Counter({number: counts[number] for number in sorted(counts.keys() - self._given - {-1})})
 
@@ -189,19 +189,19 @@ class Contents:
         return self._read(number)
 
     def find(self, slot: str) -> Opened | None:
-        """One record; fast for slots that are asked for in their order."""
+        """One record; fast if slots are looked up in their order."""
         number = self._block_of(slot)
         if number != self._last[0]:
             self._last = number, self._read(number) if number >= 0 else {}
         return self._last[1].get(slot)
 
     def extras(self) -> Iterator[tuple[str, str, Iterator[bytes]]]:
-        """The name of each extra, what it is made of, and its pieces; of one that cannot be read some are empty."""
+        """The name of each extra, what it is made of, and its pieces; pieces that cannot be read are empty."""
         for name, (made_of, _, places) in self._extras.items():
             yield name, made_of, map(self._message, places)
 
     async def whole(self, name: str, made_of: str) -> memoryview | None:
-        """A whole extra; None where there is none, it is made of something else, or cannot be read."""
+        """A whole extra; None if it is missing, is made of something else, or cannot be read."""
         known, size, places = self._extras.get(name, ("", 0, []))
         if known != made_of or not places:
             return None
@@ -225,7 +225,7 @@ class Contents:
             return {}
 
     def _message(self, place: _MessageLocation) -> bytes:
-        """One message; empty where it cannot be read, or something was forgotten since it was written."""
+        """One message; empty if it cannot be read, or if something was forgotten since it was written."""
         if self._file.key != self._sealed:
             return b""
         try:
@@ -265,7 +265,7 @@ class NewContents:
         self._extras[name] = made_of, size, places
 
     async def add_rows(self, rows: Iterable[tuple[str, Opened]]) -> None:
-        """Records by slot, in blocks. One that is longer than any message stays out."""
+        """Add records by slot, in blocks. A record that is longer than any message is left out."""
         block, size = list[tuple[str, Opened]](), 0
         for row in rows:
             length = len(row[1].body)
@@ -283,7 +283,7 @@ class NewContents:
         self._blocks.append((block[0][0], len(block), await self._add(_text_of(block))))
 
     def finish(self) -> None:
-        """The directory, and where it lies."""
+        """Write the directory, and its place."""
         offset = self._offset
         self._file.write(
             self._seal.close(_DIRECTORY, orjson.dumps((self._blocks, self._extras), default=tuple))
@@ -304,7 +304,7 @@ class NewContents:
 
 
 def _text_of(block: Sequence[tuple[str, Opened]]) -> bytes:
-    """Some records: columns as JSON, and the bodies behind it, so that whoever needs none of them parses none."""
+    """Some records: columns as JSON, then the bodies, so that only the needed bodies are parsed."""
     columns = [
         (
             slot,
@@ -336,21 +336,21 @@ _KEY_TYPE: Final = "sense-memory:snapshot-key"  # what a signer sealed for anyth
 
 
 class Extra(Protocol):
-    """Something that is made of records and costs more to make than to read.
+    """Data that is made of records and costs more to make than to read.
 
     Attributes:
-        made_of: its format, and whatever else it depends on besides the records, in a line.
-        unsaved: how many records went into it that it lacked in the snapshot.
+        made_of: in one line, the format of the data and everything that the data depends on, apart from the records.
+        unsaved: how many of its records were not in the saved extra.
     """
 
     made_of: str
     unsaved: int
 
     def __len__(self) -> int:
-        """Of how many records it is made."""
+        """The number of records that the data is made of."""
 
     async def dump(self) -> Sequence[bytes | memoryview] | None:
-        """All of it in pieces, as of now; None where it may hold something of what was forgotten."""
+        """The whole data in pieces, as of now; None if the data may hold anything that was forgotten."""
 
 
 class Snapshot:
@@ -365,16 +365,16 @@ class Snapshot:
         self._signer, self._ledger, self._file = signer, ledger, ledger.snapshot
         self._contents: Contents | None = None
         self._is_open = False
-        self._taken: set[str] = set()  # extras that somebody has read, and keeps instead
+        self._taken: set[str] = set()  # extras that were read; their readers save them anew
 
     async def read(self, slots: Sequence[str]) -> AsyncIterator[Mapping[str, Opened]]:
-        """The blocks in which so many records of some slots lie that opening their events would cost more.
+        """The blocks that hold enough records of some slots, so that opening the events would cost more.
 
-        Each block is given once; use it before the next is asked for.
+        Each block is given once; use the block before the next step of the iteration.
         """
         if not slots or not self._file.exists:
             return
-        is_local = isinstance(self._signer, LocalSigner)  # a remote one is asked once, and not for each event
+        is_local = isinstance(self._signer, LocalSigner)  # a remote signer is asked only once
         least = SNAPSHOT_WORTH_SHARE * min(self._file.slots(), BLOCK_ROWS) if is_local else 2
         if len(slots) < least or (contents := await self._opened()) is None:
             return
@@ -384,7 +384,7 @@ class Snapshot:
                 await asyncio.sleep(0)
 
     async def lacking(self, opened: Mapping[str, Opened]) -> tuple[int, int]:
-        """How many of some records, by slot, it has not, and how many it has."""
+        """How many of some records, by slot, the snapshot lacks; and how many records the snapshot has."""
         contents = await self._opened()
         if contents is None:
             return len(opened), 0
@@ -396,7 +396,7 @@ class Snapshot:
         return len(opened) - sum(same), contents.count
 
     async def take(self, name: str, made_of: str) -> memoryview | None:
-        """An extra, once; None where there is none, it is made of something else, or was forgotten from."""
+        """An extra, once; None if it is missing, is made of something else, or anything was forgotten since."""
         contents = await self._opened()
         if contents is None or name in self._taken:
             return None
@@ -404,7 +404,7 @@ class Snapshot:
         return await contents.whole(name, made_of)
 
     async def _opened(self) -> Contents | None:
-        """What the file holds, as of the first look; None where there is none, or anything is wrong with it."""
+        """The contents of the file as of the first call; None if there is no file, or the file is faulty."""
         sealed = self._file.key
         if sealed is None or self._is_open:
             return self._contents if self._contents is not None and self._contents.is_of(sealed) else None
@@ -412,24 +412,26 @@ class Snapshot:
         try:
             cipher = _cipher_in(await self._signer.decrypt(sealed, self._signer.public_key))
             self._contents = Contents(self._file, sealed, Seal(cipher, self._bound()))
-        except Exception:  # a cache: whatever is wrong with it, the ledger is there
+        except Exception:  # a faulty cache is ignored: the ledger has everything
             return None
         return self._contents
 
     async def write(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
-        """Replace it by these records, by slot, and those that it has, as far as they are the ledger's live heads;
-        and by these extras, and those that nobody has taken.
+        """Write a new snapshot of the ledger's live heads, and of extras.
+
+        The records are these, by slot, and those of the old snapshot; the extras are these, and the old extras that
+        nobody has taken.
 
         Returns:
-            Whether it was replaced: not where another process publishes or writes one, something is being
-            forgotten, the disk is full or the signer does not answer. The one before stays then.
+            Whether the snapshot was replaced. The old snapshot stays if another process publishes or writes a
+            snapshot, something is being forgotten, the disk is full or the signer does not answer.
         """
         if self._ledger.path is None:
             return False
         try:
             async with self._ledger.publishing(wait=0) as held:
                 return held and await self._replace(opened, extras)
-        except Exception:  # a cache: no store fails to close because of it
+        except Exception:  # a faulty cache must not keep a store from closing
             return False
 
     async def _replace(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
@@ -441,7 +443,7 @@ class Snapshot:
         try:
             with self._ledger.write_now(self._file.begin, sealed) as file:
                 new = NewContents(file, Seal(ChaCha20Poly1305(key), self._bound()))
-                for name, extra in extras.items():  # first: bringing one up to date may open more records
+                for name, extra in extras.items():  # first: a dump may open more records
                     if (dumped := await extra.dump()) is not None:
                         await new.add_extra(name, extra.made_of, dumped)
                 for name, made_of, pieces in () if before is None else before.extras():
@@ -473,7 +475,7 @@ def _cipher_in(text: bytes) -> ChaCha20Poly1305:
 def _rows(
     opened: Mapping[str, Opened], before: Contents | None, heads: Iterable[tuple[str, int, bytes]]
 ) -> Iterator[tuple[str, Opened]]:
-    """What is known of the live heads (slot, seq, id), in their order."""
+    """The known records of the live heads (slot, seq, id), in their order."""
     for slot, seq, ident in heads:
         known = opened.get(slot)
         if (known is None or known.id != ident) and before is not None:

@@ -1,8 +1,8 @@
-"""The vector cache: what an embedder made of memories, sealed in the ledger, so that no memory is embedded twice.
+"""The vector cache: an embedder's vectors of memories, sealed in the ledger, so that no memory is embedded twice.
 
-Vectors tell much of a text, so they lie under a random key that is itself sealed to the owner, each row bound to
-its slot and its model. A row goes with its memory when that is forgotten. Each says which state of the memory it
-was made from: vectors of an older text are never used. It is a cache: what cannot be opened is made anew.
+Vectors reveal much of a text, so they are sealed under a random key, which is itself sealed to the owner; each row is
+bound to its slot and its model. Forgetting a memory removes its row. Each row names the state of the memory that it was
+made from, so vectors of an older text are never used. Vectors that cannot be opened are made anew.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _HEAD: Final = struct.Struct("<16sHI")  # a stamp, the dimension, how many piece
 
 
 class VectorSource(NamedTuple):
-    """Which memory vectors were made of, and in which state.
+    """The memory that vectors were made of, and its state.
 
     Attributes:
-        path: its path, as `envelope.Record` has it; of a journal entry `journal/` and its event's id.
-        slot: where it lies in the ledger.
-        stamp: tells its states apart; at most 16 characters.
+        path: the memory's path, as in `envelope.Record`; for a journal entry `journal/` and its event's id.
+        slot: the memory's slot in the ledger.
+        stamp: tells the states of the memory apart; at most 16 characters.
     """
 
     path: str
@@ -49,15 +49,15 @@ class VectorSource(NamedTuple):
 
     @property
     def embedding(self) -> str:
-        """The slot of the event that tells its vectors."""
+        """The slot of the embedding of the memory."""
         return address.d_tag(address.EMBEDDING + self.path)
 
 
 class MemoryVectors(NamedTuple):
-    """What an embedder made of one memory.
+    """An embedder's vectors of one memory.
 
     Attributes:
-        stamp: of the state of the memory that it read; at most 16 characters.
+        stamp: the stamp of the state that the embedder read; at most 16 characters.
         rows: a vector for each piece of its text.
     """
 
@@ -70,8 +70,8 @@ class VectorCache:
 
     Args:
         signer: the owner, who seals the key.
-        vectors: where they lie.
-        model: its name; vectors of different models are never mixed.
+        vectors: the sealed vectors of the ledger.
+        model: the model's name; vectors of different models are never mixed.
 
     Attributes:
         model: as given.
@@ -83,7 +83,7 @@ class VectorCache:
         self._opened: ChaCha20Poly1305 | None = None
 
     async def find(self, stamps: Mapping[str, str]) -> dict[str, MemoryVectors]:
-        """What was made of some memories, given as slot and stamp, in just these states; by slot."""
+        """By slot, the vectors of some memories (slot and stamp) in exactly these states."""
         if self._vectors.key is None:
             return {}
         cipher = await self._cipher()
@@ -102,7 +102,7 @@ class VectorCache:
         """Write the vectors of some memories, by slot.
 
         Raises:
-            LedgerError: it cannot be written; nothing was.
+            LedgerError: the vectors cannot be written; nothing was written.
         """
         cipher = await self._cipher()
         rows = []
@@ -126,7 +126,7 @@ class VectorCache:
         return self._opened
 
     async def _unsealed(self, sealed: str) -> ChaCha20Poly1305 | None:
-        """The cipher that a sealed key opens; None where it is none."""
+        """The cipher of a sealed key; None if the sealed text is not a key."""
         try:
             fields = orjson.loads(await self._signer.decrypt(sealed, self._signer.public_key))
             is_key = isinstance(fields, dict) and fields.get("type") == _KEY_TYPE

@@ -51,20 +51,20 @@ if TYPE_CHECKING:
 
 
 class _MovedOn(Exception):
-    """Something came in while a deletion was made: it is to be made anew."""
+    """A slot changed while a deletion was made: the deletion has to be made anew."""
 
 
 class Writer:
     """Writes records to a ledger.
 
     Args:
-        signer: who seals and signs.
-        ledger: where events and outbox rows go.
-        reader: gets the records that were written, so that reading them needs no decryption.
-        relays: whom to queue them for.
+        signer: seals and signs.
+        ledger: where events and outbox rows are written.
+        reader: gets the written records, so that reading them needs no decryption.
+        relays: the relays to queue the events for.
         clock: seconds since 1970.
         sleep: how to wait when a burst runs too far ahead.
-        look: is shown what was sealed, once it is durable.
+        look: called with each record and its sealed form, once the event is durable.
     """
 
     def __init__(
@@ -93,15 +93,15 @@ class Writer:
 
         Args:
             records: what to write.
-            drafts: keep what the clock forbids to write as drafts.
+            drafts: whether to keep records as drafts that the clock does not allow to write.
             bases: by slot, what edits start from.
-            aside: which stored versions become drafts with it, see `Ledger.save_lost_texts`.
+            aside: the stored versions that become drafts in the same transaction, see `Ledger.save_lost_texts`.
 
         Raises:
             TooLargeError, InvalidInput, SealVerificationError: before anything was written.
             ClockSkewError: nothing of this call was written, and all of it is kept as drafts.
             StorageFullError, LedgerError: nothing of this call was written.
-            HeadMoved: something came in since an edit's basis was read; nothing of this call was written.
+            HeadMoved: a slot has changed since an edit's basis was read; nothing of this call was written.
         """
         sealed = [await envelope.seal(self._signer, record) for record in records]
         filed: list[Filed] = []
@@ -151,8 +151,8 @@ class Writer:
             drafts: slots whose drafts go with them.
 
         Raises:
-            HeadMoved: one is not what the decision was based on; nothing was written.
-            ClockSkewError: this clock is far behind one of them; nothing was written.
+            HeadMoved: an address has changed since the decision; nothing was written.
+            ClockSkewError: this clock is far behind the date of a memory; nothing was written.
         """
         paths = [*paths, *self._embeddings(paths)]
         bare = self._undatable(paths) if insists else {}
@@ -172,7 +172,7 @@ class Writer:
         """Forget addresses as they stand; returns the request's id.
 
         Raises:
-            _MovedOn: something came in meanwhile.
+            _MovedOn: a slot has changed meanwhile.
         """
         known: dict[bytes, Origin] = {}
         fields = await self._removing(paths, why, known)
@@ -319,7 +319,7 @@ class Writer:
         return [found[slot] for slot in self._ledger.heads.embeddings(found)]
 
     async def _second(self, mark: int) -> int:
-        """A second later than `mark` for one event; waits while a burst runs too far ahead."""
+        """The second for one event, later than `mark`; waits while a burst runs too far ahead."""
         while True:
             try:
                 return self._ledger.stamps(self._clock()).take(mark)
@@ -338,8 +338,8 @@ class Writer:
         Args:
             records: what is written.
             sealed: the same, sealed.
-            before: from an attempt before, whose signatures stay where the second does; or nothing.
-            known: slots of edits that start from what is there.
+            before: the events of an earlier attempt, whose signatures are kept if their second is; or nothing.
+            known: slots of edits that start from the current head.
         """
         while True:
             try:
@@ -373,14 +373,14 @@ class Writer:
         for slot, record in zip(slots, records, strict=True):
             second = tombstones.get(slot) or stamps.take(marks.get(slot), is_open=slot in is_open)
             seconds.append(second)
-            if slot:  # given to nobody yet, so the next one in this batch may replace it
+            if slot:  # not handed out yet: the next event in this batch may replace it
                 marks[slot] = second
                 if is_simple(slot, _role(record), known):
                     is_open.add(slot)
         return seconds
 
     async def _signed(self, unsigned: Unsigned) -> Event:
-        """A signature on exactly these fields: a signer may be remote, so its answer is compared."""
+        """Sign exactly these fields; a signer may be remote, so its answer is compared with them."""
         event = await self._signer.sign(unsigned)
         claimed = Unsigned(event.created_at, event.kind, event.tags, event.content)
         if (event.pubkey, claimed) != (self._signer.public_key, unsigned):
@@ -396,5 +396,5 @@ def _role(record: Record) -> Role:
 
 
 def _slot(record: Record) -> str:
-    """The address at which a record will lie; empty for a journal entry, which has none before its id."""
+    """The address of a record; empty for a journal entry, whose slot is its event's id."""
     return "" if record.type is RecordType.JOURNAL else address.d_tag(record.path)
