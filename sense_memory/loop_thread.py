@@ -74,6 +74,7 @@ class LoopThread:
         if os.getpid() != self._process:
             abandon()
             self._loop = self._thread = None
+            self._turn = threading.Lock()  # a thread of the parent process may have held it at the fork
         if self._loop is not None:
             self._refuse_own_thread()
             try:

@@ -218,8 +218,8 @@ def test_a_call_of_another_thread_ends_when_the_store_is_closed_meanwhile(signer
 
 
 FORK = """
-import asyncio, os, sys, warnings
-from sense_memory import LocalSigner, MemoryStore, SyncMemoryStore
+import asyncio, os, signal, sys, warnings
+from sense_memory import LocalSigner, MemoryStore, StoreClosed, SyncMemoryStore
 from sense_memory.errors import StoreForked
 warnings.simplefilter("ignore", DeprecationWarning)  # a fork of a process with threads
 path = sys.argv[1]
@@ -259,6 +259,20 @@ with SyncMemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
         end = refused(lambda: store.recall("k"))
         store.close()
         os._exit(0 if end else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    turn = store._loop._turn
+    turn.acquire()  # as if another thread were calling the store at this moment
+    child = os.fork()
+    if child:
+        turn.release()
+    else:
+        signal.alarm(10)
+        store.close()
+        try:
+            store.recall("k")
+        except StoreClosed:
+            os._exit(0)
+        os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert store.recall("k").value == "v"
 print("as it should be")
