@@ -1,7 +1,7 @@
 """Write sense_memory/sync_store.py, the blocking twin of `MemoryStore`, from sense_memory/store.py: `make sync-store`.
 
-Each public method keeps its signature and its docstring. What awaits is run in the store's thread, what takes an
-iterable takes it in the caller's. The few methods that differ from that are named below.
+Each public method keeps its signature and its docstring. A method that awaits runs in the store's thread; an iterable
+argument is read in the caller's thread. The few methods that differ are named below.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, line: str) -> str:
 
 
 def _call(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """What a method does: the same of the store inside, in the store's thread."""
+    """The body of a method: the same call of the inner store, in the store's thread."""
     target = f"self._store.{node.name}"
     if node.name in NEEDS_NO_LOOP:
         return f"return {target}" + ("" if node.decorator_list else "()")
@@ -147,12 +147,12 @@ def _annotation(item: ast.arg) -> str:
 
 
 def _iterables(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """Parameters that may be an iterator of the caller's."""
+    """Parameters that may be an iterator of the caller."""
     return [item.arg for item in _parameters(node) if "Iterable" in _annotation(item)]
 
 
 def _counts_here(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether progress is told in the caller's thread: where what is counted comes from there."""
+    """Whether progress is reported in the caller's thread: where the counted items come from that thread."""
     return "progress" in {item.arg for item in _parameters(node)} and bool(_iterables(node))
 
 
@@ -164,7 +164,7 @@ def _passed(node: ast.FunctionDef | ast.AsyncFunctionDef, instead: dict[str, str
 
 
 def _docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """The docstring of a method or the class, for who does not await."""
+    """The docstring of a method or the class, for callers that do not await."""
     text = ast.get_docstring(node, clean=False) or ""
     for pattern, words in (
         (r"async for", "for"),
@@ -185,7 +185,7 @@ def _docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> s
 
 
 def _imports(tree: ast.Module, body: str) -> str:
-    """Those of store.py that the twin needs as well, and its own."""
+    """The imports of store.py that the twin needs too, and the twin's own."""
     names = set(re.findall(r"\b[A-Za-z_]\w*", re.sub(r'""".*?"""', "", body, flags=re.DOTALL)))
     always = [
         "import asyncio",
@@ -214,7 +214,7 @@ def _imports(tree: ast.Module, body: str) -> str:
 
 
 def _ruff(command: str, code: str, *options: str) -> str:
-    """Code as ruff leaves it."""
+    """Code, formatted by ruff."""
     arguments = [sys.executable, "-m", "ruff", command, *options, "--stdin-filename", str(TARGET), "-"]
     done = subprocess.run(  # noqa: S603 - our own ruff
         arguments, input=code, capture_output=True, text=True, cwd=ROOT, check=False

@@ -1,6 +1,6 @@
-"""Run `pip install` and show on one line how far it is: on a terminal only. In a pipe there is nothing to see.
+"""Run `pip install` and show its progress on one line, on a terminal only.
 
-What pip writes is kept back, and shown if pip fails. The arguments are those of `pip install`.
+The output of pip is held back, and shown if pip fails. The arguments are those of `pip install`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TICK_SECONDS = 0.2
-# What pip says when it begins a step, and what is shown for it. The packages come in the order of the requirements.
+# The line of pip that begins a step, and the text to show for the step. Packages follow the order of the requirements.
 STEPS = (
     (re.compile(r"\s*Installing build dependencies"), "preparing the build"),
     (re.compile(r"(?:Collecting|Processing \S*/)\s*([A-Za-z0-9_.]+?)(?:[-<>=!~;\[ ]|$)"), "fetching {}"),
@@ -29,13 +29,13 @@ STEPS = (
 
 @dataclass(slots=True)
 class Progress:
-    """What pip does now, and everything that it said."""
+    """The present step of pip, and its whole output."""
 
     doing: str = "starting pip"
     said: list[str] = field(default_factory=list)
 
     def read(self, line: str) -> None:
-        """One line of pip's."""
+        """Take one line of pip's output."""
         self.said.append(line)
         for begins, shown in STEPS:
             if found := begins.match(line):
@@ -44,7 +44,7 @@ class Progress:
                 return
 
     def drain(self, lines: Iterable[str]) -> None:
-        """All lines, until pip closes its end."""
+        """Take all lines, until pip closes its end."""
         for line in lines:
             self.read(line)
 

@@ -1,7 +1,7 @@
 """Keep a journal on the terminal, one entry a line. Uses only the public API.
 
 Key, relays and ledger are those of the command line. Each line is durable in the ledger before the next is asked for,
-with or without a network. At the end the relays are brought in step.
+with or without a network. At the end the program syncs with the relays.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sense_memory import NotSynced, SenseMemoryError, SyncMemoryStore
 if TYPE_CHECKING:
     from sense_memory import JournalEntry
 
-ALL = 100_000  # the most that `recent` gives
+ALL = 100_000  # the most entries that `recent` returns
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 def moment(text: str) -> datetime:
-    """A date or time (ISO 8601, local), or how long ago: 12h, 3d, 2w."""
+    """Parse a date or time (ISO 8601, local), or how long ago: 12h, 3d, 2w."""
     try:
         if ago := re.fullmatch(r"(\d{1,6})([hdw])", text):
             return datetime.now().astimezone() - timedelta(**{UNITS[ago[2]]: int(ago[1])})
@@ -52,7 +52,7 @@ def arguments() -> argparse.Namespace:
 
 
 def printable(text: str) -> str:
-    """A text that cannot steer a terminal."""
+    """A text without control characters for a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\u{ord(c):04x}" for c in text)
 
 
@@ -88,7 +88,7 @@ def write(store: SyncMemoryStore) -> int:
 
 
 def sync(store: SyncMemoryStore) -> None:
-    """Bring the relays in step; a relay that cannot be reached gets the entries next time."""
+    """Sync with the relays; a relay that cannot be reached gets the entries next time."""
     if not store.relays:
         print("No relays are configured: the journal is on this machine only.")
     for relay in store.sync().relays:

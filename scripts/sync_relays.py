@@ -1,8 +1,8 @@
 """Mirror one key's memory between relays. Uses only the public API.
 
-Each relay gets a ledger of its own in a temporary folder. First the ledger is filled with what the relay holds, then with
-what the other relays hold. The difference is the plan: it shows what each relay lacks. One more sync sends it. The
-agent's own ledger is not touched, and no relay gets an event that none of the named relays holds.
+Each relay gets a ledger of its own in a temporary folder. First the ledger is filled with what the relay holds, then
+with what the other relays hold. The difference is the plan: the events that each relay lacks. One more sync sends these
+events. The agent's own ledger is not touched, and no relay gets an event that none of the named relays holds.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
     from sense_memory import RelayReport
 
-LOOK_SECONDS = 0.2  # between two looks at how far the sending is
+LOOK_SECONDS = 0.2  # between two looks at the progress of sending
 
 
 @dataclass
 class Copy:
-    """One relay, and the ledger that shows what it holds.
+    """One relay, and the ledger with what that relay holds.
 
     Attributes:
         store: a store of this relay alone, on a ledger of its own.
-        gives: whether others get what it holds.
-        takes: whether it gets what it lacks.
-        holds: how many events it showed.
-        lacks: how many events of the others it does not hold, or None while that is not known.
-        problem: why it could not be asked completely, or why it is not in step; empty if it is.
-        sent: how many of each of its answers.
+        gives: whether other relays get the events of this relay.
+        takes: whether this relay gets the events that it lacks.
+        holds: how many events this relay showed.
+        lacks: how many events of the other relays this relay lacks, or None while unknown.
+        problem: why this relay could not be asked completely, or is not in step; empty if it is in step.
+        sent: the answers of this relay, counted by kind.
     """
 
     store: MemoryStore
@@ -127,9 +127,9 @@ async def look(copy: Copy, folder: Path, done: Callable[[], None]) -> None:
 
 
 async def compare(copies: list[Copy], folder: Path) -> None:
-    """Find out what each relay lacks of what the others hold, in its own ledger.
+    """Find out which events of the other relays each relay lacks, in its own ledger.
 
-    The newest events go first, so that a version which another one replaces does not count.
+    The newest events come first, so that replaced versions do not count.
     """
     given = {line for copy in copies if copy.gives for line in lines_of(export_of(copy, folder))}
     newest_first = sorted(given, key=lambda line: int(json.loads(line)["created_at"]), reverse=True)
@@ -154,7 +154,7 @@ async def send(copy: Copy, progress: Progress) -> None:
 
 
 def why(report: RelayReport) -> str:
-    """What is wrong with a relay, in words."""
+    """The problem of a relay, in words."""
     reasons = (*report.pulled.reasons, *report.reasons)
     return report.problem or ", ".join(reasons) or "not finished; try again later"
 
@@ -165,12 +165,12 @@ def lines_of(path: Path) -> list[bytes]:
 
 
 def export_of(copy: Copy, folder: Path) -> Path:
-    """Where the events that a relay showed are."""
+    """The file with the events that a relay showed."""
     return folder / f"{copy.url.replace('/', '_')}.jsonl"
 
 
 def say_plan(copies: list[Copy]) -> None:
-    """What each relay holds and lacks."""
+    """Print what each relay holds and lacks."""
     for copy in copies:
         held = f"{copy.url}: holds {copy.holds:,} {'event' if copy.holds == 1 else 'events'}"
         if copy.problem:
@@ -182,7 +182,7 @@ def say_plan(copies: list[Copy]) -> None:
 
 
 def say_outcome(copies: list[Copy]) -> None:
-    """What became of each relay."""
+    """Print the result for each relay."""
     for copy in copies:
         if copy.takes:
             print(f"{copy.url}: {copy.sent.get('accepted', 0):,} sent, {copy.problem or 'in step'}")

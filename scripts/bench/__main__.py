@@ -1,6 +1,6 @@
 """`python -m scripts.bench`: measures, prints a table, and writes JSON when asked.
 
-A missed target is a line of the table, not an error. The exit code says whether everything could be measured.
+A missed target is a line of the table, not an error. The exit code says whether every figure could be measured.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _GROUPS: Final[dict[str, Callable[[Stage], list[Figure]]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure what was asked for."""
+    """Measure the chosen groups."""
     options = _parsed(arguments)
     begun = time.monotonic()
     groups: dict[str, list[Figure]] = {}
@@ -91,7 +91,7 @@ class _Progress:
 
     @staticmethod
     def clear() -> None:
-        """Make room for the table."""
+        """Clear the line before the table."""
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""What it costs to let age into the ranking: recall of old evidence, by the floor below which age cannot push a score.
+"""The cost of age in the ranking: recall of old evidence, by the floor below which age cannot lower a score.
 
 `python -m scripts.bench.ageing --bench memory_bench.py --data DATA` spreads the turns of each conversation over a
 year, in their order, and searches them on the day after the last with a half-life of 30 days: each score is
@@ -36,7 +36,7 @@ class Aged:
     """A `MemoryIndex` whose items are up to a year old.
 
     Args:
-        floor: of the factor.
+        floor: the lowest factor of a score.
     """
 
     def __init__(self, floor: float) -> None:

@@ -1,7 +1,7 @@
-"""What runs in a process of its own: `python -m scripts.bench.child WHAT …`, and how to start it.
+"""Parts of the benchmark in a process of their own: `python -m scripts.bench.child WHAT …`, and how to start one.
 
-The relay and the sender do not share an interpreter with the client that is measured; memory is measured
-in a fresh process that did nothing else.
+The relay and the sender do not share an interpreter with the measured client; memory is measured in a fresh process
+that did nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MODULE = "scripts.bench.child"
 
 @contextmanager
 def running(what: str, *arguments: object) -> Iterator[str]:
-    """Run a server for the time of a `with`; gives the first line that it says."""
+    """Run a server for the time of a `with`; yields the first line that the server prints."""
     command = (sys.executable, "-m", _MODULE, what, *map(str, arguments))
     child = subprocess.Popen(  # noqa: S603 - this file
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -44,11 +44,11 @@ def running(what: str, *arguments: object) -> Iterator[str]:
         try:
             yield str(child.stdout and child.stdout.readline()).strip()
         finally:
-            child.communicate()  # closes its standard input: the sign to leave
+            child.communicate()  # closes its standard input, which ends the server
 
 
 def asked(what: str, *arguments: object) -> float:
-    """Run a measurement to its end; gives the number that it says."""
+    """Run a measurement to its end; returns the number that it prints."""
     command = (sys.executable, "-m", _MODULE, what, *map(str, arguments))
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S603
     return float(done.stdout)
@@ -56,7 +56,7 @@ def asked(what: str, *arguments: object) -> float:
 
 async def relay(path: str, port: str) -> None:
     """The embedded relay on a file, until standard input ends."""
-    from sense_memory import EmbeddedRelay  # late: whoever measures memory does not pay for it
+    from sense_memory import EmbeddedRelay  # late, so that measurements of memory do not include the relay
 
     async with EmbeddedRelay(path, int(port)) as served:
         print(served.url, flush=True)
@@ -64,7 +64,7 @@ async def relay(path: str, port: str) -> None:
 
 
 async def stream(path: str) -> None:
-    """A server that answers whatever it is asked with the bytes of a file, after an HTTP head."""
+    """A server that answers every request with the bytes of a file, after an HTTP head."""
     await asyncio.to_thread(_stream, Path(path))
 
 
@@ -113,7 +113,7 @@ async def restored(path: str, seed: str, url: str) -> None:
 
 
 def command(home: str, *arguments: str) -> None:
-    """The most memory that a command takes, in MB; whatever it says goes nowhere."""
+    """The most memory that a command takes, in MB; its output is discarded."""
     os.environ["SENSE_MEMORY_HOME"] = home
     sys.argv = ["sense-memory", *arguments]
     with (
@@ -132,7 +132,7 @@ def _signer(seed: str) -> LocalSigner:
 def _megabytes(name: str) -> float:
     """A line of proc(5)'s status in MB, of this process; where there is no such file, the peak (getrusage(2)).
 
-    Linux lets a child inherit its parent's peak in getrusage, so that is no use there.
+    On Linux a child inherits its parent's peak in getrusage, so getrusage is of no use there.
     """
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
@@ -143,7 +143,7 @@ def _megabytes(name: str) -> float:
 
 
 def main() -> None:
-    """Do what the first argument names."""
+    """Run the part that the first argument names."""
     known: dict[str, Callable[..., object]] = {
         function.__name__: function
         for function in (relay, stream, opened, searched, plain, restored, command)

@@ -1,7 +1,6 @@
-"""What a palace costs in a prompt: tokens against a plain listing, key facts that survive, and the time.
+"""The cost of a palace in a prompt: tokens against a plain listing, key facts that survive, and the time.
 
-The palace is the one of the tests, 200 memories with labelled facts; the time is that of as many memories
-as the run has.
+The palace is that of the tests, 200 memories with labelled facts; the time is measured with the memories of the run.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def _time(stage: Stage, items: Sequence[PersonaMemory]) -> Figure:
 
 
 def _palace(rows: Sequence[Any], count: int) -> list[PersonaMemory]:
-    """The rows, again and again under other keys, of every age below that of fading."""
+    """The rows, repeated under other keys, of every age below that of fading."""
     found = []
     for index in range(count):
         row = rows[index % len(rows)]

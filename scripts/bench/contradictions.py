@@ -1,13 +1,15 @@
-"""How well contradictions are found: precision and recall of what acts, on both halves of the labelled pairs.
+"""How well contradictions are found: precision and recall of the contradictions acted on, on both halves of the
+labelled pairs.
 
-The pairs are in `tests/palace/contradictions.jsonl`. The rules were tuned on one half; a pair's half follows from
-a hash of its id. Batch 1 was written before the rules, batch 2 after them and in other phrasing: its recall is what
-to expect of notes that nobody had in mind. Floors are those of a judge that calls every pair a contradiction.
+The pairs are in `tests/palace/contradictions.jsonl`. The rules were tuned on one half; a pair's half follows from a
+hash of its id. Batch 1 was written before the rules, batch 2 after them and in other phrasing: its recall is to be
+expected for notes that the rules were not written for. Floors are those of a judge that calls every pair a
+contradiction.
 
-In `paraphrases.jsonl` the same is said in other words, which rules alone hardly see. What an embedder adds is only
-ever suggested, so there all that is found counts. Batch 1 was written before an embedder was asked; batch 2, in
-which one thing is said otherwise, before anybody looked at the held half; batch 3 after the last change of rules.
-Both are held out whole.
+`paraphrases.jsonl` has contradictions in other words, which rules alone hardly find. Contradictions that an embedder
+adds are only ever suggested, so suggestions count there too. Batch 1 was written before an embedder was used; batch 2,
+in which one thing is said in another way, before the held half was looked at; batch 3 after the last change of rules.
+Batches 2 and 3 are held out whole.
 """
 
 from __future__ import annotations
@@ -39,16 +41,16 @@ if TYPE_CHECKING:
 _PAIRS: Final = Path(__file__).parents[2] / "tests" / "palace"
 _PRECISION: Final = 95.0  # percent of acts that are right
 _RECALLS: Final = {"tune": 85.0, "held": 80.0}  # percent of contradictions that are acted on
-# Percent found of what is said in other words: by rules, and by meaning. Set under what was measured.
+# Percent found of contradictions in other words: by rules, and by meaning. Set below the measured values.
 _FOUND: Final = {"tune": (5.0, 15.0), "held": (15.0, 35.0)}
-_RIGHT: Final = 90.0  # percent of what is found in other words that is right
-_ROUNDS_COUNT: Final = 2  # in which an embedder reads what comparing asks for
+_RIGHT: Final = 90.0  # percent right of the contradictions found in other words
+_ROUNDS_COUNT: Final = 2  # rounds in which an embedder reads the phrases that comparing needs
 _CHECKS_COUNT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What was counted over some labelled pairs: what was right and wrong, and contradictions missed."""
+    """Counts over some labelled pairs: right and wrong findings, and missed contradictions."""
 
     right: int
     wrong: int
@@ -56,23 +58,23 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Percent that was right of what was said."""
+        """Percent of the findings that are right."""
         return 100.0 * self.right / max(1, self.right + self.wrong)
 
     @property
     def recall(self) -> float:
-        """Percent of the contradictions that were seen."""
+        """Percent of the contradictions that were found."""
         return 100.0 * self.right / max(1, self.right + self.missed)
 
 
 def labelled(name: str = "contradictions") -> list[dict[str, Any]]:
-    """The labelled pairs, as they stand in a file."""
+    """The labelled pairs of a file."""
     text = (_PAIRS / f"{name}.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def score(pairs: Iterable[dict[str, Any]], judge: Judge = compare, *, suggestions: bool = False) -> Score:
-    """What a judge makes of labelled pairs: as far as it acts, or with its suggestions too."""
+    """The counts of a judge over labelled pairs: of its acts, or of its suggestions too."""
     right = wrong = missed = 0
     for pair in pairs:
         verdict = judge(
@@ -101,7 +103,7 @@ def by_meaning(embedder: Embedder) -> Judge:
 
 
 def measure(stage: Stage) -> list[Figure]:
-    """Precision and recall of acts on both halves, and what putting and checking cost."""
+    """Precision and recall of acts on both halves, and the costs of putting and checking."""
     stage.say("contradictions of labelled pairs")
     figures = []
     for half, recall in _RECALLS.items():
@@ -120,7 +122,7 @@ def measure(stage: Stage) -> list[Figure]:
 
 
 def _in_other_words(stage: Stage) -> list[Figure]:
-    """What is found of contradictions in other words, acts and suggestions, by rules and with an embedder."""
+    """Found contradictions in other words, acts and suggestions, by rules and with an embedder."""
     stage.say("contradictions in other words")
     try:
         embedder = open_embedder("static")

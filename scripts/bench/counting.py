@@ -15,7 +15,7 @@ class CountingProxy:
         upstream: `ws://127.0.0.1:PORT`.
 
     Attributes:
-        bytes: what went through so far, both ways, handshakes included.
+        bytes: the bytes passed so far, both ways, handshakes included.
     """
 
     def __init__(self, upstream: str) -> None:
@@ -53,5 +53,5 @@ class CountingProxy:
                 target.sendall(data)
         for end in (source, target):
             with suppress(OSError):  # the other direction was faster
-                end.shutdown(socket.SHUT_RDWR)  # unlike `close`, it wakes whoever waits
+                end.shutdown(socket.SHUT_RDWR)  # unlike `close`, wakes threads that wait
         source.close()

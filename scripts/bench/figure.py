@@ -1,4 +1,4 @@
-"""A figure: what was measured, its floor, its target, and whether the target was met. Pure."""
+"""A figure: a measured value, its floor, its target, and whether the target was met. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Rule(Enum):
-    """What a target says."""
+    """The kind of a target."""
 
     RATIO = "ratio at most"  # value ÷ floor
     AT_MOST = "at most"
@@ -22,10 +22,10 @@ class Figure:
     Attributes:
         name: what was measured.
         unit: of value and floor: "s", "ms", "µs", "B", "MB", "%" or "/s".
-        value: the median over the repetitions; where the name says so, the best of them.
+        value: the median over the repetitions; where the name says "best", the best repetition.
         floor: the same of the floor.
         floor_name: what the floor does.
-        rule: what the target says.
+        rule: the kind of the target.
         limit: of the target: a ratio, or a number in `unit`.
     """
 
@@ -39,7 +39,7 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """How many times the floor it costs; of a rate, how many times slower it is."""
+        """The value as a multiple of the floor; for a rate, how many times slower it is than the floor."""
         above, below = (self.floor, self.value) if self.unit == "/s" else (self.value, self.floor)
         return above / below if below else 0.0
 
@@ -66,7 +66,7 @@ class Figure:
                 return f"≥ {amount(self.limit, self.unit)}"
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
+        """The figure as plain values."""
         return {
             "name": self.name,
             "unit": self.unit,

@@ -1,4 +1,4 @@
-"""What an open store takes of the machine's memory. Each figure comes from a fresh process."""
+"""The memory of an open store. Each figure comes from a fresh process."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def restoring(stage: Stage) -> Figure:
 
 
 def _limit(count: int) -> float:
-    """What is allowed in MB, at 10,000 and at 100,000; in proportion beyond."""
+    """The allowed MB, at 10,000 and at 100,000 memories; in proportion beyond."""
     return 120.0 if count <= 10_000 else 700.0 * max(1.0, count / 100_000)

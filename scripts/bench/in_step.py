@@ -1,6 +1,6 @@
-"""What it costs to find out that nothing is new, and to exchange a little: bytes on the wire, and time.
+"""The cost of a sync that finds nothing new, or little: bytes on the wire, and time.
 
-The memories here were written one a minute: in a burst, hundreds would share a second.
+The memories are dated one per minute: in a burst, hundreds would share a second.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _nothing_new(stage: Stage, events: Sequence[bytes]) -> list[Figure]:
 
 
 def _scattered(stage: Stage, events: Sequence[bytes]) -> Figure:
-    """Half of the differences are missing here, half at the relay; it begins with dialling."""
+    """A sync, dialling included, where half of the differences are missing here and half at the relay."""
     count = min(_DIFFERENCES_COUNT, stage.count)
     stage.say(f"{count} scattered differences")
     chosen = random.Random(stage.seed).sample(events, count)  # noqa: S311 - places, not secrets

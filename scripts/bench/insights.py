@@ -1,7 +1,7 @@
 """Insights as an agent keeps them: sentences of many shapes about people, work and the world, from a seed.
 
-Names follow a curve like that of real notes: a few are in many memories, most are in a handful. No text is
-another's, and none is filler: what search and contradictions cost depends on the words.
+Names follow a curve like that of real notes: a few are in many memories, most are in a handful. All texts differ, and
+no text is filler, because the costs of search and contradictions depend on the words.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ _SHAPES: Final = (
 
 
 def insights(seed: int, count: int, now: float) -> Iterator[dict[str, Any]]:
-    """So many insights, as the fields of persona memories: all active at a time, a few weeks old at most.
+    """`count` insights, as the fields of persona memories: all active at `now`, a few weeks old at most.
 
     Args:
-        seed: of everything in them.
+        seed: decides everything in them.
         count: how many.
         now: seconds since 1970.
     """
@@ -100,7 +100,7 @@ def insights(seed: int, count: int, now: float) -> Iterator[dict[str, Any]]:
 
 
 def queries(seed: int, count: int, amount: int) -> list[str]:
-    """What somebody asks of the insights of a seed: a name and a thing, a thing and how it is, three words."""
+    """Queries over the insights of a seed: a name and a thing, a thing and its quality, three words."""
     dice = random.Random(seed)  # noqa: S311 - texts, not secrets
     names = [_name(dice) for _ in range(max(50, count // 8))]
     shapes = ("{name} {thing}", "{quality} {thing}", "{name} {quality} {thing}", "{name}")

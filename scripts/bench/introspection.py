@@ -1,4 +1,4 @@
-"""What a look over a whole palace costs: the states of ten times as many memories as elsewhere, and a report."""
+"""The cost of a look over a whole palace, ten times larger than elsewhere: the states of all memories, and a report."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a hundred thousand memories cost, half of them in a palace and half flat: the first search, and processes.
+"""The cost of a hundred thousand memories, half in a palace and half flat: the first search, and processes.
 
-Measured once, and only with `--large`: to make so many takes a minute.
+Measured once, and only with `--large`, because making the memories takes a minute.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def measure(stage: Stage) -> list[Figure]:
 
 
 def first_search(stage: Stage, path: Path) -> list[Figure]:
-    """What the first search in a ledger costs, and what it costs others."""
+    """The cost of the first search in a ledger, and of waiting for other tasks meanwhile."""
     stage.say(f"the first search among {stage.count:,}")
     seconds, waited = asyncio.run(_search_first(stage, path))
     floor = _seconds(lambda: [_text_of(stage, body).split() for body in heads(path)])
@@ -64,7 +64,7 @@ def first_search(stage: Stage, path: Path) -> list[Figure]:
 
 
 async def _search_first(stage: Stage, path: Path) -> tuple[float, float]:
-    """The seconds that it takes; and the milliseconds that another task waited at most."""
+    """The seconds of the search, and the longest wait of another task in milliseconds."""
     waited = 0.0
 
     async def other() -> None:
@@ -88,7 +88,7 @@ async def _search_first(stage: Stage, path: Path) -> tuple[float, float]:
 
 
 def processes(stage: Stage, path: Path) -> list[Figure]:
-    """What a list and a search cost as processes, once one has left a snapshot."""
+    """The cost of a list and a search as processes, after one process has written a snapshot."""
     home, asked = home_of(stage, path), queries(stage.seed, stage.count // 2, 1)[0]
     return [
         *_process(stage, home, ("list",), 2.05, 243.0),

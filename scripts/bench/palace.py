@@ -1,7 +1,7 @@
-"""What a palace costs an agent, through the store: writing into it, searching, loading it, looking it over.
+"""The cost of a palace through the store: writing, searching, loading, and views of the whole palace.
 
-The palace is made of sealed and signed events, imported as those of another program: no store has to write
-ten thousand memories one by one to be measured with them.
+The palace is made of sealed and signed events, which are imported like those of another program, so that no store has
+to write ten thousand memories one by one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STARTS_COUNT: Final = 5  # processes; the best of them counts
 def measure(stage: Stage) -> list[Figure]:
     """The figures of a palace."""
     path = stage.palace()
-    asyncio.run(_open_and_search(stage, path, ""))  # leaves a snapshot, as any store does
+    asyncio.run(_open_and_search(stage, path, ""))  # writes a snapshot, as any store does
     return [
         _remember(stage, path),
         *_views(stage, path),
@@ -49,7 +49,7 @@ def measure(stage: Stage) -> list[Figure]:
 
 
 def footprint(stage: Stage, path: Path | None = None) -> Figure:
-    """What an open palace takes of the machine's memory, once it was searched."""
+    """The memory of an open palace after a search."""
     stage.say(f"memory of a palace, {stage.count:,}")
     path = stage.palace() if path is None else path
     value, floor = in_turn(
@@ -236,7 +236,7 @@ def _command(stage: Stage, path: Path) -> Figure:
 
 
 def _copy(stage: Stage, path: Path) -> Path:
-    """The ledger once more, with all that lies beside it."""
+    """A copy of the ledger, with the files beside it."""
     copy = stage.path("palace-copy")
     for file in path.parent.glob(f"{path.name}*"):
         shutil.copy(file, copy.with_name(file.name))

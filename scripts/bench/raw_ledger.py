@@ -1,7 +1,7 @@
 """The floor of storage: the ledger's own file, written and read with sqlite3 alone.
 
-The file is made by a store, so that the schema is the real one; rows are put in with as few statements as
-possible. Never use it for anything but a comparison.
+A store makes the file, so that the schema is the real one; rows are inserted with as few statements as possible. Never
+use this module for anything but a comparison.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class RawLedger:
     """An open ledger file.
 
     Args:
-        path: made if it is missing.
-        signer: whose it is.
-        relay: for whom its events are queued.
+        path: of the file, which is made if missing.
+        signer: the owner of the ledger.
+        relay: the relay for which events are queued.
     """
 
     def __init__(self, path: Path, signer: LocalSigner, relay: str) -> None:
@@ -53,7 +53,7 @@ class RawLedger:
         self._sql.close()
 
     def insert(self, rows: Sequence[tuple[bytes, str, int, bytes]], state: str = "queued") -> None:
-        """Put events in, with their slots and outbox rows, in one transaction: (id, slot, created_at, body)."""
+        """Insert events (id, slot, created_at, body) with their slots and outbox rows, in one transaction."""
         first = self._seq + 1
         self._seq += len(rows)
         self._sql.execute("BEGIN IMMEDIATE")
@@ -72,7 +72,7 @@ class RawLedger:
         self._sql.execute("COMMIT")
 
     def replace(self, row: tuple[bytes, str, int, bytes]) -> None:
-        """Put an event in the place of the one before, which stays without it, in one transaction."""
+        """Replace the head of a slot by an event, in one transaction; the old event stays as an older version."""
         self._sql.execute("BEGIN IMMEDIATE")
         self._sql.execute("UPDATE events SET role = 4 WHERE seq = ?", (self._seq,))
         self._sql.execute("DELETE FROM outbox WHERE event = ?", (self._seq,))
@@ -82,7 +82,7 @@ class RawLedger:
     def bury(
         self, graves: Sequence[tuple[bytes, str, int, bytes]], request: tuple[bytes, str, int, bytes]
     ) -> None:
-        """Put events in the place of those before, which go, and another one, in one transaction."""
+        """Replace the events of some slots, which are deleted, and insert one more event, in one transaction."""
         self._sql.execute("BEGIN IMMEDIATE")
         for row in (*graves, request):
             self._sql.execute("UPDATE slots SET head = NULL WHERE slot = ?", (row[1],))

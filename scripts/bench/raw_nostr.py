@@ -1,7 +1,7 @@
 """The floor of cryptography: sign, verify, seal and open with coincurve and cryptography, and nothing else.
 
-Written for speed and for bytes that can be trusted: no check beyond those that are the work itself. Never
-use it for anything but a comparison.
+Written for speed and for trusted bytes, without any check that is not a part of the work. Never use this module for
+anything but a comparison.
 """
 
 from __future__ import annotations

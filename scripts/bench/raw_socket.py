@@ -1,7 +1,7 @@
 """The floor of the wire: a blocking socket that speaks just enough WebSocket and Nostr.
 
-No timeouts, no verification, no answer to anything but pings: it talks to a relay of this machine that
-is known to be honest. Frames are masked with zeros, which is legal and costs nothing.
+No timeouts, no verification, no answer to anything but pings: the other side is a relay of this machine that is known
+to be honest. Frames are masked with zeros, which is legal and costs nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RawSocket:
         self._socket.sendall(b"".join(_head(len(text)) + text for text in texts))
 
     def frames(self) -> list[bytes]:
-        """The next messages: at least one, and those that are there as well."""
+        """The next messages: at least one, and all that have arrived."""
         found: list[bytes] = []
         while not found:
             data = self._buffer + self._read() if self._buffer else self._read()
@@ -123,7 +123,7 @@ def _head(length: int) -> bytes:
 
 
 def _end(data: bytes, place: int) -> tuple[int, int] | None:
-    """Where the payload of the unmasked frame at a place begins and ends; None while it is not complete."""
+    """Where the payload of the unmasked frame at a place begins and ends; None while the frame is not complete."""
     have = len(data) - place
     if have < 2:
         return None

@@ -1,9 +1,9 @@
-"""How much of the evidence for a question the search brings back: the public index under a retrieval benchmark.
+"""How much of the evidence for a question a search finds: the public index under a retrieval benchmark.
 
-`python -m scripts.bench.recall --bench memory_bench.py --data DATA` prints a table of variants, and with
-`--levers` one more row per lever that is switched off, each with its paired 95 % interval. The benchmark
-program and its conversations are not part of this repository; both are named on the command line.
-`factory` is what `memory_bench.py --retriever scripts.bench.recall:factory` asks for.
+`python -m scripts.bench.recall --bench memory_bench.py --data DATA` prints a table of variants, and with `--levers` one
+more row per search option that is switched off, each with its paired 95 % interval. The benchmark program and its
+conversations are not part of this repository; the command line names both. `memory_bench.py --retriever
+scripts.bench.recall:factory` calls `factory`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Row = tuple[str, str, str, str]  # id, text, timestamp, session
 
 
 class Retriever(Protocol):
-    """What the benchmark asks for."""
+    """The protocol of the benchmark."""
 
     def index(self, items: Sequence[Row]) -> None:
         """Take in one conversation."""
@@ -54,15 +54,15 @@ class Indexed:
     """A `MemoryIndex` as a retriever.
 
     Args:
-        levers: what its searches take into account.
-        embedder: for meaning besides words.
+        levers: the options of its searches.
+        embedder: to search by meaning too.
     """
 
     def __init__(self, levers: SearchOptions | None = None, embedder: Embedder | None = None) -> None:
         self._index = MemoryIndex(levers, embedder=embedder)
 
     def index(self, items: Sequence[Row]) -> None:
-        """Take in one conversation; "Name: text" is what Name said."""
+        """Take in one conversation; "Name: text" is a turn by Name."""
         self._index.put_many(map(as_item, items))
 
     def search(self, query: str, k: int) -> list[str]:
@@ -71,7 +71,7 @@ class Indexed:
 
 
 class Plain:
-    """The specification's scoring and nothing else: how many words of the query a turn has."""
+    """The specification's scoring alone: how many words of the query a turn contains."""
 
     def __init__(self) -> None:
         self._turns: list[tuple[str, set[str]]] = []
@@ -109,7 +109,7 @@ def factory(variant: str = "lexical", levers: SearchOptions | None = None) -> Re
 
 @cache
 def _embedder(variant: str) -> Embedder | None:
-    """Loaded once: the model is the same for every conversation."""
+    """The embedder, loaded once because the model is the same for every conversation."""
     return open_embedder(variant)
 
 
@@ -148,7 +148,7 @@ def _table(dataset: str, bench: Any, conversations: Any, variants: Sequence[str]
 
 
 def _without(variant: str) -> Iterable[tuple[str, Callable[[], Retriever]]]:
-    """A retriever for each lever that a variant has, with that one off."""
+    """A retriever for each option of a variant, with that option off."""
     for lever in fields(SearchOptions) if variant != "spec" else ():
         if lever.name == "dense" and variant == "lexical":
             continue
@@ -181,7 +181,7 @@ def loaded(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise SystemExit(f"{path} is no Python program")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look themselves up
+    sys.modules[spec.name] = module  # its dataclasses look up their module there
     spec.loader.exec_module(module)
     return module
 
@@ -197,7 +197,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def existing(text: str) -> Path:
-    """A path on the command line that has to be there."""
+    """A path on the command line that must exist."""
     path = Path(text)
     if not path.exists():
         raise argparse.ArgumentTypeError(f"{text} does not exist")

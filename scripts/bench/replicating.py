@@ -1,4 +1,4 @@
-"""Relays: publishing and restoring, and what the embedded relay takes and gives on one connection."""
+"""Relays: publishing and restoring, and the rates of the embedded relay on one connection."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _raw_restore(stage: Stage, url: str) -> float:
 
 
 def _taken(stage: Stage, rate: float) -> Figure:
-    """What came in when the raw socket published; against the same work without a connection."""
+    """The rate of events that the raw socket published; against the same work without a connection."""
     stage.say("the embedded relay, events in")
     events = stage.events
     seconds = statistics.median(_verify_and_insert(stage, events) for _ in range(stage.repeat))

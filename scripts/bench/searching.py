@@ -1,4 +1,4 @@
-"""What one search over everything costs: through the index alone, through the store, and as a process."""
+"""The cost of one search over everything: through the index alone, through the store, and as a process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 _SEARCHES_COUNT: Final = 300
-_PUTS_COUNT: Final = 3_000  # one by one: as many as it takes to meet whatever is put off
+_PUTS_COUNT: Final = 3_000  # one by one: enough to include any deferred work
 _ENTRIES_COUNT: Final = 200  # of the journal, beside the palace
 _STARTS_COUNT: Final = 5  # processes; the best of them counts
 _DAY: Final = 86_400.0
@@ -105,7 +105,7 @@ def _command(stage: Stage, path: Path, query: str) -> Figure:
     stage.say("sense-memory search, as a process")
     home = {"SENSE_MEMORY_HOME": str(home_of(stage, path))}
     command = ["-m", "sense_memory", "search", query]
-    output_of(command, home)  # whoever searches first leaves the index behind
+    output_of(command, home)  # the first search writes the index
     value, floor = best_in_turn(
         max(stage.repeat, _STARTS_COUNT),
         lambda: timed(command, home),

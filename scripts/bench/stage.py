@@ -49,14 +49,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Stage:
-    """What every measurement needs.
+    """The inputs of every measurement.
 
     Args:
         folder: for files; removed at the end.
         count: memories.
         repeat: how often each figure and its floor are measured, in turn.
         seed: of the key and of the texts.
-        say: tells the person what is being measured.
+        say: shows what is being measured.
     """
 
     folder: Path
@@ -97,7 +97,7 @@ class Stage:
         return f"ws://127.0.0.1:{self.port}"
 
     def path(self, name: str) -> Path:
-        """A place in the folder where nothing is yet."""
+        """A new path in the folder."""
         number = sum(1 for _ in self.folder.glob(f"{name}-*"))
         place = self.folder / f"{name}-{number}"
         place.mkdir()
@@ -116,7 +116,7 @@ class Stage:
         return copy
 
     def mixed(self) -> Path:
-        """A ledger with as many memories, half of them flat and half in a palace, and no snapshot."""
+        """A ledger with `count` memories, half of them flat and half in a palace, and no snapshot."""
         self.say(f"{self.count:,} memories of both kinds to begin with")
         path, half, now = self.path("mixed"), self.count // 2, int(time.time())
         lines = (
@@ -172,17 +172,17 @@ def sealed_insight(key: RawKey, fields: dict[str, Any], now: int) -> tuple[bytes
 
 
 def secret_of(seed: int) -> bytes:
-    """The key of a run: known to anybody who knows the seed, and of no other use."""
+    """The key of a run, for nothing else: anybody who knows the seed knows the key."""
     return hashlib.sha256(f"sense-memory bench {seed}".encode()).digest()
 
 
 def in_turn(repeat: int, *measures: Callable[[], float]) -> list[float]:
-    """The median of each measure. They take turns, so that a busy moment of the machine meets all of them."""
+    """The median of each measure. The measures take turns, so that a busy moment of the machine affects all of them."""
     rounds = [[measure() for measure in measures] for _ in range(repeat)]
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
 
 
 def best_in_turn(repeat: int, *measures: Callable[[], float]) -> list[float]:
-    """As `in_turn`, but the best of each."""
+    """As `in_turn`, but the best of each measure."""
     rounds = [[measure() for measure in measures] for _ in range(repeat)]
     return [min(column) for column in zip(*rounds, strict=True)]

@@ -1,4 +1,4 @@
-"""What a process pays before it has done anything: the import, and one command."""
+"""The cost of starting a process: the import, and one command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .stage import Stage
 
-_START_COUNT = 5  # processes at least; the best of them counts, because the machine does other things too
+_START_COUNT = 5  # processes at least; the best one counts, because the machine does other things too
 LIBRARIES = "asyncio, sqlite3, coincurve, orjson, pydantic, cryptography.hazmat.primitives.ciphers"
 _TIMED = "import time; begun = time.perf_counter(); {}; print(time.perf_counter() - begun)"
 
@@ -69,7 +69,7 @@ def _command(stage: Stage) -> Figure:
 
 
 def home_of(stage: Stage, ledger: Path) -> Path:
-    """A home folder with the run's key, and a copy of a ledger and of what lies beside it."""
+    """A home folder with the run's key, and a copy of a ledger and of the files beside it."""
     home = stage.path("home").parent
     (home / "ledgers").mkdir()
     (home / "keys").mkdir(mode=0o700)
@@ -98,9 +98,10 @@ def timed(arguments: Sequence[str], variables: Mapping[str, str]) -> float:
 
 
 def output_of(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
-    """What a fresh interpreter says, in an environment without settings of the person who runs this.
+    """The output of a fresh interpreter, in an environment without the settings of the user.
 
-    It may keep the bytecode that it compiles: what is installed has it, and so have the libraries of the floor.
+    The interpreter may keep the bytecode that it compiles: an installed package has bytecode, and so have the libraries
+    of the floor.
     """
     ours = ("SENSE_MEMORY_", "NOSTR_", "PYTHONDONTWRITEBYTECODE")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}

@@ -1,4 +1,4 @@
-"""How the figures are shown: a table for the terminal, JSON for programs, and a line about the machine."""
+"""The output of figures: a table for the terminal, JSON for programs, and a line about the machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VERDICT = {True: "[green]hit[/]", False: "[bold red]miss[/]"}
 
 
 def machine() -> dict[str, Any]:
-    """What it ran on."""
+    """The machine of the run."""
     return {
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

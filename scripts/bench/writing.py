@@ -1,4 +1,4 @@
-"""How long it takes until a memory is durable: one, and thousands."""
+"""The time until a memory is durable: one memory, and thousands."""
 
 from __future__ import annotations
 

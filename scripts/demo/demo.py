@@ -1,7 +1,7 @@
 """The main job, end to end, on this machine: remember, lose the machine, bring the key, remember again.
 
-Uses only the public API. Starts the embedded relay on loopback, writes into a temporary folder, and
-removes everything at the end. Exits 1 if anything came back different.
+Uses only the public API. Starts the embedded relay on loopback, writes into a temporary folder, and removes the folder
+at the end. Exits 1 if anything came back different.
 """
 
 from __future__ import annotations
