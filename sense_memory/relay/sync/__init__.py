@@ -1,1 +1,1 @@
-"""What brings a relay and the ledger in step: pull, push, comparison, and the background."""
+"""Synchronising relays and the ledger: pull, push, comparison, and the background."""

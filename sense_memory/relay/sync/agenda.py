@@ -1,8 +1,8 @@
 """What one relay is asked next: decided here and nowhere else, from plain state. No I/O, no clock, no ledger.
 
-A relay is asked one `RelayQuestion` at a time. `Agenda` picks the background's next one, `pull_steps` says how a pull is
-made of comparisons and walks, and `after_cut_off` what is left of a question when the relay hung up. The link, the
-puller and the live subscription carry that out and report what happened.
+A relay is asked one `RelayQuestion` at a time. `Agenda` picks the background's next question, `first_step` and the steps
+after it make a pull of comparisons and walks, and `after_cut_off` says what is left of a question when the relay hung
+up. The link, the puller and the live subscription carry out these decisions and report what happened.
 
 What is guaranteed: everything that a relay serves is seen within a day, whatever its date. A relay that was not asked
 yet, or was not listened to for a while, is compared completely, because what came meanwhile may be dated long ago. Then
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 KINDS: Final = (KIND_DELETION, KIND_APP_DATA, KIND_DIRECT_MESSAGE)  # each is walked by itself
 BEGINNING: Final[Mapping[int, tuple[int | None, int, str]]] = dict.fromkeys(KINDS, (None, 0, ""))
-_CUT_OFF_COUNT: Final = 2  # connections in a row; then a relay is pulled without a subscription
+_CUT_OFF_COUNT: Final = 2  # connections in a row, before a relay is pulled without a subscription
 
 
 class RelayQuestion(Enum):
@@ -51,10 +51,10 @@ class RelayQuestion(Enum):
 
     NOTHING = auto()
     PUSH = auto()  # only send what is queued
-    NEWER = auto()  # what is dated after the newest event seen; RECENT where none was seen
-    RECENT = auto()  # what is dated since the cursor
-    COMPARE = auto()  # compare everything (NIP-77); RECENT where the relay does not compare
-    SWEEP = auto()  # everything, and send again what went missing: somebody asks for it
+    NEWER = auto()  # events dated after the newest event seen; RECENT if none was seen
+    RECENT = auto()  # events dated since the cursor
+    COMPARE = auto()  # compare everything (NIP-77); RECENT if the relay does not compare
+    SWEEP = auto()  # everything, and send missing events again: a user asks for it
 
     @property
     def pulls(self) -> bool:
@@ -67,8 +67,8 @@ class SyncPlan:
     """What a run over a connection does.
 
     Attributes:
-        question: what the relay is asked; what is queued is sent after it.
-        offline_first: send even where no pull was ever complete.
+        question: what the relay is asked; queued events are sent afterwards.
+        offline_first: whether to send to a relay that never completed a pull.
     """
 
     question: RelayQuestion = RelayQuestion.COMPARE
@@ -80,16 +80,16 @@ class SyncPlan:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What came of a question, as far as the next one depends on it.
+    """The result of a question, as far as the next question depends on it.
 
     Attributes:
         question: what was asked.
         failed: whether the report names a problem.
         complete: whether the relay showed everything it was asked for.
-        cut_off: whether it hung up in the middle.
+        cut_off: whether the relay hung up in the middle.
         leaves_queued: whether events that could be sent are still queued.
         in_vain: known events that the pull fetched again.
-        new: events that it brought.
+        new: new events that the pull fetched.
     """
 
     question: RelayQuestion
@@ -105,16 +105,16 @@ class Agenda:
     """The next question to one relay. Times are seconds of one clock that never goes back.
 
     Attributes:
-        pull_is_due: whether a pull is due now, because a subscription is to begin with it.
+        pull_is_due: whether a pull is due now, because a subscription has to begin with a pull.
     """
 
     def __init__(self) -> None:
         self.pull_is_due = False
-        self._cut_off = 0  # connections in a row that brought no more than a subscription
+        self._cut_off = 0  # connections in a row that achieved only a subscription
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
-        """Following the relay begins, perhaps anew: a pull is due at once, and compares everything."""
+        """Begin to follow the relay, perhaps again: a pull is due at once, and compares everything."""
         self._next_pull, self._idle_until = now, now
         self._whole_due = 0.0  # when the overlap is fetched again
         self._vain_pulls = 0  # whole pulls in a row that brought nothing new
@@ -128,7 +128,7 @@ class Agenda:
         Args:
             now: seconds.
             rest_ends: until when the relay is left alone, because dialling it failed or it hung up.
-            unheard: whether a subscription is wanted and not open: something may have come that nobody heard.
+            unheard: whether a subscription is wanted and not open, so that events may have been missed.
         """
         idle_until = rest_ends if now < rest_ends else self._idle_until
         if now < idle_until:
@@ -141,11 +141,11 @@ class Agenda:
         return (RelayQuestion.RECENT if now >= self._whole_due else RelayQuestion.NEWER), now
 
     def wake(self) -> None:
-        """Something was written, or the relay was found to be in order: ask again now."""
+        """Let `next_question` be asked now: an event was written, or the relay works again."""
         self._idle_until = 0.0
 
     def ended(self, now: float, done: Round) -> None:
-        """A round is over. A relay that cuts off its pulls again and again is sent what is queued before the next."""
+        """A round is over. After repeatedly cut-off pulls, the relay gets the queued events before the next pull."""
         self._idle_until = now + POLL_SECONDS
         self._sends_first = done.question.pulls and done.cut_off and done.leaves_queued
         if not done.question.pulls or done.failed:
@@ -160,28 +160,28 @@ class Agenda:
 
     @property
     def may_subscribe(self) -> bool:
-        """Whether a pull may begin with a subscription: not while all that connections are good for is that."""
+        """Whether a pull may begin with a subscription: not while connections achieve only a subscription."""
         return self._cut_off < _CUT_OFF_COUNT
 
     def connection_used(self, *, cut_off: bool, only_subscribed: bool) -> None:
-        """A run over a connection ended; the relay may have hung up when no more than a subscription was through."""
+        """A run over a connection ended; `only_subscribed` if the run achieved only a subscription."""
         if not cut_off:
             self._cut_off = 0
         elif only_subscribed:
             self._cut_off += 1
 
     def subscription_ended(self, seconds: float, *, is_connected: bool) -> None:
-        """A subscription lasted so long. One that ends early on a living connection is not tried again at once."""
+        """A subscription ended after `seconds`. After an early end on a live connection the next try has to wait."""
         self.pull_is_due = seconds > BACKGROUND_SECONDS or not is_connected
 
 
 def after_cut_off(question: RelayQuestion, *, further: bool, complete: bool) -> RelayQuestion:
-    """What is left of a question when the relay hung up; NOTHING where trying again at once is of no use.
+    """What is left of a question when the relay hung up; NOTHING if trying again at once is useless.
 
     Args:
         question: what was asked.
-        further: whether the run achieved something that the next builds on.
-        complete: whether its pull was complete.
+        further: whether the run achieved something that the next run builds on.
+        complete: whether the run's pull was complete.
     """
     if question.pulls and further and not complete:
         return question
@@ -196,13 +196,13 @@ class PullState:
     """What is known of a relay when a pull begins. Times are seconds since 1970.
 
     Attributes:
-        now: when it begins.
+        now: when the pull begins.
         cursor: where the last complete pull left off, or None.
         swept_at: when the relay last showed everything, or None.
         newest_seen: the latest second of which everything was seen, or 0.
-        may_heal: whether what it lost may be sent again at once.
-        serves_deleted: whether it serves what it accepted the deletion of.
-        is_forgetful: whether it did not have what it had accepted.
+        may_heal: whether lost events may be sent again at once.
+        serves_deleted: whether the relay serves events although it accepted their deletion.
+        is_forgetful: whether the relay lost events that it had accepted.
         unfinished: the pull that was cut off, or None.
     """
 
@@ -218,14 +218,14 @@ class PullState:
 
 @dataclass(frozen=True, slots=True)
 class PullStep:
-    """One step of a pull: a comparison, a walk where that fails, or a walk alone.
+    """One step of a pull: a comparison, with a walk if the comparison fails; or a walk alone.
 
     Attributes:
         progress: the walk: how far back it goes, and where it begins.
         compares: whether a comparison is tried first.
-        compare_since: what it compares is dated then or later; None for everything.
-        heals: whether what went missing is sent again at once, rather than after an hour.
-        only_newer: whether it asks only for what is newer, and leaves the cursor where it is.
+        compare_since: only events dated then or later are compared; None for everything.
+        heals: whether missing events are sent again at once, rather than after an hour.
+        only_newer: whether the step asks only for newer events, and leaves the cursor where it is.
     """
 
     progress: PullProgress
@@ -243,8 +243,8 @@ class PullStep:
 def first_step(question: RelayQuestion, state: PullState) -> PullStep:
     """How a pull begins.
 
-    What a relay serves although it was deleted shows only in a walk: a comparison takes it for known. A relay that
-    forgets is looked at completely, and so is one that serves what was deleted if everything is to be compared.
+    Only a walk shows which deleted events a relay still serves, because a comparison takes them for known. A relay that
+    loses events is pulled completely; a relay that serves deleted events is walked if everything has to be compared.
     """
     asks_all, sweeps = (
         question in {RelayQuestion.COMPARE, RelayQuestion.SWEEP},
@@ -260,40 +260,40 @@ def first_step(question: RelayQuestion, state: PullState) -> PullStep:
 
 
 def step_after_losses(step: PullStep, state: PullState, *, missing: int, saw_all: bool) -> PullStep | None:
-    """What follows a pull that found events missing: what is gone of the newest may be all of it."""
+    """The step after a pull that found events missing: if newest events are gone, all events may be."""
     if not (missing and step.heals) or saw_all:
         return None
     return PullStep(_progress(state, sweeps=True), not state.serves_deleted, None, step.heals)
 
 
 def step_after_resuming(step: PullStep, state: PullState, as_of: float) -> PullStep | None:
-    """What follows a walk that went on where another was cut off: what came meanwhile lies above that place.
+    """The step after a resumed walk, which misses the events that arrived above its start since it was cut off.
 
     Args:
         step: the walk.
-        state: of the relay, by now.
-        as_of: what came to the relay until then has to be shown.
+        state: the state of the relay now.
+        as_of: the relay has to show everything that reached it until then.
     """
     is_old = as_of - step.progress.begun_at > BACKGROUND_SECONDS
     return PullStep(_progress(state, sweeps=False), heals=step.heals) if is_old else None
 
 
 def may_compare_after(reasons: Collection[str]) -> bool:
-    """Whether a comparison may show what a walk could not: it met more than pages can show, and nothing else."""
+    """Whether a comparison may show what a walk could not: if the walk is incomplete only by `CROWDED` or `GAP`."""
     return bool(reasons) and {CROWDED, GAP}.issuperset(reasons)
 
 
 def _newer(state: PullState) -> PullProgress | None:
-    """The walk over what is newer than the newest event seen; None where more has to be asked for."""
+    """The walk over events newer than the newest event seen; None if more has to be asked for."""
     usual = _progress(state, sweeps=False)
-    is_known = 0 < state.newest_seen <= usual.begun_at  # not where the clock was set back
+    is_known = 0 < state.newest_seen <= usual.begun_at  # false if the clock was set back
     if not is_known or usual.since is None or usual.walks != BEGINNING:
         return None
     return replace(usual, since=state.newest_seen + 1)
 
 
 def _progress(state: PullState, *, sweeps: bool) -> PullProgress:
-    """The walk to make: the one that was cut off a moment ago, or a new one."""
+    """The walk to make: the walk that was recently cut off, or a new walk."""
     left, now = state.unfinished, state.now
     if (
         left is not None

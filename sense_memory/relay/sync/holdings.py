@@ -1,8 +1,8 @@
-"""What each relay holds, beside what the ledger holds: asked, never changed, neither here nor there.
+"""What each relay holds, compared with the ledger: only asked, nothing is changed here or there.
 
-A relay that compares (NIP-77) shows the exact difference. One that counts (NIP-45) shows numbers, by kind: equal
-numbers are a good sign and no proof. Any other shows it only in a complete pull. All of it is a relay's word;
-what it really has, it proves by serving it.
+A relay that compares (NIP-77) shows the exact difference. A relay that counts (NIP-45) shows numbers by kind: equal
+numbers are a good sign, but no proof. Other relays show what they hold only in a complete pull. All answers are
+claims; a relay proves that it has an event only by serving the event.
 """
 
 from __future__ import annotations
@@ -33,29 +33,30 @@ _NO_WORD: Final = frozenset({"went silent", "answered with a notice only", "bloc
 
 
 class Method(StrEnum):
-    """How it was found out what a relay holds."""
+    """How a relay was asked what it holds."""
 
     NEGENTROPY = "negentropy"  # NIP-77: exact
     COUNT = "count"  # NIP-45: numbers by kind
-    UNKNOWN = "unknown"  # it does neither, or could not be asked
+    UNKNOWN = "unknown"  # the relay does neither, or could not be asked
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What one relay holds of what the ledger holds.
+    """What one relay holds, compared with the ledger.
 
-    What is settled counts on neither side: what the relay refused, what it deleted, and what it holds that is of
-    no use here, such as older versions.
+    Settled events count on neither side: events that the relay refused, events that it deleted, and events of the relay
+    that are useless here, such as older versions.
 
     Attributes:
         url: the relay.
-        method: how this was found out.
-        here: events of the ledger that belong there.
-        there: events that it has, or says it has; None where that is not known. A count takes in other programs'
+        method: how the relay was asked.
+        here: the number of events of the ledger that the relay should hold.
+        there: the number of events that the relay says it has, or None if unknown. A count includes other programs'
             events of the same key.
-        missing_there: events here that it lacks; by counts, at least so many. None where that is not known.
-        missing_here: events that it says it has and the ledger lacks; by counts, at least so many. None likewise.
-        problem: why it could not be asked, in our words; empty where it could, or does neither.
+        missing_there: events of the ledger that the relay lacks, or None if unknown; by counts, a lower bound.
+        missing_here: events that the relay says it has and the ledger lacks, or None if unknown; by counts, a lower
+            bound.
+        problem: why the relay could not be asked, in our words; empty if it could, or does neither.
     """
 
     url: str
@@ -79,10 +80,10 @@ async def holdings(
 
     Args:
         urls: the relays, checked already.
-        ledger: what they are compared with.
-        signer: whose events are meant; it signs NIP-42 challenges.
+        ledger: the ledger to compare the relays with.
+        signer: the key whose events are compared; signs NIP-42 challenges.
         clock: seconds since 1970.
-        timeouts: of every connection.
+        timeouts: the timeouts of every connection.
 
     Raises:
         LedgerError: the ledger could not be read.
@@ -104,7 +105,7 @@ class _HoldingsQuery:
         )
 
     async def run(self, signer: Signer, clock: Callable[[], float], timeouts: Timeouts) -> Holding:
-        """Dial, ask, hang up; whatever goes wrong with the relay becomes the `problem`."""
+        """Dial, ask, hang up; every failure of the relay becomes the `problem`."""
         connection = RelayConnection(
             self._url,
             public_key=self._author,
@@ -124,7 +125,7 @@ class _HoldingsQuery:
             return self._unknown("took too long")
 
     async def _ask(self, connection: RelayConnection) -> Holding:
-        """Compare where the relay can, else count where it can."""
+        """Compare if the relay can, else count if the relay can."""
         information = connection.information
         problem = ""
         if may_compare(information):
@@ -137,7 +138,7 @@ class _HoldingsQuery:
             if not found.problem:
                 return found
             problem = problem or found.problem
-        # One that says nothing about itself and answers neither most likely knows neither: that is no fault.
+        # A relay without a document that answers neither question most likely knows neither NIP: not a problem.
         knows_neither = information is None and connection.is_open and problem in _NO_WORD
         return self._unknown("" if knows_neither else problem)
 

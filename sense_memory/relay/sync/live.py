@@ -1,14 +1,15 @@
 """The live subscription of one relay, open while somebody watches.
 
 What is guaranteed: nothing that the relay sends between two pulls is missed. The subscription is opened before a pull,
-never after, so the pull brings what came while nobody listened, and the subscription brings what comes during the pull.
-Whenever it ends, a pull is due that begins with a new one.
+never after, so the pull fetches the events that arrived before the subscription, and the subscription brings the events
+that arrive during the pull. When a subscription ends, a pull is due that begins with a new subscription.
 
-Why it is safe: a relay that does not compare (NIP-77) is only asked for what is dated since the cursor, but the daily
-sweep brings the rest. A relay that refuses the subscription is pulled every half minute, as without one.
+Why it is safe: a relay that does not compare (NIP-77) is only asked for events dated since the cursor, but the daily
+sweep fetches the rest. A relay that refuses the subscription is pulled every half minute, as without a subscription.
 
 What it costs: one open subscription, and memory for at most 5,000 events or 32 MB that wait to be stored. A relay that
-sends faster than that is pulled instead. It carries verified events whose content it cannot read.
+sends faster than events can be stored is pulled instead. This module handles verified events and cannot read their
+content.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class _Inbox:
         self._closed = self.overflowed = False
 
     def add_events(self, events: Sequence[Event]) -> None:
-        """Add events; once too many wait, all are dropped, and the next pull brings them."""
+        """Add events; if too many wait, all are dropped, and the next pull fetches them."""
         self._events.extend(events)
         self._bytes += sum(len(event.content) for event in events)
         if len(self._events) > MAX_LIVE_WAITING_COUNT or self._bytes > MAX_LIVE_WAITING_BYTES:
@@ -70,7 +71,7 @@ class _Inbox:
         self._changed.set()
 
     async def next_events(self) -> list[Event]:
-        """Wait for events and return a page of them at most; empty when no more will come."""
+        """Wait for events and return at most one page of them; empty when no more will be added."""
         while not self._events and not self._closed:
             self._changed.clear()
             await self._changed.wait()
@@ -84,10 +85,10 @@ class LiveSubscription:
 
     Args:
         url: the relay, as the ledger knows it.
-        ledger: says what is known.
-        author: its public key, 64 hex digits.
-        intake: where events go.
-        agenda: decides when the relay is pulled; told when a subscription is wanted, begins and ends.
+        ledger: says which events are known.
+        author: the ledger's public key, 64 hex digits.
+        intake: files the events.
+        agenda: decides when the relay is pulled, and learns when a subscription is wanted, begins and ends.
         wake: called when a pull has become due.
 
     Attributes:
@@ -127,7 +128,7 @@ class LiveSubscription:
 
     @property
     def needs_start(self) -> bool:
-        """Whether the next pull should begin with a subscription: events may have come while none was open."""
+        """Whether the next pull should begin with a subscription, because none is open and events may be missed."""
         refused = self._refuses is not None and self._refuses.is_open
         return self._on_change is not None and self._task is None and not refused
 
@@ -145,13 +146,13 @@ class LiveSubscription:
             await asyncio.wait(self._tasks)
         for task in tuple(self._tasks):
             if not task.cancelled():
-                task.result()  # it fails only when something in here is broken: say so
+                task.result()  # fails only by a bug in this module: raise it
 
     async def subscribe(self, connection: RelayConnection) -> bool:
         """Subscribe before a pull, if that is wanted and not done yet. Returns whether the relay agreed just now."""
         self._agenda.pull_is_due = False
         if self._task is not None and self._on is not connection:
-            await asyncio.wait([self._task])  # it files what came before the connection was lost
+            await asyncio.wait([self._task])  # it files the events from before the connection was lost
         if self._on_change is None or self._task is not None or self._refuses is connection:
             return False
         self._on, self.has_received = connection, False
@@ -174,14 +175,14 @@ class LiveSubscription:
             self._report(problem)
 
     async def _listen(self, connection: RelayConnection, agreed: asyncio.Future[None]) -> None:
-        """Keep the subscription open until it ends, then have a pull made."""
+        """Keep the subscription open until it ends, then make a pull due."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
             problem, outcome = await self._receive(connection, agreed)
-        except SenseMemoryError as error:  # the ledger's: the next pull says so as well
+        except SenseMemoryError as error:  # of the ledger: the next pull reports it as well
             problem, outcome = str(error), RelayOutcome.RETRY
-        except Exception as error:  # a fault of ours: the next pull brings what was not filed
+        except Exception as error:  # our bug: the next pull fetches what was not filed
             problem, outcome = log_fault(self._url, error), RelayOutcome.RETRY
         finally:
             if self._task is asyncio.current_task():
@@ -196,7 +197,7 @@ class LiveSubscription:
     async def _receive(
         self, connection: RelayConnection, agreed: asyncio.Future[None]
     ) -> tuple[str, RelayOutcome]:
-        """Subscribe and file what arrives; returns why that ended."""
+        """Subscribe and file the events that arrive; returns why the subscription ended."""
         inbox = _Inbox()
 
         def on_events(events: Sequence[Event]) -> None:
@@ -229,9 +230,9 @@ class LiveSubscription:
             await asyncio.gather(receiving, return_exceptions=True)
 
     def _filters(self) -> tuple[Filter, ...]:
-        """Everything of ours, whenever it was dated: a device that was offline sends what it wrote days ago.
+        """All events of ours, of any date, because a device that was offline sends events dated days ago.
 
-        What is stored already is the pull's business; a limit of 0 would say so, but not every relay knows it.
+        The pull fetches stored events. A limit of 0 would leave them out here, but not every relay knows that limit.
         """
         mine = (self._author,)
         return (

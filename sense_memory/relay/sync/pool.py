@@ -1,6 +1,6 @@
-"""All relays of a store: rounds of synchronisation, and the background, in which each is followed.
+"""All relays of a store: rounds of synchronisation, and the background, which follows each relay.
 
-Each relay has its own pace: one that is dead or slow never holds up the others.
+Each relay has its own pace: a dead or slow relay never delays the others.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Pool:
 
     Args:
         urls: the relays, checked already.
-        ledger: what they are brought in step with.
-        signer: whose key they serve; it signs NIP-42 challenges.
-        intake: where pulled events go.
+        ledger: the ledger to synchronise.
+        signer: the key whose events are synchronised; signs NIP-42 challenges.
+        intake: files pulled events.
         clock: seconds since 1970.
-        timeouts: of every connection.
-        offline_first: push to relays that never completed a pull.
-        act_on_pull: acts on what was pulled, once all relays that can be read have told everything; whether it wrote.
+        timeouts: the timeouts of every connection.
+        offline_first: whether to push to relays that never completed a pull.
+        act_on_pull: called once all readable relays have shown everything; returns whether it wrote anything.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class Pool:
         self._began = -inf
         self._background: asyncio.Task[None] | None = None
         self._retired: list[asyncio.Task[None]] = []
-        self._is_for_live = False  # whether the background ends with them
+        self._is_for_live = False  # whether the background ends with the subscriptions
         ledger.relays.add(urls)
 
     async def sync(self, plan: SyncPlan) -> SyncReport:
-        """One round over all relays at once, and a second sending for what the first brought from others.
+        """One round over all relays at once, then a second sending of the events that other relays brought.
 
         Raises:
             LedgerError: the ledger could not be used; every relay's round has ended by then.
@@ -101,15 +101,15 @@ class Pool:
         return SyncReport(tuple(followed))
 
     async def _pulled(self) -> None:
-        """A pull of a followed relay was complete."""
+        """Act after a complete pull of a followed relay."""
         if await self._act_if_all_pulled():
             self.wake()
 
     async def _act_if_all_pulled(self) -> bool:
         """Act on what was pulled once every readable relay has shown everything; returns whether anything was written.
 
-        A relay that could not be reached, or that refuses to be read, is not waited for: it may stay so for good. Nor
-        is one whose pulls got no further for hours.
+        The pool does not wait for a relay that could not be reached, or that refuses to be read, which may last for
+        ever; nor for a relay whose pulls got no further for hours.
         """
         never = self._ledger.relays.never_shows_all
         told = [
@@ -120,7 +120,7 @@ class Pool:
         )
 
     def _raise_our_own(self) -> None:
-        """Raise what went wrong on this machine: it is no relay's fault, and no relay's report."""
+        """Raise a failure of this machine, which is not a relay's fault and belongs in no relay's report."""
         for link in self._links:
             if link.failure is not None:
                 raise link.failure
@@ -138,7 +138,7 @@ class Pool:
         self._background = asyncio.create_task(self._run(), name="sense-memory relays")
 
     def start_live(self, on_change: Callable[[str, str], None]) -> None:
-        """Have every relay tell at once what comes in; see `LiveSubscription.start`. Needs the background, and starts it."""
+        """Open a live subscription at every relay, and start the background; see `LiveSubscription.start`."""
         for link in self._links:
             link.live.start(on_change)
         if self._background is None:
@@ -153,7 +153,7 @@ class Pool:
             self._retire()
 
     def _retire(self) -> None:
-        """End the background; `close` waits for that."""
+        """End the background; `close` waits for its end."""
         background, self._background, self._is_for_live = self._background, None, False
         if background is not None:
             background.cancel()
@@ -164,13 +164,13 @@ class Pool:
         self._wake.set()
 
     async def wait_for_first_answers(self, found: Callable[[], object] = lambda: False) -> None:
-        """Let relays that are asked for the first time answer, before "not here" is said.
+        """Wait for the first answers of new relays, before a read says "not here".
 
-        Waits until one has shown everything, or all were tried. The others that the background is asking then get
-        `FIRST_SILENCE_SECONDS` to say something, and `FIRST_ANSWER_SECONDS` in all.
+        Waits until one relay has shown everything, or all were tried. The other relays that the background is asking
+        then get `FIRST_SILENCE_SECONDS` to send anything, and `FIRST_ANSWER_SECONDS` in all.
 
         Args:
-            found: whether what is looked for is here by now.
+            found: whether the ledger has the wanted memory by now, which ends the wait.
         """
         if self._background is None:
             if not self._first_answers.is_set() and not self._has_answer():
@@ -187,7 +187,7 @@ class Pool:
         return any(link.has_answered for link in self._links)
 
     def _patience(self) -> float:
-        """Seconds for which a read waits at most for relays that never showed everything and are being asked."""
+        """The most seconds that a read waits for relays that never showed everything and are being asked."""
         new = [link for link in self._links if not link.first_round.is_set() and not link.has_answered]
         last_message_at = max((link.last_message_at for link in new), default=-inf)
         silent = max(self._began, last_message_at) + FIRST_SILENCE_SECONDS
@@ -195,20 +195,20 @@ class Pool:
         return end - asyncio.get_running_loop().time() if new else 0.0
 
     async def drain(self, seconds: float) -> None:
-        """Send what is queued, as far as relays take it within so many seconds; none is waited for that failed."""
+        """Send queued events for up to `seconds`, without waiting for a relay that failed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*(link.drain(offline_first=self._offline_first) for link in self._links))
 
     async def close(self) -> None:
-        """End the background and the connections. What is queued stays queued in the ledger."""
+        """End the background and the connections. Queued events stay queued in the ledger."""
         self._retire()
         if self._retired:
             await asyncio.wait(self._retired)
         await asyncio.gather(*(link.close() for link in self._links))
         for background in self._retired:
             if not background.cancelled():
-                background.result()  # it ends by itself only when something in here is broken: say so
+                background.result()  # ends by itself only by a bug in this module: raise it
 
     @property
     def reports(self) -> dict[str, RelayReport]:
@@ -221,7 +221,7 @@ class Pool:
         return SyncReport(tuple(self.reports.values())).problems
 
     def broken_limits(self, event_bytes: int, content_chars: int) -> dict[str, str]:
-        """The relays that will not take an event of this size, as far as they said so (NIP-11), and why."""
+        """The relays whose documents (NIP-11) say that they take no event of this size, and why."""
         told = {link.url: link.information for link in self._links}
         limits = {
             url: broken_limit(event_bytes, content_chars, information)
@@ -232,7 +232,7 @@ class Pool:
 
     @property
     def notices(self) -> dict[str, tuple[str, ...]]:
-        """The last words of each relay in this connection, escaped: data, never instructions."""
+        """The last notices of each relay on this connection, escaped: data, never instructions."""
         return {link.url: link.notices for link in self._links}
 
     async def _run(self) -> None:
@@ -245,7 +245,7 @@ class Pool:
                 await asyncio.gather(*(link.first_round.wait() for link in self._links))
                 self._first_answers.set()
         finally:
-            self._first_answers.set()  # whatever ended it: nobody has to wait any longer
+            self._first_answers.set()  # however the background ended, nobody has to wait any longer
 
     async def _spread_wakes(self) -> None:
         while True:

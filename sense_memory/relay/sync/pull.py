@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 
 class _BackgroundFiling:
-    """Files each page while the relay looks for the next one; one page at a time.
+    """Files each page while the relay looks for the next page; one page at a time.
 
     Args:
-        file_events: where verified events go.
+        file_events: files verified events.
     """
 
     def __init__(self, file_events: FileEvents) -> None:
@@ -65,17 +65,17 @@ class _BackgroundFiling:
         self._task: asyncio.Task[None] | None = None
 
     async def file_page(self, events: Sequence[Event]) -> None:
-        """Begin with a page, once the one before is filed."""
+        """Begin to file a page, after the page before is filed."""
         await self.done()
         self._task = asyncio.create_task(self._file(events))
 
     async def done(self) -> None:
-        """Wait until everything is filed, and raise what filing raised: only now has it been taken."""
+        """Wait until every page is filed, and raise what filing raised."""
         if self._task is not None:
             await self._task
 
     async def close(self) -> None:
-        """Leave no page behind that is still being filed."""
+        """Stop filing, so that no task is left behind."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -85,7 +85,7 @@ class _BackgroundFiling:
 
 
 async def filed(fetch: Fetch, file_events: FileEvents, *wanted: Any, **options: Any) -> PullResult:
-    """`pull`, with the pages filed while the next are on their way; all of them are when it returns."""
+    """`pull`, but each page is filed while the next is fetched; all pages are filed when this returns."""
     filing = _BackgroundFiling(file_events)
     try:
         found = await pull(fetch, filing.file_page, *wanted, **options)
@@ -106,8 +106,8 @@ class Puller:
         clock: seconds since 1970.
 
     Attributes:
-        came_further: whether the last pull, though it was cut off, achieved something that the next builds on.
-        repeated: how many events it fetched, known or not, because they are dated after the cursor.
+        came_further: whether the last pull, though cut off, achieved something that the next pull builds on.
+        repeated: how many events the last pull fetched, known or not, because they are dated after the cursor.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Puller:
         question: RelayQuestion,
         as_of: float,
     ) -> PullResult:
-        """Make a pull, step by step as `agenda` says, and remember what it shows of the relay.
+        """Make a pull, step by step as `agenda` says, and remember what the pull shows of the relay.
 
         Args:
             connection: an open connection to the relay.
@@ -183,8 +183,8 @@ class Puller:
     ) -> PullResult:
         """Ask only for what is newer than the newest event seen.
 
-        That takes nothing from the next whole pull: no cursor moves, nothing is looked for that went missing, and
-        what is cut off is not resumed.
+        The next whole pull stays the same: no cursor moves, missing events are not looked for, and a pull that is cut
+        off is not resumed.
         """
         positions = {kind: Position(*place) for kind, place in step.progress.walks.items()}
         walks = await self._walks(connection, step.progress, positions, file_events, patient=False)
@@ -194,11 +194,11 @@ class Puller:
         return found
 
     def _see(self, begun: float, newest: int) -> None:
-        """Everything up to a second was shown in a pull that began then."""
+        """Note that a pull, begun at `begun`, showed everything up to the second `newest`."""
         self._newest = max(self._newest, min(int(begun), newest))
 
     def _remark_on(self, found: PullResult, *, heals: bool) -> None:
-        """Remember whether something was gone that the relay had accepted, until it has shown everything."""
+        """Remember whether the relay lost accepted events, until the relay has shown everything."""
         outbox, relays, now = self._ledger.outbox, self._ledger.relays, self._clock()
         if found.missing:
             relays.add_remark(self._url, Remark.FORGETFUL, now)
@@ -248,8 +248,8 @@ class Puller:
     async def _walk(self, connection: RelayConnection, step: PullStep, file_events: FileEvents) -> PullResult:
         """Walk until no event came after the relay had said that there are no more.
 
-        One may have been written at that very moment. A relay that does it again, or sends several, is
-        listened to for longer.
+        A single late event may have been written at that very moment. After repeated or several late events we listen
+        to the relay for longer.
         """
         relays, progress = self._ledger.relays, step.progress
         patient = self._strike(connection, afresh=True) > 1 or relays.has_remark(self._url, Remark.LATE)
@@ -303,11 +303,11 @@ class Puller:
         return {kind: walk.result() for kind, walk in walks.items()}
 
     def _strike(self, connection: RelayConnection, *, afresh: bool = False) -> int:
-        """Count a strike, or two, where a relay sent events of an answer that it had finished.
+        """Count a strike, or two, if a relay sent events of an answer that it had finished.
 
         Args:
             connection: to the relay.
-            afresh: forget the strikes where it did nothing of that since this was asked last.
+            afresh: whether to forget the strikes if the relay sent no such events since the last call.
         """
         known, before = self._late
         count = connection.counts.after_eose - (before if connection is known else 0)
@@ -318,7 +318,7 @@ class Puller:
         return self._strikes
 
     def _completed(self, progress: PullProgress, newest: int, every: float) -> int:
-        """Everything that was asked for was shown: the cursor moves, and what went missing is queued."""
+        """Note that everything asked for was shown: move the cursor, and queue the missing events."""
         outbox, swept = self._ledger.outbox, progress.since is None
         lost = outbox.lost_events(self._url, progress.begun_at, progress.since or 0)
         if lost:  # queued first: a crash in between costs another sweep, and never what was found
@@ -329,7 +329,7 @@ class Puller:
         return len(lost)
 
     def _move_cursor(self, begun: float, newest: int, *, swept: bool) -> None:
-        """Never beyond the clock or what was verified, and never back."""
+        """Move the cursor, never beyond the clock or the newest verified event, and never back."""
         relays, self._saw_everything = self._ledger.relays, swept
         cursor = relays.state(self._url).cursor
         self._see(begun, newest)
@@ -344,7 +344,7 @@ class Puller:
         left: Mapping[int, Position],
         connection: RelayConnection,
     ) -> None:
-        """Remember where a pull was cut off, if it came further than before and nothing else was wrong."""
+        """Remember where a pull was cut off, if the pull came further than before and nothing else was wrong."""
         walks = {kind: (position.second, position.largest, position.edge) for kind, position in left.items()}
         moved = walks.keys() != progress.walks.keys() or any(
             second != progress.walks[kind][0] for kind, (second, _, _) in walks.items()
@@ -354,7 +354,7 @@ class Puller:
         self._ledger.relays.save_unfinished_pull(self._url, rest)
 
     def _wanted(self, progress: PullProgress, kind: int) -> tuple[Filter, Callable[[], Sequence[str]]]:
-        """What a walk asks for, and the d-tags to ask for where a second holds more than a page."""
+        """The filter of a walk, and the d-tags to ask for if a second holds more than a page."""
         mine = (self._author,)
         tags = {"p": mine} if kind == KIND_DIRECT_MESSAGE else {}
         known_tags = self._ledger.slots if kind == KIND_APP_DATA else tuple

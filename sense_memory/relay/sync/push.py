@@ -10,7 +10,7 @@ EVENT and nothing else. One process at a time publishes. A rate limit ends the o
 What it costs: one EVENT and one OK for each event; at most 500 events or 4 MB are in flight. A relay that hangs up at
 some event costs about log2(n) more connections to find it (see Isolation).
 
-It carries verified events: what is inside them is the intake's business, which is handed in.
+This module handles verified events; only the intake, which is passed in, reads their content.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 
 # ── Isolation ───────────────────────────────────────────────────────────────────────────
-# Which event it is at which a relay hangs up, so that one that it cannot take does not block all others. No I/O.
+# Finds the event at which a relay hangs up, so that an event which the relay cannot take does not block others. No I/O.
 #
-# A relay whose limits nobody knows ends the connection when it is sent an event that is too large for it: with code
-# 1009, or without a word. Everything in flight goes back, and the next connection would end the same way. So what was
-# in flight is sent again in parts, the smallest events first and each part twice as large as the one before. The part
-# at which the relay hangs up holds the suspects for the next connection, until one of them is alone.
+# A relay with unknown limits hangs up when it gets an event that is too large, with code 1009 or without a reason. All
+# events in flight stay queued, and the next connection would end the same way. So these events are sent again in parts,
+# the smallest events first, each part twice as large as the part before. The part at which the relay hangs up holds the
+# suspects for the next connection, until a single suspect is left.
 #
 # What is guaranteed: an event is given up only if nothing else was in flight when the relay hung up, and the relay had
 # answered a question right before it; once where the code says that a message is too large, else three times, and only
@@ -69,9 +69,9 @@ class Isolation:
     """What is known of the event at which one relay hangs up.
 
     Attributes:
-        suspects: seqs of events of which one makes the relay hang up; empty while there is no reason to look.
-        moved: whether the last connection that ended brought it further.
-        gave_up: whether that ended because of an event that was given up for it.
+        suspects: seqs of the events among which one makes the relay hang up; empty while nothing is suspected.
+        moved: whether the last connection brought the search further.
+        gave_up: whether the last connection ended because of an event that was then given up.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Isolation:
 
     @property
     def aside(self) -> int | None:
-        """The only suspect, for which the others do not wait; None where there are more, or none."""
+        """The only suspect, for which other events do not wait; None if there are several suspects, or none."""
         return self.suspects[0] if len(self.suspects) == 1 else None
 
     def begin(self) -> None:
@@ -94,9 +94,9 @@ class Isolation:
         """The usual sending ended.
 
         Args:
-            lost: seqs of what was in flight when the relay hung up; none where it did not.
-            answered: whether it had answered any event before.
-            is_too_large: whether it said that a message is too large.
+            lost: seqs of the events in flight when the relay hung up; none if it did not hang up.
+            answered: whether the relay had answered any event before.
+            is_too_large: whether the relay said that a message is too large.
         """
         self._takes_others = (self._takes_others or answered) and bool(lost or self.suspects)
         self._in_vain = self._in_vain + 1 if lost and not answered else 0
@@ -109,7 +109,7 @@ class Isolation:
         self._takes_others = self.moved = True
 
     def failed(self, lost: Sequence[int], *, is_too_large: bool) -> bool:
-        """The relay hung up at a part of the suspects; whether that was one event, which is to be given up."""
+        """The relay hung up at a part of the suspects; returns whether to give up the single event of that part."""
         self.suspects = tuple(lost)
         self.moved |= len(lost) > 1 or is_too_large or self._takes_others
         if len(lost) > 1 or not (is_too_large or self._takes_others):
@@ -123,7 +123,7 @@ class Isolation:
         return True
 
     def passed(self) -> None:
-        """Nothing is suspected any more."""
+        """End the search: no event is suspected any more."""
         self.suspects, self._in_vain = (), 0
 
 
@@ -143,10 +143,10 @@ class _SendProgress:
     """One sending.
 
     Attributes:
-        sent: the relay's words so far, with counts.
-        served: how events were filed that it showed meanwhile, with counts.
-        waiting: seq and slot of what is on its way, by id.
-        verdicts: what has to be recorded, by seq.
+        sent: the relay's verdicts so far, with counts.
+        served: how events that the relay showed meanwhile were filed, with counts.
+        waiting: seq and slot of the events in flight, by id.
+        verdicts: the verdicts to record, by seq.
     """
 
     sent: Counter[str]
@@ -168,7 +168,7 @@ class RelaySync:
 
     Attributes:
         was_cut_off: whether the relay hung up in the last run.
-        came_further: whether that run achieved something all the same; the next one goes on from there.
+        came_further: whether the last run achieved something all the same, from where the next run continues.
         in_vain: known events that the last run fetched again.
     """
 
@@ -236,14 +236,14 @@ class RelaySync:
         )
 
     def _new_useless(self, connection: RelayConnection) -> dict[str, int]:
-        """What a relay sent that was of no use, since the last report or since it was dialled."""
+        """The useless frames that a relay sent since the last report, or since it was dialled."""
         known, before = self._reported
         now = _useless(connection)
         self._reported = connection, now
         return dict(now - before if connection is known else now)
 
     def ledger_report(self) -> RelayReport:
-        """What the ledger says of this relay, when nothing was asked of it."""
+        """The report of a relay that was not asked, from the ledger alone."""
         outbox = self._ledger.outbox
         counts = outbox.counts(self._url)
         return RelayReport(
@@ -263,7 +263,7 @@ class RelaySync:
     async def _send(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
         async with self._ledger.publishing() as ours:
             if ours:
-                with suppress(RelayError):  # the connection knows what happened to it
+                with suppress(RelayError):  # the connection's `problem` says what happened
                     await self._push(connection, sent, served)
 
     async def _rest_is_due(self) -> bool:
@@ -277,7 +277,7 @@ class RelaySync:
             before = self._clock()
             await asyncio.sleep(min(left, CLOCK_TICK_SECONDS))
             if self._clock() == before:
-                break  # it stands still: its second would never come
+                break  # the clock stands still: the second would never come
         self._awaited = due
         return True
 
@@ -312,7 +312,7 @@ class RelaySync:
     async def _offer(
         self, connection: RelayConnection, entries: AsyncIterator[OutboxEntry], sending: _SendProgress
     ) -> list[int]:
-        """Send events and record the relay's word on each; returns the seqs of those that it cut off."""
+        """Send events and record the relay's verdict on each; returns the seqs of the events that were cut off."""
         outbox, verdicts = self._ledger.outbox, sending.verdicts
         newer: dict[int, tuple[str, RelayVerdict]] = {}  # what the relay claims to have a newer version of
         lost: list[int] = []
@@ -366,7 +366,7 @@ class RelaySync:
         return (await fetching(connection)([question])).complete
 
     async def _give_up(self, entry: OutboxEntry, is_too_large: bool) -> None:
-        """Do not send this event again, nor any as large where it is too large, unless somebody asks for it."""
+        """Give up this event, and every event as large if it is too large, until a user asks to send them again."""
         outbox = self._ledger.outbox
         seqs = outbox.as_large_as(self._url, len(entry.body)) if is_too_large else [entry.seq]
         verdict = _TOO_LARGE if is_too_large else _HANGS_UP
@@ -375,10 +375,10 @@ class RelaySync:
         )
 
     async def _keeps_no_deletions(self, connection: RelayConnection) -> bool:
-        """Whether a relay turns out to keep no deletion request, by a look at the first that it accepted.
+        """Whether a relay turns out to keep no deletion requests, by asking for those that it accepted.
 
-        It has removed the tombstones, then, and other devices would never hear of what was forgotten: these are
-        queued again, and stay, because their requests are not sent there any more.
+        Such a relay has removed the tombstones, and other devices would never learn what was forgotten. So the
+        tombstones are queued again, and stay there, because their requests are no longer sent to this relay.
         """
         outbox = self._ledger.outbox
         if not (accepted := tuple(outbox.unproven_deletions(self._url))):
@@ -396,7 +396,7 @@ class RelaySync:
         self._ledger.outbox.requeue_tombstones(self._url, self._clock())
 
     async def _due(self, connection: RelayConnection, sending: _SendProgress) -> AsyncIterator[OutboxEntry]:
-        """What is due, read as there is room for it: each is noted as waiting, or judged at once."""
+        """The due events, read as there is room for them; each is noted as waiting, or judged at once."""
         last, due = None, self._ledger.outbox.due
         while entries := await self._ledger.write_if_due(
             due, self._url, self._now(), SEND_BATCH_COUNT, after=last
@@ -414,7 +414,7 @@ class RelaySync:
     async def _pull_newer(
         self, connection: RelayConnection, slots: Sequence[str], served: Counter[str]
     ) -> None:
-        """Fetch what the relay says is newer than ours, at once."""
+        """Fetch at once the versions that the relay says are newer than ours."""
         wanted = Filter(authors=(self._author,), kinds=(KIND_APP_DATA,))
         await by_address(fetching(connection), self._filing_into(served), wanted, slots)
 
@@ -427,5 +427,5 @@ class RelaySync:
 
 
 def _useless(connection: RelayConnection) -> Counter[str]:
-    """What the relay sent so far that was of no use. A challenge is none of that: relays greet with it."""
+    """The useless frames of a relay so far, without challenges, because relays greet with a challenge."""
     return Counter({**asdict(connection.counts), "challenges": 0})

@@ -22,17 +22,17 @@ class RelayReport:
 
     Attributes:
         url: the relay.
-        problem: why it could not be used, or empty.
-        pulled: what it served, and why that may not be everything.
+        problem: why the relay could not be used, or empty.
+        pulled: what the relay served, and why that may not be everything.
         served: how its events were filed: new, known, stale, deleted, quarantined, foreign, misfiled, …
         sent: its verdicts on our events: accepted, refused, retry, rate-limited, superseded, …
-        reasons: why events were refused or wait, with counts; our words.
-        waiting: events that are still queued for it.
-        refused: events that it will not take, in this run or before.
+        reasons: why events were refused or wait, in our words, with counts.
+        waiting: events that are still queued for the relay.
+        refused: events that the relay will not take, in this run or before.
         paused_seconds: how long nothing is sent to it, because it limits how often it takes events.
-        serves_deleted: whether it still serves what was forgotten, although it accepted the deletion.
-        useless: useless frames that it sent, with counts: see `relay.client.session.UselessCounts`.
-        misbehaving: whether it broke the protocol or our limits and was hung up on.
+        serves_deleted: whether the relay still serves forgotten memories, although it accepted the deletion.
+        useless: useless frames that the relay sent, with counts: see `relay.client.session.UselessCounts`.
+        misbehaving: whether the relay broke the protocol or our limits, so that we hung up.
         asked: whether this relay was pulled in this run.
         held_back: whether sending waits for a first complete pull.
         seconds: how long it took.
@@ -63,13 +63,13 @@ class RelayReport:
     def in_step(self) -> bool:
         """Whether this relay and the ledger hold the same.
 
-        What was accepted in this very run is taken at the relay's word; what an earlier word promised was looked for.
+        For events accepted in this run, the relay's OK is believed; events accepted earlier were looked for.
         """
         kept_its_word = not self.pulled.missing and not self.serves_deleted
         return self.complete and kept_its_word and not self.waiting and not self.refused
 
     def followed_by(self, later: RelayReport) -> RelayReport:
-        """This report and that of a second run, which sent at most, as one."""
+        """This report joined with the report of a second run, which at most sent events."""
         return replace(
             later,
             pulled=self.pulled,
@@ -83,7 +83,7 @@ class RelayReport:
         )
 
     def continued_by(self, later: RelayReport) -> RelayReport:
-        """This report of a run that was cut short and that of the next, which went on from there, as one."""
+        """This report of a cut-off run joined with the report of the run that continued it."""
         both = replace(self.followed_by(later), held_back=later.held_back)
         return replace(both, pulled=replace(self.pulled, reasons=()) + later.pulled) if later.asked else both
 
