@@ -5,7 +5,7 @@ compared range, and what only the ledger has is queued for the relay.
 
 Why it is safe: the relay's claims are never believed. The ids that it names are fetched and verified like any page, and a
 relay that does not serve all of them is left to the walk by pages. A relay that keeps nothing could answer that nothing
-differs, so it is asked for one of its events until it has served one.
+differs, so the relay is asked for one of its events until it has served one.
 
 What it costs: one message each way where nothing differs; some 830 bytes of hex for each of 100 differences scattered
 over 10,000 events. The sorted inventory is built once for all relays that hold the same, and anew when the ledger changes: 0.1 s
@@ -54,7 +54,7 @@ class InventoryCache:
         self._kept: dict[tuple[InventoryVersion, int], Items] = {}
 
     async def items_for(self, url: str, since: int | None = None) -> tuple[InventoryVersion, Items]:
-        """A relay's inventory now, or the part that is dated since a second; and its version."""
+        """The version of a relay's inventory now; and the inventory, or the part dated since a second."""
         async with self._turn:
             version = self._inventory.version(url)
             key = self._used[url, since is None] = version, since or 0
@@ -85,7 +85,7 @@ class Reconciler:
         # and some keep a tree for such filters.
         self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
         self._refused_at = float("-inf")
-        self._is_proven = False  # whether it served an event that it said to have
+        self._is_proven = False  # whether the relay served an event that it claimed to have
 
     async def pull(
         self,
@@ -102,11 +102,11 @@ class Reconciler:
             connection: an open connection to the relay.
             fetch: one REQ, answered by one page.
             file_events: where verified events go, page by page.
-            since: compare what is dated then or later, seconds since 1970; None for everything.
-            every: seconds after which the relay is sent again what it lost.
+            since: compare only events dated then or later, seconds since 1970; None for everything.
+            every: seconds after which lost events are sent to the relay again.
 
         Returns:
-            A complete pull; None where the relay has to be walked instead.
+            A complete pull; None if the relay has to be walked instead.
         """
         now = self._clock()
         if now - self._refused_at < SWEEP_SECONDS or not may_compare(connection.information):
@@ -143,7 +143,7 @@ class Reconciler:
         return fetched.totals + PullResult(newest=latest, missing=missing)
 
     async def _serves(self, fetch: Fetch, ids: Sequence[bytes]) -> bool:
-        """Whether it serves one of the events that it says to have; asked until it did once.
+        """Whether the relay serves one of the events that it claims to have; asked until it has served one.
 
         A relay that keeps nothing may well answer that nothing differs.
         """
@@ -177,8 +177,8 @@ class _FetchById:
     """Events fetched by their ids.
 
     Attributes:
-        pairs: their times and ids.
-        totals: what came, besides.
+        pairs: the times and ids of the fetched events.
+        totals: the counts of everything received.
     """
 
     def __init__(self, fetch: Fetch, file_events: FileEvents, most: int, horizon: float) -> None:
@@ -187,7 +187,7 @@ class _FetchById:
         self.totals = PullResult()
 
     async def fetch_all(self, wanted: Filter, ids: Iterable[bytes]) -> bool:
-        """Fetch events, as many at once as a relay serves; whether all of them came."""
+        """Fetch events, as many at once as a relay serves; returns whether all of them arrived."""
         missing = dict.fromkeys(ident.hex() for ident in ids)
         while batch := tuple(islice(missing, self._most)):
             page = await self._fetch([replace(wanted, ids=batch, limit=len(batch))])

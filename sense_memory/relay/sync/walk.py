@@ -4,10 +4,10 @@ What is guaranteed: a walk without `reasons` has seen everything that the relay 
 not end it; only an empty one below the oldest event does.
 
 Why it is safe: NIP-01 lets `until` include the second that it names, but some relays leave that second out and would
-skip what a page cut off. So a page counts as the continuation of another only if it shows some event again of the second
-in which the other ended. Where it does not, `until` is set one second later, which skips nothing whatever a relay makes
-of it. An event that neither page shows again must be gone, as when another device replaced it meanwhile. A relay that
-has it after all, or changes its mind, is never called complete.
+skip what a page cut off. So a page counts as the continuation of another only if the page repeats some event of the
+second in which the other ended. If it repeats none, `until` is set one second later, which skips nothing, however a relay
+reads `until`. An event that neither page repeats must be gone, as when another device replaced it meanwhile. A relay that
+has the event after all, or changes how it reads `until`, is never called complete.
 
 Where one second holds more than a page, time cannot advance. The known addresses are then asked for one by one, the
 walk goes on below that second, and the pull is reported incomplete.
@@ -50,13 +50,13 @@ class PullResult:
     """What a walk over one filter brought.
 
     Attributes:
-        reasons: why it is not complete, in our words; empty when the relay has shown everything.
+        reasons: why the walk is not complete, in our words; empty when the relay has shown everything.
         received: distinct verified events.
         newest: the latest created_at among them that is not too far ahead to count, or 0.
         invalid: events the relay sent that were malformed or forged.
         over_delivered: events that nobody asked for.
-        missing: events that the relay had accepted and does not have any more.
-        refused: whether the relay refused to show something; asking again is of no use, as far as is known.
+        missing: events that the relay had accepted and no longer has.
+        refused: whether the relay refused to show something; as far as we know, asking again is useless.
     """
 
     reasons: tuple[str, ...] = ()
@@ -89,9 +89,9 @@ class Position:
     """How far down a walk came, so that it can go on after the relay hung up.
 
     Attributes:
-        second: the oldest that was reached, or None before the first event; younger events are through.
+        second: the oldest second reached, or None before the first event; all younger events were shown.
         largest: events of the largest page.
-        edge: the id of an event of that second; empty where the second is rather the `until` to go on with.
+        edge: the id of an event of that second; empty if `second` is the `until` to continue with instead.
     """
 
     second: int | None = None
@@ -99,7 +99,7 @@ class Position:
     edge: str = ""
 
     def move(self, second: int, edge: Collection[str]) -> None:
-        """The walk came down to a second, of which it has some events."""
+        """Note that the walk reached a second, of which `edge` are events."""
         self.second, self.edge = second, min(edge, default="")
 
 
@@ -158,11 +158,11 @@ async def pull(
 
 
 class _Pages:
-    """Asks for the pages of a walk, and learns on the way what a relay takes `until` for.
+    """Asks for the pages of a walk, and learns on the way how a relay reads `until`.
 
     Attributes:
-        joined: whether the last page leaves out nothing between the one before and its own events.
-        reasons: why the relay's word is not to be taken for the whole.
+        joined: whether the last page leaves out nothing between the page before and its own events.
+        reasons: why the relay is not believed to have shown everything.
     """
 
     def __init__(self, fetch: Fetch, wanted: Filter, size: int) -> None:
@@ -172,17 +172,17 @@ class _Pages:
         self.reasons: list[str] = []
 
     async def first(self, at: Position) -> EventPage:
-        """The newest events; of a walk that was cut off, what follows."""
+        """The newest events; or where a cut-off walk continues, the next events."""
         if at.second is not None and at.edge:
             return await self.onward(at.second, {at.edge})
         return await self._ask(self._wanted.until if at.second is None else at.second)
 
     async def onward(self, second: int, edge: Collection[str]) -> EventPage:
-        """What follows a page that ended in a second: the rest of that, and what is below.
+        """The page after a page that ended in a second: the rest of that second, and older events.
 
         Args:
-            second: the oldest of the page before.
-            edge: ids of the events that it had of that second.
+            second: the oldest second of the page before.
+            edge: ids of that second's events in the page before.
         """
         tried: dict[int, EventPage] = {}
         usual = self._beyond or 0
@@ -201,11 +201,11 @@ class _Pages:
         return tried[1] if there.complete else _NOTHING
 
     async def below(self, second: int) -> EventPage:
-        """What is older than a second."""
+        """The page of events older than a second."""
         return await self._ask(self.until(second - 1), ceiling=second - 1)
 
     def until(self, second: int) -> int:
-        """The `until` that this relay takes for "up to this second and with it", as far as is known."""
+        """The `until` that this relay reads as "up to and including this second", as far as is known."""
         return second + (self._beyond or 0)
 
     async def _ask(self, until: int | None, *, ceiling: int | None = None) -> EventPage:
@@ -233,7 +233,7 @@ class _Pages:
 
 
 def _newest_first(page: EventPage) -> bool:
-    """Whether a page came in the order of NIP-01: only then nothing is left out above where it was cut off."""
+    """Whether a page is in the order of NIP-01: only then a cut-off page leaves out nothing above its end."""
     return all(one.created_at >= other.created_at for one, other in pairwise(page.events))
 
 
@@ -245,7 +245,7 @@ def newest_of(events: Iterable[Event], horizon: float) -> int:
 async def by_address(
     fetch: Fetch, file_events: FileEvents, wanted: Filter, tags: Sequence[str]
 ) -> PullResult:
-    """Fetch the current events of some addresses: one filter each, because relays disagree about several."""
+    """Fetch the current events of some addresses, with one filter each, because relays disagree about several d-tags."""
     walk = _Walk(file_events)
     await _by_address(fetch, walk, wanted, tuple(dict.fromkeys(tags)))
     return walk.done()
@@ -283,7 +283,7 @@ class _Walk:
         self.reasons: list[str] = []
 
     async def file_new(self, page: EventPage) -> bool:
-        """Hand over what is new in a page; whether there was any."""
+        """File the new events of a page; returns whether there were any."""
         fresh = [event for event in page.events if event.id not in self.edge]
         if fresh:
             await self._file_events(fresh)
