@@ -235,6 +235,7 @@ def test_a_report_is_bounded_and_its_commands_are_quoted():
     commands = [line.text.strip() for line in shown if line.style == COMMAND]
     assert commands[1] == "sense-memory palace connect 'people/facts/it'\"'\"'s odd' people/facts/lisa"
     assert "sense-memory palace compress a" in commands
+    assert "sense-memory forget 'a/b/c~1'" in commands  # not the old spelling `palace forget`
     assert "  people/facts/it's odd and people/facts/lisa: share: \\u001b" in texts
     assert "  … and 2 more; all with --all" in texts
     assert "  not complete: only the best 7 are listed" in texts

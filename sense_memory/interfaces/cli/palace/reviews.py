@@ -277,8 +277,8 @@ def _item(section: Section, item: Any, reason: str) -> Iterator[ReportLine]:
         case "conflicts" | "stale_beliefs" | "suggested_revisions":
             yield ReportLine(f"  {one_line(item.path)}: {reason}")
             yield ReportLine(f"    {_excerpt(item)}", FAINT)
-            verb = "show" if section.name == "suggested_revisions" else "forget"
-            yield from _do(section.advice, f"palace {verb} {quoted(item.path)}")
+            verb = "palace show" if section.name == "suggested_revisions" else "forget"
+            yield from _do(section.advice, f"{verb} {quoted(item.path)}")
         case "orphaned":
             yield ReportLine(f"  {one_line(item.path)}: {reason}")
         case "overloaded_facets":
