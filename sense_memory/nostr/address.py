@@ -88,7 +88,7 @@ def d_tag(path: str) -> str:
 
 
 def d_tags(path: str) -> tuple[str, ...]:
-    """Every d-tag at which something may lie at a path: as we write it, and as 0.3.1 spells a long one out."""
+    """Every d-tag under which an event of a path may lie: ours, and the d-tag in which 0.3.1 spells out a long path."""
     return tuple(dict.fromkeys((d_tag(path), PREFIX + path)))
 
 
@@ -109,7 +109,7 @@ def lookup_paths(key: str) -> tuple[str, ...]:
 
 
 def path_of(tag: str) -> str | None:
-    """The path that a d-tag spells out, or None where it is hashed or not ours."""
+    """The path that a d-tag spells out, or None if the d-tag is hashed or not ours."""
     path = tag.removeprefix(PREFIX)
     return None if path == tag or not path or path.startswith("~") else path
 
@@ -137,7 +137,7 @@ def d_tag_of(coord: str, pubkey: str) -> str | None:
 
 
 def _is_short(tag: str) -> bool:
-    """Whether a d-tag stays as it is. (Ten thousand are asked at a start, so nothing is encoded for most.)"""
+    """Whether a d-tag needs no hash. (A start checks ten thousand d-tags, so most are checked without encoding.)"""
     return len(tag) <= MAX_D_TAG_BYTES and (tag.isascii() or len(tag.encode()) <= MAX_D_TAG_BYTES)
 
 

@@ -163,15 +163,15 @@ class NegentropyWriter:
         self.at, self._skipped = upper, True
 
     def put_fingerprint(self, upper: Bound, fingerprint: bytes) -> bool:
-        """Add a FINGERPRINT range. Whether there was room for it."""
+        """Add a FINGERPRINT range; returns whether there was room."""
         return self._put(upper, FINGERPRINT, fingerprint)
 
     def put_ids(self, upper: Bound, idents: list[bytes]) -> bool:
-        """Add an IDS range. Whether there was room for it."""
+        """Add an IDS range; returns whether there was room."""
         return self._put(upper, IDS, encode_number(len(idents)) + b"".join(idents))
 
     def put_rest(self, fingerprint: bytes) -> None:
-        """End with a FINGERPRINT range from `at` to the end; there always is room for it."""
+        """End with a FINGERPRINT range from `at` to the end, for which there is always room."""
         self._write(END, FINGERPRINT, fingerprint)
 
     def _room(self) -> int:
@@ -238,7 +238,7 @@ class Items:
         return len(self._pairs)
 
     def latest(self, but: Container[bytes] = (), *, until: float = inf) -> int:
-        """The time of the last item that is not among some ids, nor later than `until`; 0 where there is none."""
+        """The time of the last item that is neither among some ids nor later than `until`; 0 if there is none."""
         return next((time for time, ident in reversed(self._pairs) if time <= until and ident not in but), 0)
 
     def index(self, bound: Bound, start: int = 0) -> int:
@@ -259,7 +259,7 @@ class Items:
         return sha256(total.to_bytes(32, "little") + encode_number(end - start)).digest()[:FINGERPRINT_BYTES]
 
     def bound_before(self, index: int) -> Bound:
-        """The shortest bound between an item and the one before it."""
+        """The shortest bound between an item and the item before."""
         (earlier, before), (time, ident) = self._pairs[index - 1], self._pairs[index]
         if earlier != time:
             return time, b""
@@ -269,7 +269,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class NegentropyStep:
-    """What the initiator learned from one answer, and what it says next.
+    """What the initiator learned from one answer, and its next message.
 
     Attributes:
         message: to send to the responder; None when nothing is left to compare.

@@ -142,7 +142,7 @@ class RelayLink:
             return replace(self._sync.ledger_report(), problem=error.problem, asked=plan.question.pulls)
 
     async def _rest(self, plan: SyncPlan, report: RelayReport) -> SyncPlan | None:
-        """What is left to do of a plan after the relay hung up; None where trying again at once is of no use."""
+        """What is left of a plan after the relay hung up; None if trying again at once is useless."""
         if not self._sync.was_cut_off:
             return None
         further, complete = self._sync.came_further, report.pulled.complete
@@ -163,7 +163,7 @@ class RelayLink:
 
     @property
     def information(self) -> RelayInformation | None:
-        """What the relay said about itself, once it was reached."""
+        """The relay's information document, once the relay was reached."""
         return self._dialler.information
 
     @property
@@ -172,7 +172,7 @@ class RelayLink:
         return tuple(self._connection.notices) if self._connection is not None else ()
 
     async def _is_behind(self, plan: SyncPlan) -> bool:
-        """Whether events wait for this relay: queued ones, or ones from other relays that it was never sent."""
+        """Whether events wait for this relay: queued events, or events of other relays that it was never sent."""
         if self._sync.is_held_back(plan):
             return False
         await self._ledger.write_if_due(self._ledger.outbox.queue_missing, self.url, self._clock())
@@ -221,7 +221,7 @@ class RelayLink:
         )
 
     async def drain(self, *, offline_first: bool) -> None:
-        """Send what is queued, now; a relay that is known to fail is not tried."""
+        """Send queued events now; a relay that is known to fail is not tried."""
         if self.report is not None and self.report.problem and not self._is_connected():
             return
         with suppress(SenseMemoryError):  # the ledger's: what is queued stays so
@@ -233,7 +233,7 @@ class RelayLink:
 
     @property
     def _rest_seconds(self) -> float:
-        """Seconds for which the relay is left alone, unless a run that a user asked for finds it working."""
+        """Seconds for which the relay is left alone, unless a user's run finds the relay working."""
         return 0.0 if self._is_connected() else self._dialler.pace.rest(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
