@@ -307,8 +307,8 @@ class Replication:
             if record.type is RecordType.EMBEDDING:
                 what = "the vectors of a memory"
             self._warn(
-                f"{url} takes {words} ({printable(what)}): it will refuse this. "
-                "It is kept here all the same, and goes to the other relays."
+                f"{url} will refuse {printable(what)}: the relay takes {words}. "
+                "The event is kept here, and goes to the other relays."
             )
 
 

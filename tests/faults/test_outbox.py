@@ -489,13 +489,13 @@ async def test_p15_what_a_relay_said_it_will_not_take_is_told(stage, told, words
         await store.remember("long", f"{stage.plaintext} " * 2_000)  # no relay was asked yet
         await stage.sync(store)
         calls = {
-            r"\(long\)": lambda text: store.remember("long", text),
-            r"\(a journal entry\)": store.journal,
-            r"\(people/facts/lisa\)": lambda text: store.persona_remember("people", "facts", "lisa", text),
+            "long": lambda text: store.remember("long", text),
+            "a journal entry": store.journal,
+            "people/facts/lisa": lambda text: store.persona_remember("people", "facts", "lisa", text),
         }
         for name, call in calls.items():
             with pytest.warns(
-                RelayLimitWarning, match=f"{re.escape(small.url)} {words} {name}: it will"
+                RelayLimitWarning, match=f"{re.escape(small.url)} will refuse {name}: the relay {words}"
             ) as seen:
                 ident = await call(f"{stage.plaintext} " * 2_100)
             assert (len(seen), stage.plaintext in str(seen[0].message)) == (1, False)
