@@ -36,13 +36,16 @@ _MAX_PATH_CHARS: Final = 400  # of a path in an error; a path of the palace has 
 _MANY: Final = ("one `remember --many`", "Split it into several files.")
 
 
-def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) -> str:
+def text_or_stdin(
+    argument: str | None, what: str, *, is_lines: bool = False, may_be_empty: bool = True
+) -> str:
     """The argument, or stdin where it is missing or "-".
 
     Args:
         argument: as it was typed.
         what: a word for the text, for errors.
         is_lines: whether the line break at the end of stdin only ends its last line, and is not a part of the text.
+        may_be_empty: whether the error offers an empty argument.
 
     Raises:
         InvalidInput: stdin is empty, not UTF-8, or longer than any memory.
@@ -55,8 +58,9 @@ def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) ->
     if is_lines and text.endswith("\n"):
         text = text.removesuffix("\n").removesuffix("\r")
     if not text:  # empty stdin is far more often an accident than a wish, and would replace the memory
+        empty = f" ('' for an empty {what})" if may_be_empty else ""
         raise InvalidInput(
-            f"give the {what} on stdin, or as an argument ('' for an empty {what}): stdin is empty, and nothing was written"
+            f"give the {what} on stdin, or as an argument{empty}: stdin is empty, and nothing was written"
         )
     return text
 

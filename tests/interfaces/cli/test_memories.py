@@ -60,7 +60,7 @@ def test_a_value_comes_from_stdin_where_it_is_missing_or_a_dash(agent, arguments
 def test_an_empty_stdin_never_replaces_a_memory(agent):
     agent("remember", "k", "v")
 
-    assert "stdin is empty" in agent("remember", "k", stdin="", code=2).stderr
+    assert "('' for an empty value): stdin is empty" in agent("remember", "k", stdin="", code=2).stderr
     assert agent("recall", "k").stdout == "v"
     agent("remember", "k", "")
     assert agent("recall", "k").stdout == ""
@@ -356,7 +356,8 @@ def test_the_line_break_that_ends_a_piped_entry_is_no_part_of_it(agent, stdin, t
 
 
 def test_an_entry_of_nothing_but_a_line_break_is_not_written(agent):
-    assert "stdin is empty" in agent("journal", stdin="\n", code=2).stderr
+    told = "error: give the entry on stdin, or as an argument: stdin is empty, and nothing was written\n"
+    assert agent("journal", stdin="\n", code=2).stderr == told  # no empty entry is offered, for none is taken
     assert agent.json("recent") == []
 
 
