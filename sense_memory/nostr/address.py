@@ -1,8 +1,8 @@
 """Addresses: where a memory lies. Paths of the `sense-memory/…` hierarchy, their d-tags, and the naming rules.
 
 A *path* is what follows `sense-memory/`: `user_timezone` for a flat memory, `persona/people/facts/lisa`
-for a persona memory. Its *d-tag* is `sense-memory/` and the path, or a hash of it where relays would cut
-it (docs/wire-format.md); the true path is inside the ciphertext as well.
+for a persona memory. Its *d-tag* is `sense-memory/` and the path, or a hash of the path if relays would cut a longer
+d-tag (docs/wire-format.md); the true path is inside the ciphertext as well.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def persona_name(path: str) -> str:
 def merges(slot: str) -> bool:
     """Whether what lies at a slot may be a memory whose concurrent versions are merged: a persona memory.
 
-    A hashed address does not tell, so it may be one.
+    A hashed address may be a persona memory, because the hash hides the path.
     """
     return slot.startswith((f"{PREFIX}{PERSONA}", f"{PREFIX}~"))
 
@@ -137,7 +137,7 @@ def d_tag_of(coord: str, pubkey: str) -> str | None:
 
 
 def _is_short(tag: str) -> bool:
-    """Whether a d-tag needs no hash. (A start checks ten thousand d-tags, so most are checked without encoding.)"""
+    """Whether a d-tag is short enough for relays. (A start checks ten thousand d-tags, most without encoding them.)"""
     return len(tag) <= MAX_D_TAG_BYTES and (tag.isascii() or len(tag.encode()) <= MAX_D_TAG_BYTES)
 
 

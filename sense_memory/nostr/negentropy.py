@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Messages of negentropy, protocol version 1 (NIP-77, appendix): bytes into ranges, and ranges into bytes.
 #
 # A message is a version byte and adjacent ranges over all (created_at, id) pairs in order, each with its upper
-# bound and what the sender says about it. What follows the last one is skipped. Reading takes time and memory
+# bound and what the sender says about it. Everything after the last range is skipped. Reading takes time and memory
 # in proportion to the message; what breaks the format raises `MalformedFrame`.
 
 VERSION: Final = 0x61  # protocol version 1
@@ -61,7 +61,7 @@ class Range:
     """What a message says about the pairs between the bound before it and its own.
 
     Attributes:
-        upper: where it ends; that pair is not in it.
+        upper: the end of the range, exclusive.
         mode: SKIP, FINGERPRINT or IDS.
         body: nothing, 16 bytes, or ids of 32 bytes each.
     """
@@ -151,7 +151,7 @@ class NegentropyWriter:
         self.at = BEGIN
 
     def message(self) -> bytes:
-        """What was put so far; a single byte when all was skipped."""
+        """The message so far; a single byte if every range was skipped."""
         return bytes(self._out)
 
     def room_for_ids(self) -> int:
@@ -159,7 +159,7 @@ class NegentropyWriter:
         return max(0, self._room() // ID_BYTES - 1)  # less one for the count in front of them
 
     def skip(self, upper: Bound) -> None:
-        """Nothing to say up to here. Adjacent skips become one, and the last goes without saying."""
+        """Skip everything up to `upper`. Adjacent skips become one skip, and a skip at the end is omitted."""
         self.at, self._skipped = upper, True
 
     def put_fingerprint(self, upper: Bound, fingerprint: bytes) -> bool:
@@ -250,7 +250,7 @@ class Items:
         return [ident for _, ident in self._pairs[start:end]]
 
     def ids_but(self, but: Container[bytes]) -> list[bytes]:
-        """The ids of all items that are not among some."""
+        """The ids of all items that are not in `but`."""
         return [ident for _, ident in self._pairs if ident not in but]
 
     def fingerprint(self, start: int, end: int) -> bytes:
