@@ -287,7 +287,9 @@ class Ledger:
 
     def _set_aside(self, aside: Mapping[str, str], now: float) -> None:
         for ident, said in aside.items():
-            save_draft(self._db, bytes.fromhex(ident), said, TOO_LARGE, now)
+            version = bytes.fromhex(ident)
+            (at,) = self._db.row("SELECT created_at FROM events WHERE id = ?", version) or (now,)
+            save_draft(self._db, version, said, TOO_LARGE, min(at, now))
 
     def quarantined_due(self, now: float) -> list[Filed]:
         """The quarantined events that are due."""

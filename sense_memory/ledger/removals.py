@@ -407,7 +407,8 @@ def _draft_unseen(
     others = [item.origin for item in stored if item.origin.said != newest.origin.said]
     if any(other.knows(newest.origin) for other in others):
         return  # a later edit has replaced it
-    save_draft(db, newest.id, newest.origin.said, FORGOTTEN_ELSEWHERE, now)
+    written_at = min(newest.origin.said_at, now)  # a stamp may be ahead of the clock
+    save_draft(db, newest.id, newest.origin.said, FORGOTTEN_ELSEWHERE, written_at)
 
 
 def _is_never_seen(db: Database, removal: Removal, version: _StoredMemory) -> bool:
@@ -421,7 +422,7 @@ def _drop_drafts(db: Database, removal: Removal) -> None:
     db.execute_many("DELETE FROM drafts WHERE draft = ?", found)
 
 
-def save_draft(db: Database, ident: bytes, said: str, reason: str, now: float) -> None:
+def save_draft(db: Database, ident: bytes, said: str, reason: str, written_at: float) -> None:
     """Keep the text of a stored version as a draft, unless the draft exists, and note that the user has to be shown it.
 
     The draft holds the ciphertext of the version.
@@ -431,7 +432,7 @@ def save_draft(db: Database, ident: bytes, said: str, reason: str, now: float) -
         ident: the version's event id.
         said: id of the event that said the text first, 64 hex digits.
         reason: why the text becomes a draft.
-        now: seconds since 1970.
+        written_at: when the text was written, seconds since 1970.
     """
     slot, body = db.row("SELECT slot, body FROM events WHERE id = ?", ident) or ("", b"")
     if not body:
@@ -443,7 +444,7 @@ def save_draft(db: Database, ident: bytes, said: str, reason: str, now: float) -
         "INSERT INTO drafts (slot, content, created_at, reason, said) VALUES (?, ?, ?, ?, ?)",
         slot,
         content,
-        now,
+        written_at,
         reason,
         said,
     )

@@ -330,7 +330,12 @@ def _list(invocation: Invocation) -> None:
         typer.echo(
             f"draft {draft.number}, for {safe(draft.key)}, written {written}{why}:\n{safe(draft.value)}"
         )
-    if not found:
+    if found:
+        typer.echo(
+            "\nPublish a draft with `sense-memory drafts --publish N`, or discard it with "
+            "`sense-memory drafts --discard N`."
+        )
+    else:
         typer.echo("There are no drafts.", err=True)
 
 

@@ -33,6 +33,10 @@ def test_a_draft_is_shown_with_its_text_escaped(draft):
     assert shown.startswith("draft 1, for k, written 1 day")
     assert "after" in shown
     assert "\x1b" not in shown
+    assert shown.endswith(
+        "\n\nPublish a draft with `sense-memory drafts --publish N`, or discard it with "
+        "`sense-memory drafts --discard N`.\n"
+    )
     (found,) = draft.json("drafts")
     assert (found["number"], found["key"], found["value"]) == (1, "k", "after\x1b[31m")
 

@@ -506,6 +506,8 @@ async def test_a_text_that_fits_no_conflict_copy_is_a_draft_where_it_was_written
         for store, letter in ((one, "a"), (other, "b")):
             clock.advance(10)
             await store.persona_remember(*FACT, "big", letter * 40_460)
+        lost_at = int(clock()) - 10
+        clock.advance(60)
         for store in (one, other, one, other, one):
             told += (await store.sync()).overruled
 
@@ -513,6 +515,7 @@ async def test_a_text_that_fits_no_conflict_copy_is_a_draft_where_it_was_written
         assert await texts(one) == await texts(other)
         (draft,) = await one.drafts()
         assert (draft.key, draft.value[0], "too large" in draft.reason) == ("people/facts/big", "a", True)
+        assert draft.created_at == lost_at
         assert (await other.drafts(), told) == ([], ["people/facts/big"])
 
 

@@ -60,6 +60,7 @@ async def test_an_edit_that_the_forgetter_never_saw_is_a_draft_where_it_was_writ
         await meet(one, other)
         clock.advance(60)
         await write(other, kind, "unseen")
+        written_at = int(clock())
         clock.advance(60)
         await forget(one, kind)
         told = []
@@ -71,6 +72,7 @@ async def test_an_edit_that_the_forgetter_never_saw_is_a_draft_where_it_was_writ
         assert told == [NAMES[kind]]
         (draft,) = await other.drafts()
         assert (draft.key, draft.value, draft.reason) == (NAMES[kind], "unseen", REASON)
+        assert draft.created_at == written_at  # not when the draft was made
         assert await one.drafts() == []
         await meet(one, other)
         assert await shown(one, kind) == await shown(other, kind) == {}
