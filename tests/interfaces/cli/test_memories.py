@@ -383,7 +383,7 @@ def test_recent_as_json_and_its_limit(agent):
 
 
 def test_an_empty_journal_and_an_empty_entry(agent):
-    assert agent("recent").stderr == "The journal is empty.\n"
+    assert agent("recent").stderr.endswith("sync`\nThe journal is empty.\n")
     assert agent.json("recent") == []
     assert "stdin is empty" in agent("journal", stdin="", code=2).stderr
     assert "non-empty" in agent("journal", "", code=2).stderr
@@ -513,7 +513,7 @@ def test_a_list_in_a_real_terminal_is_a_table(agent, terminal):
 
 
 def test_an_empty_list(agent):
-    assert agent("list").stderr.startswith("There are no flat memories")
+    assert agent("list").stderr.endswith("sync`\nThere are no flat memories.\n")
     assert agent.json("list") == []
 
 

@@ -217,7 +217,7 @@ def test_the_old_spelling_prints_what_the_new_one_prints(palace, old, new):
 
 
 def test_a_list_says_how_many_the_palace_holds(agent):
-    assert agent("list").stderr == "There are no flat memories.\n"
+    assert agent("list").stderr.endswith("There are no flat memories.\n")
     agent("remember", "k", "v")
     agent("journal", "hello")
     assert agent("list").stderr == ""
