@@ -106,8 +106,10 @@ def test_where_nothing_is_kept_it_says_how_to_begin(agent):
 
     assert (result.stdout, result.stderr) == (
         "",
-        "to restore memories from relays, run `sense-memory relays add URL`, then `sense-memory sync`\n"
-        "Nothing is kept yet. `sense-memory remember --help` shows how to begin.\n",
+        (
+            "to restore memories from relays, run `sense-memory relays add URL`, then `sense-memory sync`\n"
+            "Nothing is kept yet. `sense-memory remember --help` shows how to begin.\n"
+        ),
     )
     assert agent.json("search", "zeppelin") == []
 
