@@ -127,7 +127,7 @@ def as_of(
     """Show memories as they were at a time.
 
     All flat memories, as `list` shows them; with a NAME the value of one memory, as `recall` prints it; with --palace
-    memories of the palace, with their state and relevance of then. Nothing is revived. The past is what this ledger has
+    memories of the palace as `list --palace` shows them, with their state and relevance of then. Nothing is revived. The past is what this ledger has
     seen of it; what was forgotten since is gone from the past too.
     """
     invocation = of(context)

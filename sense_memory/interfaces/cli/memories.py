@@ -551,7 +551,7 @@ def list_memories(
 
     With DOMAIN[/FACET] or --palace they are memories of the palace: those that are active or fading, the most relevant first; listing revives none. A terminal
     cuts a value to the width. A pipe gets one line for each memory, with tabs between key, time and whole value; or, of
-    the palace, between path, state, relevance and whole text.
+    the palace, between path, state, relevance and whole text, and `superseded by PATH` where another memory superseded it.
     """
     if palace or where is not None:
         list_palace(of(context), where, include_forgotten=include_forgotten)

@@ -81,13 +81,14 @@ def show_insights(invocation: Invocation, insights: Sequence[Insight], then: flo
 
 
 def print_lines(insights: Sequence[Insight]) -> None:
-    """One line for each memory: path, state, relevance and text, with tabs between them."""
-    lines = [
-        f"{one_line(memory.path)}\t{memory.state.value}\t{insight.relevance:.3f}\t{one_line(memory.value)}\n"
-        for insight in insights
-        for memory in (insight.memory,)
-    ]
-    typer.echo("".join(lines), nl=False)
+    """One line for each memory: path, state, relevance and text, and what superseded it, with tabs between them."""
+    typer.echo("".join(map(_piped, insights)), nl=False)
+
+
+def _piped(insight: Insight) -> str:
+    memory = insight.memory
+    by = f"\tsuperseded by {one_line(memory.superseded_by)}" if memory.superseded_by else ""
+    return f"{one_line(memory.path)}\t{memory.state.value}\t{insight.relevance:.3f}\t{one_line(memory.value)}{by}\n"
 
 
 def warn_if_incomplete(store: MemoryStore) -> None:

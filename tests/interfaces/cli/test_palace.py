@@ -209,6 +209,16 @@ def test_a_palace_of_the_past_is_not_called_empty_while_no_relay_has_shown_every
     assert "There were no memories here" in palace("palace", "as-of", "2020-01-01").stderr
 
 
+@pytest.mark.parametrize("command", [["list", "--palace"], ["palace"], ["palace", "list"]], ids=" ".join)
+def test_a_piped_line_ends_with_what_superseded_the_memory(palace, command):
+    palace("palace", "contradict", "lisa", "studio")
+
+    shown = {path: rest for path, _, _, *rest in lines(palace(*command))}
+
+    assert shown["people/facts/lisa"] == ["artist, teaches workshops", "superseded by people/emotions/studio"]
+    assert shown["people/emotions/studio"] == ["The studio felt like home."]
+
+
 # ── What is not there, and what cannot be used ─────────────────────────────────────────
 
 

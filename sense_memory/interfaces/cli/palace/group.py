@@ -97,7 +97,7 @@ def palace(
     below 0.01 dissolved. Drawing, listing and searching revive nothing; `recall` makes a memory active again. `remember`, `search`,
     `list`, `as-of` and `forget` take memories of the palace too. A terminal shows the most relevant memories of each
     facet; a pipe and --json get everything, a pipe one line for each memory: path, state, relevance and text, with tabs
-    between them.
+    between them, and `superseded by PATH` where another memory superseded it.
     """
     if context.invoked_subcommand is not None:
         if everything or domain or state:
