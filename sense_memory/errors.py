@@ -410,7 +410,10 @@ class StoreClosed(SenseMemoryError):
     """The store is not open."""
 
     def __init__(self) -> None:
-        super().__init__("the store is not open; use it inside `async with MemoryStore(...) as store:`")
+        super().__init__(
+            "use the store inside `async with MemoryStore(...) as store:` or `with SyncMemoryStore(...) as store:`: "
+            "it is not open"
+        )
 
 
 class StoreForked(StoreClosed):

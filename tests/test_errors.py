@@ -177,7 +177,10 @@ SENTENCES = [
     ),
     (
         errors.StoreClosed(),
-        "the store is not open; use it inside `async with MemoryStore(...) as store:`",
+        (
+            "use the store inside `async with MemoryStore(...) as store:` or `with SyncMemoryStore(...) as store:`: "
+            "it is not open"
+        ),
     ),
 ]
 

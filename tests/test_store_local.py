@@ -615,6 +615,12 @@ async def test_every_method_of_a_closed_store_says_so(open_store):
         await store.close()
 
 
+def test_a_closed_store_of_a_program_without_a_loop_is_told_how_it_is_opened(signer, tmp_path):
+    store = SyncMemoryStore(signer, ledger=tmp_path / "a.db")
+    with pytest.raises(StoreClosed, match=r"`with SyncMemoryStore\(\.\.\.\) as store:`"):
+        store.recall("key")
+
+
 async def test_the_names_of_a_closed_store_are_still_there(open_store, signer):
     store = open_store()
 
