@@ -130,11 +130,23 @@ class KeyMissing(SenseMemoryError):
         looked: the places that were searched, in words.
         locked: the place of an encrypted key whose password could not be asked for, or None.
         agent: the agent whose key was wanted, or None; the agent "default" is not named in the message.
+        setting: the setting that named a key file that does not exist, the last of `looked`; else None.
     """
 
-    def __init__(self, looked: tuple[str, ...], locked: str | None = None, agent: str | None = None) -> None:
-        self.looked, self.locked, self.agent = looked, locked, agent
-        if locked is None:
+    def __init__(
+        self,
+        looked: tuple[str, ...],
+        locked: str | None = None,
+        agent: str | None = None,
+        setting: str | None = None,
+    ) -> None:
+        self.looked, self.locked, self.agent, self.setting = looked, locked, agent, setting
+        if locked is None and setting is not None:
+            super().__init__(
+                f"correct {setting}, or put the key there: {looked[-1]} does not exist. Where the path is right and "
+                "there is no key yet, `sense-memory init` makes one at the path in SENSE_MEMORY_KEY_FILE"
+            )
+        elif locked is None:
             is_named = agent not in {None, "default"}
             name, option = (f" of agent {agent}", f" --agent {agent}") if is_named else ("", "")
             super().__init__(

@@ -48,6 +48,14 @@ SENTENCES = [
         ),
     ),
     (
+        errors.KeyMissing(("the key file b.key",), setting="SENSE_MEMORY_KEY_FILE in the environment"),
+        (
+            "correct SENSE_MEMORY_KEY_FILE in the environment, or put the key there: the key file b.key does not "
+            "exist. Where the path is right and there is no key yet, `sense-memory init` makes one at the path in "
+            "SENSE_MEMORY_KEY_FILE"
+        ),
+    ),
+    (
         errors.KeyMissing(("the key file",), locked="the key file a.key"),
         (
             "run this in a terminal, or pass `ask_password` to `find_secret`: the only secret key found, in the key "

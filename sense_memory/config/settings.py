@@ -225,7 +225,17 @@ def find_secret(
     try:
         return agent_key(settings.key_file, agent, ask_password, home=settings.home)
     except KeyMissing as missing:
-        raise KeyMissing((*looked, *missing.looked), missing.locked, agent) from None
+        looked += missing.looked
+        raise KeyMissing(tuple(looked), missing.locked, agent, _naming_setting(settings)) from None
+
+
+def _naming_setting(settings: Settings) -> str | None:
+    """In words, the setting that names the key file; None where the agent's name does."""
+    return {
+        ARGUMENT: "the argument `key_file`",
+        ENVIRONMENT: "SENSE_MEMORY_KEY_FILE in the environment",
+        ENV_FILE: f"SENSE_MEMORY_KEY_FILE in {settings.env_file}",
+    }.get(settings.origins["key_file"])
 
 
 def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> Embedder | None:

@@ -338,6 +338,25 @@ def test_a_key_file_that_was_named_and_is_missing_is_not_skipped(load, tmp_path)
         find_secret(load(environ), environ=environ)
 
 
+@pytest.mark.parametrize("origin", ["argument", "environment", ".env"])
+def test_the_setting_that_names_a_missing_key_file_is_to_be_corrected(home, load, tmp_path, origin):
+    path, environ, options = tmp_path / "mistyped.key", {}, {}
+    if origin == "argument":
+        options, named_by = {"key_file": path}, "the argument `key_file`"
+    elif origin == "environment":
+        environ, named_by = {"SENSE_MEMORY_KEY_FILE": str(path)}, "SENSE_MEMORY_KEY_FILE in the environment"
+    else:
+        write_env(home, f"SENSE_MEMORY_KEY_FILE={path}\n")
+        named_by = f"SENSE_MEMORY_KEY_FILE in {home}/.env"
+
+    with pytest.raises(KeyMissing) as error:
+        find_secret(load(environ, **options), environ=environ)
+
+    shown = f"correct {named_by}, or put the key there: the key file {path} does not exist."
+    assert str(error.value).startswith(shown)
+    assert (error.value.setting, error.value.looked[-1]) == (named_by, f"the key file {path}")
+
+
 def test_permissions_of_the_key_file_are_checked(load, tmp_path):
     new_key(tmp_path, "mine")
     path = tmp_path / "keys" / "mine.key"
