@@ -20,19 +20,18 @@ from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, named, note, of, say
 from sense_memory.interfaces.cli.json_output import name_data
 from sense_memory.interfaces.cli.names import (
+    absent_in_palace,
     ask_relays,
     everything,
     find,
     flat_keys,
     in_palace,
     meant,
-    no_memory,
     nothing_forgotten,
     nowhere,
     only_one,
     parts,
     place,
-    similar_to,
 )
 from sense_memory.interfaces.cli.options import (
     WAIT_SECONDS,
@@ -398,7 +397,7 @@ async def recall_in_palace(store: MemoryStore, name: str) -> PersonaMemory:
     selected = parts(name) if "/" in name else (None, None, name)
     memory = only_one(await store.persona_recall(*selected), name)
     if memory is None:
-        raise no_memory(name, store.status(), similar_to(name, await everything(store)))
+        raise await absent_in_palace(store, name, "recall")
     return memory
 
 
@@ -476,6 +475,8 @@ def forget_names(
             stop = await in_palace(store, name, "forget") if is_flat and not anyway else None
             is_wanted = (unsure or anyway) and (is_flat or "/" in name)  # the path of a bare key is not known
             if stop is not None or not is_wanted:
+                if is_palace_only:
+                    stop = await absent_in_palace(store, name, "forget")
                 raise nothing_forgotten(stop or await nowhere(store, name), absent, names)
         for name in absent:
             if "/" not in name and not anyway:

@@ -193,6 +193,17 @@ async def in_palace(store: MemoryStore, key: str, command: str) -> CommandFailed
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 
 
+async def absent_in_palace(store: MemoryStore, name: str, command: str) -> CommandFailed:
+    """The error where the palace has no memory of that name; where a flat memory has it, with the command for that."""
+    if unicodedata.normalize("NFC", name) not in await flat_keys(store):
+        return no_memory(name, store.status(), similar_to(name, await everything(store)))
+    problem = (
+        f"no memory of the palace under {name!r} here. To {command} the flat memory: "
+        f"sense-memory {command} {quoted(name)}"
+    )
+    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
+
+
 async def check_place(store: MemoryStore, domain: str, facet: str | None = None) -> None:
     """Check that a named domain and facet exist.
 

@@ -131,6 +131,19 @@ def test_a_key_that_only_one_memory_of_the_palace_has_is_enough_to_recall_it(age
     }
 
 
+@pytest.mark.parametrize("command", ["recall", "forget"])
+def test_an_old_spelling_points_to_the_flat_memory_that_has_the_name(agent, command):
+    agent("remember", "editor", "vim")
+
+    told = agent("palace", command, "editor", code=4).stderr
+
+    assert told == (
+        "error: no memory of the palace under 'editor' here. "
+        f"To {command} the flat memory: sense-memory {command} editor\n"
+    )
+    assert agent("recall", "editor").stdout == "vim"
+
+
 def test_a_key_that_a_flat_memory_has_is_that_memory_s_name(agent):
     agent("remember", "people/facts/lisa", "artist")
     agent("remember", "lisa", "a flat memory")
