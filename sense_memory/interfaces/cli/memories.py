@@ -31,6 +31,7 @@ from sense_memory.interfaces.cli.names import (
     nowhere,
     only_one,
     parts,
+    path_of,
     place,
 )
 from sense_memory.interfaces.cli.options import (
@@ -232,21 +233,30 @@ def remember_in_palace(
 
     Args:
         context: of the command.
-        path: DOMAIN/FACET/KEY.
+        path: DOMAIN/FACET/KEY, or the key of the only memory of the palace that has it.
         value: the text; None or "-" for stdin.
         details: as `remember` takes them.
         wait: seconds for relays.
         require_acks: how many relays have to acknowledge the memory.
 
     Raises:
-        InvalidAddress: the path is not a valid path.
+        InvalidAddress: the path is not a valid path, or no memory of the palace has the key.
+        InvalidInput: several memories of the palace have the key.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
-    domain, facet, key = parts(path)
+    if "/" in path:
+        parts(path)  # before stdin is read
     text = inputs.text_or_stdin(value, "value")
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[delivery.Written, list[_Superseded], bool]:
+    async def work(store: MemoryStore) -> tuple[delivery.Written, list[_Superseded], bool, str]:
+        known = await path_of(store, path)
+        if known is None:
+            raise InvalidAddress(
+                f"give the path DOMAIN/FACET/KEY, because no memory of the palace here has the key {path!r}; "
+                "nothing was changed"
+            )
+        domain, facet, key = parts(known)
         begun, is_renewed = time.time(), await _says(store, f"{domain}/{facet}/{key}", text)
         options: dict[str, Any] = {
             "halflife_days": details.halflife_days,
@@ -260,11 +270,11 @@ def remember_in_palace(
         await _note_missing(store, details.connections)
         superseded = await _superseded(store, domain, facet, key, begun)
         ids = [ident, *(memory.event_id for memory, _ in superseded)]
-        return await delivery.send(store, ids, wait), superseded, is_renewed
+        return await delivery.send(store, ids, wait), superseded, is_renewed, f"{domain}/{facet}/{key}"
 
-    written, superseded, is_renewed = invocation.run(work, creates=True)
+    written, superseded, is_renewed, name = invocation.run(work, creates=True)
     result = {
-        **name_data(f"{domain}/{facet}/{key}"),
+        **name_data(name),
         "event_id": written.ids[0],
         "renewed": is_renewed,
         "superseded": [_superseded_data(memory, reason) for memory, reason in superseded],

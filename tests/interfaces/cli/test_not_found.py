@@ -131,6 +131,20 @@ def test_a_key_that_only_one_memory_of_the_palace_has_is_enough_to_recall_it(age
     }
 
 
+def test_an_old_spelling_writes_to_the_only_memory_of_the_palace_with_that_key(agent):
+    agent("remember", "people/facts/ines", "writes")
+
+    assert agent.json("palace", "remember", "ines", "paints")["path"] == "people/facts/ines"
+
+    assert agent("palace", "recall", "ines").stdout == "paints"
+    agent("remember", "people/beliefs/ines", "is kind")
+    assert "several memories have the key 'ines'" in agent("palace", "remember", "ines", "x", code=2).stderr
+    told = agent("palace", "remember", "olga", "x", code=2).stderr
+    assert told.startswith(
+        "error: give the path DOMAIN/FACET/KEY, because no memory of the palace here has the key"
+    )
+
+
 @pytest.mark.parametrize("command", ["recall", "forget"])
 def test_an_old_spelling_points_to_the_flat_memory_that_has_the_name(agent, command):
     agent("remember", "editor", "vim")
