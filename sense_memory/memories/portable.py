@@ -24,6 +24,7 @@ from sense_memory.errors import InvalidEvent, InvalidInput
 from sense_memory.ledger.files import remove_forsaken
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FRAME_BYTES
 from sense_memory.nostr.event import RawEvent, verify
+from sense_memory.nostr.keys import npub
 
 
 if TYPE_CHECKING:
@@ -48,10 +49,12 @@ class BadLine:
     Attributes:
         number: counted from 1.
         problem: why the line was left out, in our words.
+        author: npub of the key that signed the line; empty where the line is no valid event.
     """
 
     number: int
     problem: str
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +184,13 @@ async def import_file(
     bad: list[BadLine] = []
     lines = read_import(source, author)
     while batch := list(itertools.islice(lines, APPLY_BATCH_COUNT)):
-        good = [(number, event) for number, event in batch if not isinstance(event, str)]
+        good = [(number, event) for number, event in batch if not isinstance(event, BadLine)]
         filed, left_out = await reader.file_events([event for _, event in good], None)
         counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
-        bad += [BadLine(number, event) for number, event in batch if isinstance(event, str)]
-        bad += [BadLine(good[index][0], _LEFT_OUT[reason]) for index, reason in left_out.items()]
+        bad += [line for _, line in batch if isinstance(line, BadLine)]
+        bad += [
+            BadLine(good[index][0], _LEFT_OUT[reason], npub(author)) for index, reason in left_out.items()
+        ]
         if len(batch) == APPLY_BATCH_COUNT:
             await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
         if progress is not None:
@@ -193,8 +198,8 @@ async def import_file(
     return ImportReport(dict(counts), tuple(sorted(bad, key=lambda line: line.number)))
 
 
-def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Event | str]]:
-    """Each line of a file with its number: the verified event, or the problem with it. Blank lines are skipped.
+def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Event | BadLine]]:
+    """Each line of a file with its number: the verified event, or what is wrong with it. Blank lines are skipped.
 
     Args:
         source: JSON lines; an open file stays open.
@@ -207,9 +212,9 @@ def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Eve
         with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
             for number, line in enumerate(_lines(file), 1):
                 if line is None:
-                    yield number, f"longer than {MAX_FRAME_BYTES:,} bytes"
+                    yield number, BadLine(number, f"longer than {MAX_FRAME_BYTES:,} bytes")
                 elif line.strip():
-                    yield number, _checked(line, author)
+                    yield number, _checked(number, line, author)
     except OSError as error:
         raise InvalidInput(f"{source} cannot be read ({error.strerror})") from None
 
@@ -224,10 +229,10 @@ def _lines(file: BinaryIO) -> Iterator[bytes | None]:
         yield line if is_whole else None
 
 
-def _checked(line: bytes, author: str) -> Event | str:
-    """The verified event of a line, or the problem with it."""
+def _checked(number: int, line: bytes, author: str) -> Event | BadLine:
+    """The verified event of a line, or what is wrong with it."""
     try:
         event = verify(RawEvent.loads(line))
     except InvalidEvent as error:
-        return str(error)
-    return event if event.pubkey == author else "signed by another key"
+        return BadLine(number, str(error))
+    return event if event.pubkey == author else BadLine(number, "signed by another key", npub(event.pubkey))

@@ -206,7 +206,7 @@ async def test_l09_import_is_verification(store, clock, tmp_path):
         assert report.counts == {"new": 3, "known": 1}
         assert report.bad == (
             BadLine(2, "the signature does not match the author"),
-            BadLine(4, "signed by another key"),
+            BadLine(4, "signed by another key", stranger.npub),
             BadLine(7, "not JSON"),
         )
         assert [memory.key for memory in await two.recall_all()] == ["key 0", "key 1", "key 2"]
@@ -228,7 +228,7 @@ async def test_l09_import_is_verification(store, clock, tmp_path):
 async def test_every_line_is_opened_before_it_is_believed(store, event, options, problem):
     file = io.BytesIO(f"{await event()}\n{await event(**options)}\n".encode())
     async with store() as one:
-        assert await one.import_(file) == ImportReport({"new": 1}, (BadLine(2, problem),))
+        assert await one.import_(file) == ImportReport({"new": 1}, (BadLine(2, problem, one.npub),))
         assert one.status().counts["events"] == 1
 
 
@@ -336,7 +336,7 @@ def test_a_line_is_too_long_where_it_does_not_fit_a_frame(signer, spare, end):
     found = list(module.read_import(file, signer.public_key))
 
     fits = len(b"x" * (MAX_FRAME_BYTES + spare) + end[:1]) <= MAX_FRAME_BYTES and (end or spare < 0)
-    assert found[0] == (1, "not JSON" if fits else "longer than 262,144 bytes")
+    assert found[0] == (1, BadLine(1, "not JSON" if fits else "longer than 262,144 bytes"))
     assert [number for number, _ in found] == [1, 2][: end.count(b"\n") or 1]
 
 

@@ -211,6 +211,7 @@ def _explain(made: Backup, size_bytes: int) -> None:
 
 
 _MAX_SHOWN: Final = 20  # bad lines; JSON lists all of them
+_MAX_AUTHORS_SHOWN: Final = 5
 _CHUNK_BYTES: Final = 1 << 20
 _FATES: Final = {  # how lines were filed, in the words of the table
     "new": "new",
@@ -317,19 +318,19 @@ def import_events(
     invocation = of(context)
     found = Imported()
     counted = _counted(files, found)
-    has_relays = False
+    has_relays, owner = False, ""
     if counted:
 
-        async def work(store: MemoryStore) -> bool:
+        async def work(store: MemoryStore) -> tuple[bool, str]:
             await _import(store, counted, found)
-            return bool(store.relays)
+            return bool(store.relays), store.npub
 
-        has_relays = invocation.run(work, creates=True)
+        has_relays, owner = invocation.run(work, creates=True)
     if invocation.as_json:
         typer.echo(as_json(_data(found)))
     else:
         if counted:
-            _print(found, has_relays, is_one=len(files) == 1)
+            _print(found, has_relays, owner, is_one=len(files) == 1)
         for file, problem in found.unread.items():
             say("error", f"{file}: {problem}")
     if found.bad or found.unread:
@@ -391,12 +392,14 @@ def _count_lines(path: Path) -> int:
 def _data(found: Imported) -> dict[str, Any]:
     return {
         "counts": dict(found.counts),
-        "bad": [{"file": str(file), **asdict(line)} for file, line in found.bad],
+        "bad": [
+            {"file": str(file), **asdict(line), "author": line.author or None} for file, line in found.bad
+        ],
         "unread": [{"file": str(file), "problem": problem} for file, problem in found.unread.items()],
     }
 
 
-def _print(found: Imported, has_relays: bool, *, is_one: bool) -> None:
+def _print(found: Imported, has_relays: bool, owner: str, *, is_one: bool) -> None:
     from rich.text import Text
 
     from sense_memory.interfaces.cli.tables import plain_table, show
@@ -413,7 +416,13 @@ def _print(found: Imported, has_relays: bool, *, is_one: bool) -> None:
             show(Text(f"  {where}line {line.number:,}: {line.problem}"))
         if len(found.bad) > _MAX_SHOWN:
             show(Text(f"  and {len(found.bad) - _MAX_SHOWN:,} more; --json lists them all"))
-        if not found.counts:
+        others = Counter(line.author for _, line in found.bad if line.author not in {"", owner})
+        for author, count in others.most_common(_MAX_AUTHORS_SHOWN):
+            verb = "is" if count == 1 else "are"
+            show(Text(f"{quantity(count, 'event')} {verb} of {author}; this key is {owner}."))
+        if others:
+            show(Text("Import them as the agent whose key that is: sense-memory --agent NAME import FILE"))
+        elif not found.counts and not any(line.author for _, line in found.bad):
             show(
                 Text(
                     "None of it is an event. Keys and values are taken by `sense-memory remember --many FILE`."

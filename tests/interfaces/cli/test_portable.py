@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 
 import pytest
 
+from sense_memory import LocalSigner, MemoryStore
 from tests.time_unit import SECOND
 
 
@@ -108,6 +110,30 @@ def test_of_many_bad_lines_the_first_are_shown(written, tmp_path):
     assert len(written.json("import", "bad.jsonl", code=1)["bad"]) == 50
 
 
+def test_an_export_of_another_agent_is_refused_with_the_key_that_signed_it(written, tmp_path):
+    other = LocalSigner.from_hex("02" * 32)
+
+    async def export():
+        async with MemoryStore(other, ledger=":memory:", background=False) as store:
+            await store.remember_many([("a", "1"), ("b", "2")])
+            store.export(tmp_path / "other.jsonl")
+
+    asyncio.run(export())
+
+    shown = written("import", "other.jsonl", code=1).stdout.splitlines()
+
+    own = LocalSigner.from_hex("01" * 32).npub
+    assert shown[-5:] == [
+        "2 lines not taken:",
+        "  line 1: signed by another key",
+        "  line 2: signed by another key",
+        f"2 events are of {other.npub}; this key is {own}.",
+        "Import them as the agent whose key that is: sense-memory --agent NAME import FILE",
+    ]
+    bad = written.json("import", "other.jsonl", code=1)["bad"]
+    assert [line["author"] for line in bad] == [other.npub] * 2
+
+
 def test_several_files_are_one_import_and_a_bad_one_does_not_spoil_the_others(written, tmp_path):
     lines = written("export", "-").stdout.splitlines()
     (tmp_path / "a.jsonl").write_text("\n".join(lines[:2]))
@@ -132,7 +158,7 @@ def test_several_files_are_one_import_and_a_bad_one_does_not_spoil_the_others(wr
     assert written.json("--ledger", "new.db", "list") == written.json("list")
     assert written.json("--ledger", "new.db", "import", *files, code=1) == {
         "counts": {"known": 5},
-        "bad": [{"file": "b.jsonl", "number": 2, "problem": "not JSON"}],
+        "bad": [{"file": "b.jsonl", "number": 2, "problem": "not JSON", "author": None}],
         "unread": [
             {"file": "c.jsonl", "problem": "Is a directory"},
             {"file": "none.jsonl", "problem": "No such file or directory"},
