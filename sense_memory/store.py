@@ -185,7 +185,7 @@ class MemoryStore:
             *(self._signer, self._ledger, self._reader),
             relays=self._urls,
             clock=self._clock,
-            look=self._foresee,
+            look=self._warn_of_relay_limits,
         )
         parts = self._ledger, self._reader, self._writer
         self._replication = Replication(
@@ -749,7 +749,7 @@ class MemoryStore:
         """
         drafts.discard(self._opened(), number)
 
-    # ── The time machine ────────────────────────────────────────────────────────────────
+    # ── History ──────────────────────────────────────────────────────────────────────────────
 
     async def history(self, key: str) -> list[Version]:
         """Every version of a memory that this ledger has seen, newest first.
@@ -1228,7 +1228,7 @@ class MemoryStore:
                 self._embedder = EmbedderClient(embedder, time.monotonic, cache)
         return self._embedder
 
-    def _foresee(self, record: Record, sealed: SealedRecord) -> None:
+    def _warn_of_relay_limits(self, record: Record, sealed: SealedRecord) -> None:
         self._replication.warn_of_limits(record, sealed)  # it needs the writer, which needs this
 
     def _wake(self) -> None:

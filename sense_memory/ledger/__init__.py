@@ -11,7 +11,7 @@ from sense_memory.ledger.heads import Stored
 from sense_memory.ledger.ledger import Ledger
 from sense_memory.ledger.removals import HeadMoved, Origin, Removal
 from sense_memory.ledger.schema import Role
-from sense_memory.ledger.versions import Fate, Filed
+from sense_memory.ledger.versions import Filed, FilingResult
 
 
-__all__ = ["Basis", "Fate", "Filed", "HeadMoved", "Ledger", "Origin", "Removal", "Role", "Stored"]
+__all__ = ["Basis", "Filed", "FilingResult", "HeadMoved", "Ledger", "Origin", "Removal", "Role", "Stored"]

@@ -21,7 +21,7 @@ from sense_memory.ledger.schema import Role
 from sense_memory.ledger.snapshot_file import SnapshotFile
 from sense_memory.ledger.stamps import Stamps
 from sense_memory.ledger.vectors import Vectors
-from sense_memory.ledger.versions import Fate, Filed
+from sense_memory.ledger.versions import Filed, FilingResult
 from sense_memory.limits import (
     BUSY_BLOCKED_SECONDS,
     BUSY_PAUSE_SECONDS,
@@ -226,7 +226,7 @@ class Ledger:
             context = FilingContext(now, origins, knows=item.slot in based, is_ours=True, replaces=replaces)
             fate, seq = versions.apply(self._db, item, context)
             self.edits.complete_edit(item.slot, based)
-            if fate is not Fate.NEW or seq is None:
+            if fate is not FilingResult.NEW or seq is None:
                 raise LedgerError("an event of ours did not become the head; nothing was written")
             marks[item.slot] = second
             if not (replaces or is_again):
@@ -241,7 +241,7 @@ class Ledger:
         relay: str | None,
         now: float,
         origins: Mapping[bytes, Origin] | None = None,
-    ) -> list[Fate]:
+    ) -> list[FilingResult]:
         """File events in one transaction, and record that the relay which served them holds them.
 
         Args:
@@ -254,7 +254,7 @@ class Ledger:
             HeadMoved: a slot has changed since `affected_memories` was called; nothing was filed.
         """
         context = FilingContext(now, origins)
-        fates: list[Fate] = []
+        fates: list[FilingResult] = []
         seqs: list[int] = []
         behind: list[str] = []
         with self._change():
@@ -436,9 +436,9 @@ class Ledger:
             )
         )
 
-    def census(self) -> dict[str, int]:
+    def counts_by_kind(self) -> dict[str, int]:
         """Counts of what the ledger holds: heads, entries, events, older, tombstones, deletions, quarantined; drafts."""
-        return rescue.census(self._db)
+        return rescue.counts_by_kind(self._db)
 
     def bodies(self) -> Iterator[bytes]:
         """Every event's canonical JSON in order of arrival, read in batches."""
@@ -511,11 +511,11 @@ class Ledger:
         if not self.open_slots({item.slot: item.role}, based):
             raise _SecondTaken
 
-    def _is_behind(self, fate: Fate, seq: int | None) -> bool:
+    def _is_behind(self, fate: FilingResult, seq: int | None) -> bool:
         """Whether the relay that served an event lacks a newer version."""
-        if fate is Fate.KNOWN:
+        if fate is FilingResult.KNOWN:
             return not self.heads.is_head(seq)
-        return fate in {Fate.STALE, Fate.DELETED}
+        return fate in {FilingResult.STALE, FilingResult.DELETED}
 
 
 class _SecondTaken(Exception):

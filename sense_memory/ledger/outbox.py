@@ -174,7 +174,7 @@ class Outbox:
             if self._is_left_out(body, reason in (LOST, BEHIND), drops)
         ]
         left_out += [
-            seq for (seq,) in self._db.rows(_QUEUED_GRAVES, relay) if self._db.row(_OVERTAKEN, relay, seq)
+            seq for (seq,) in self._db.rows(_QUEUED_TOMBSTONES, relay) if self._db.row(_OVERTAKEN, relay, seq)
         ]
         if left_out:
             with self._db.transaction():
@@ -260,7 +260,7 @@ class Outbox:
 
         The relay has to accept the deletion request, or the tombstone if the relay keeps no requests.
         """
-        query = _BURIED_THERE if self._drops_deletions(url) else _DELETED_THERE
+        query = _TOMBSTONES_THERE if self._drops_deletions(url) else _DELETED_THERE
         return any(self._db.row(query, slot, url) for slot in slots)
 
     def requeue_refused(self, urls: Iterable[str], now: float) -> int:
@@ -507,7 +507,7 @@ _DELETED_THERE = (
     "JOIN relays r USING (relay) LEFT JOIN slots s ON s.slot = d.target WHERE d.target = ? AND url = ? "
     "AND state IN ('acked', 'confirmed') AND (s.head IS NULL OR s.mark_at <= d.until)"
 )
-_BURIED_THERE = (
+_TOMBSTONES_THERE = (
     f"SELECT 1 FROM slots s JOIN events e ON e.seq = s.head AND e.{_TOMBSTONE} JOIN outbox o ON o.event = e.seq "
     "JOIN relays r USING (relay) WHERE s.slot = ? AND url = ? AND state IN ('acked', 'confirmed')"
 )
@@ -519,7 +519,7 @@ _QUEUED_DELETIONS = (
     "WHERE o.relay = ? AND o.state = 'queued'"
 )
 _HELD_BACK = f"SELECT 1 FROM {_WAITING} WHERE o.relay = ? AND o.state = 'queued' AND o.due_at > ? AND o.reason = ? LIMIT 1"
-_QUEUED_GRAVES = (
+_QUEUED_TOMBSTONES = (
     f"SELECT e.seq FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{_TOMBSTONE} WHERE o.relay = ? "
     "AND o.state = 'queued' AND NOT EXISTS (SELECT 1 FROM slots WHERE head = e.seq)"
 )

@@ -34,7 +34,7 @@ _COMPANIONS: Final = ("", "-journal", "-wal", "-shm")
 # ── Checking ────────────────────────────────────────────────────────────────────────────
 
 
-def census(db: Database) -> dict[str, int]:
+def counts_by_kind(db: Database) -> dict[str, int]:
     """Counts of what the ledger holds.
 
     `heads` are memories and journal entries, and `entries` the journal entries among them; `logs` are the logs of

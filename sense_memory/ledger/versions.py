@@ -64,7 +64,7 @@ _ALONE: Final = MAX_SAFE_INTEGER - 1
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 
 
-class Fate(StrEnum):
+class FilingResult(StrEnum):
     """What became of an event."""
 
     NEW = "new"  # it is the head now
@@ -122,16 +122,16 @@ def slot_of_id(event_id: str) -> str:
     return f"#{event_id}"
 
 
-def apply(db: Database, filed: Filed, context: FilingContext) -> tuple[Fate, int | None]:
+def apply(db: Database, filed: Filed, context: FilingContext) -> tuple[FilingResult, int | None]:
     """File one event; returns its fate and, if stored, its seq."""
     event, ident = filed.event, bytes.fromhex(filed.event.id)
     if context.replaces:
         _replace_head(db, filed)
     state = _previous_state(db, filed, ident)
     if state.known is not None:
-        return (Fate.QUARANTINED if state.quarantined else Fate.KNOWN), state.known
+        return (FilingResult.QUARANTINED if state.quarantined else FilingResult.KNOWN), state.known
     if event.created_at > context.now + MAX_FUTURE_SECONDS:
-        return Fate.QUARANTINED, _insert(db, filed, quarantined=True)
+        return FilingResult.QUARANTINED, _insert(db, filed, quarantined=True)
     if filed.role is Role.DELETION:
         seq = _insert(db, filed)
         _set_head(db, filed.slot, event.created_at, seq)
@@ -140,14 +140,14 @@ def apply(db: Database, filed: Filed, context: FilingContext) -> tuple[Fate, int
                 _delete(db, target, (ident, until), filed.removal(target), context)
             elif not any(removal.is_automatic for removal in filed.removals.values()):
                 _delete_by_id(db, target, _ALONE if filed.removals else until, ident, context)
-        return Fate.NEW, seq
+        return FilingResult.NEW, seq
     if filed.role is Role.TOMBSTONE:
         return _file_tombstone(db, filed, state, context)
     fate, kept = _file_version(db, filed, state, context)
     if not context.knows and filed.role is Role.MEMORY:
-        is_doubtful = fate is Fate.STALE or state.has_tombstone or state.until != _NEVER
+        is_doubtful = fate is FilingResult.STALE or state.has_tombstone or state.until != _NEVER
         add_fork(db, filed.slot, kept if is_doubtful else None)
-        add_fork(db, filed.slot, state.head if fate is Fate.NEW and not state.has_tombstone else None)
+        add_fork(db, filed.slot, state.head if fate is FilingResult.NEW and not state.has_tombstone else None)
         if kept is not None and is_doubtful and read_removal(db, filed.slot).forgets(filed.comes_from):
             add_forgotten_fork(db, filed.slot, kept)
     if kept is not None and (copied := filed.comes_from.copy_of):
@@ -256,19 +256,19 @@ def _replace_head(db: Database, filed: Filed) -> None:
 
 def _file_version(
     db: Database, filed: Filed, state: _PreviousState, context: FilingContext
-) -> tuple[Fate, int | None]:
+) -> tuple[FilingResult, int | None]:
     """File a memory, a journal entry or an embedding: the head if it wins, else history; not if it was removed."""
     event = filed.event
     if state.deleted_by is not None:
         if not state.is_alone:
             _delete_version(db, filed.slot, event.created_at, state.deleted_by, context)
-        return Fate.DELETED, None
+        return FilingResult.DELETED, None
     wins = state.wins(event)
     is_covered = event.created_at <= state.until or (
         not wins and (state.has_tombstone or _has_better_tombstone(db, filed))
     )
     if not context.is_ours and _is_removed(db, filed, is_covered=is_covered):
-        return Fate.DELETED, None
+        return FilingResult.DELETED, None
     if wins and not is_covered:
         if state.head is not None and not state.has_tombstone and not context.is_ours:
             _compare(db, filed, state, context)
@@ -281,8 +281,8 @@ def _file_version(
             db.execute(
                 "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", state.head
             )
-        return Fate.NEW, seq
-    return Fate.STALE, None if filed.role is Role.EMBEDDING else _insert(db, filed)
+        return FilingResult.NEW, seq
+    return FilingResult.STALE, None if filed.role is Role.EMBEDDING else _insert(db, filed)
 
 
 def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
@@ -323,7 +323,7 @@ def _merges(filed: Filed) -> bool:
 
 def _file_tombstone(
     db: Database, filed: Filed, state: _PreviousState, context: FilingContext
-) -> tuple[Fate, int | None]:
+) -> tuple[FilingResult, int | None]:
     """File a tombstone, and remove for good what it removes.
 
     The best tombstone of a slot stays even if a deletion was first, because the tombstone heals relays that ignore
@@ -331,7 +331,7 @@ def _file_tombstone(
     """
     event = filed.event
     wins = state.wins(event)
-    fate, seq = (Fate.NEW if wins else Fate.STALE), None
+    fate, seq = (FilingResult.NEW if wins else FilingResult.STALE), None
     if wins or not (state.has_tombstone or _has_better_tombstone(db, filed)):
         seq = _insert(db, filed)
         db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
@@ -345,7 +345,7 @@ def _file_tombstone(
             bytes.fromhex(event.id),
         )
     else:
-        fate = Fate.DELETED
+        fate = FilingResult.DELETED
     remove_versions(db, filed.slot, Cover(event.created_at, event.id), filed.removal(filed.slot), context)
     return fate, seq
 

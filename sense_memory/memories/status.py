@@ -124,4 +124,4 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
             paused_seconds=max(0.0, ledger.relays.paused_until(url) - now),
         )
         lines.append(line)
-    return Status(npub(public_key), str(ledger.path or ":memory:"), ledger.census(), tuple(lines))
+    return Status(npub(public_key), str(ledger.path or ":memory:"), ledger.counts_by_kind(), tuple(lines))

@@ -290,7 +290,7 @@ class Catalog:
             for place, state in zip(places[order].tolist(), states, strict=True)
         ]
 
-    def census(self, now: float) -> dict[State, int]:
+    def counts_by_state(self, now: float) -> dict[State, int]:
         """How many memories are in each state at a time, the liveliest first."""
         places = np.fromiter(self._places.values(), np.intp, len(self._places))
         self._read(self._places.values())

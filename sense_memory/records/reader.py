@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
-from sense_memory.ledger import Fate, Filed, HeadMoved, Origin, Role
+from sense_memory.ledger import Filed, FilingResult, HeadMoved, Origin, Role
 from sense_memory.ledger.versions import deletion_targets, slot_of
 from sense_memory.limits import HELD_BYTES, SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
 from sense_memory.nostr import address
@@ -229,14 +229,14 @@ class Reader:
         fates = await self._apply(filed, relay)
         for item, fate in zip(filed, fates, strict=True):
             counts[fate.value] += 1
-            if fate is Fate.NEW:
+            if fate is FilingResult.NEW:
                 self._keep(item, opened.get(item.event.id))
-        if self.on_new is not None and counts[Fate.NEW.value]:
+        if self.on_new is not None and counts[FilingResult.NEW.value]:
             fresh = zip(filed, fates, strict=True)
-            self.on_new([item.event.id for item, fate in fresh if fate is Fate.NEW], relay)
+            self.on_new([item.event.id for item, fate in fresh if fate is FilingResult.NEW], relay)
         return counts, left_out
 
-    async def _apply(self, filed: Sequence[Filed], relay: str | None) -> Sequence[Fate]:
+    async def _apply(self, filed: Sequence[Filed], relay: str | None) -> Sequence[FilingResult]:
         """File events after reading every version that they may remove or replace."""
         while True:
             origins = await self.origins(filed)

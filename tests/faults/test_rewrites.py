@@ -181,5 +181,5 @@ async def test_forgetting_takes_the_texts_of_a_second_along(stage):
         await stage.sync(store)
 
         assert [version.value for version in await store.history("k")] == [None]
-        assert store._ledger.census()["older"] == 0
+        assert store._ledger.counts_by_kind()["older"] == 0
         assert store.integrity() == []

@@ -555,7 +555,7 @@ def test_disk_full_rolls_back_and_opens_again(me, path, room):
         )
 
     assert not ledger._db.in_transaction
-    assert ledger.census()["events"] == 1
+    assert ledger.counts_by_kind()["events"] == 1
     ledger.close()
     reopened = Ledger(path, me.public_key)
     assert [entry.slot for entry in reopened.outbox.due(RELAY, 100.0, 9)] == ["sense-memory/before"]
@@ -866,7 +866,7 @@ def test_pages_do_not_grow_under_somebody_who_has_the_ledger_open(me, small, mon
     second = Ledger(small, me.public_key)
     second.append_versions([me.memory("b")], [], 101.0)
 
-    assert first.census()["heads"] == 2
+    assert first.counts_by_kind()["heads"] == 2
     first.close()
     second.close()
     assert page_bytes(small) == 4_096
@@ -902,7 +902,7 @@ def test_where_pages_can_not_grow_the_ledger_stays_in_use_as_it_is(me, small, mo
     monkeypatch.undo()
 
     ledger.append_versions([me.memory("b")], [], 101.0)
-    assert ledger.census()["heads"] == 2
+    assert ledger.counts_by_kind()["heads"] == 2
     assert ledger.integrity() == []
     ledger.close()
     assert page_bytes(small) == 4_096

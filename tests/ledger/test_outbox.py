@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from sense_memory.ledger import Fate, Ledger
+from sense_memory.ledger import FilingResult, Ledger
 from sense_memory.ledger.outbox import NOT_OUR_DELETION, Outbox
 from sense_memory.limits import (
     HEAL_SECONDS,
@@ -90,7 +90,7 @@ def test_an_error_between_event_and_rows_leaves_neither(me, ledger, monkeypatch)
     with pytest.raises(RuntimeError):
         ledger.append_versions([me.memory("a"), me.memory("b")], [ONE], 100.0)
 
-    assert ledger.census()["events"] == 0
+    assert ledger.counts_by_kind()["events"] == 0
     assert ledger.mark("sense-memory/a") is None
     assert ledger.outbox.counts(ONE) == {}
 
@@ -287,7 +287,7 @@ def test_what_a_relay_serves_back_is_confirmed(me, ledger, write):
     (seq,) = write(me.memory())
     ledger.outbox.record_verdicts(ONE, {seq: RelayVerdict(RelayOutcome.REFUSED, "blocked")}, 100.0)
 
-    assert ledger.file_events([me.memory()], ONE, 200.0) == [Fate.KNOWN]
+    assert ledger.file_events([me.memory()], ONE, 200.0) == [FilingResult.KNOWN]
     assert ledger.outbox.states_by_relay(seq) == {ONE: "confirmed", TWO: "queued"}
     assert ledger.outbox.reasons(ONE) == {}
 
@@ -444,7 +444,7 @@ def test_a_relay_that_serves_what_was_forgotten_gets_tombstone_and_deletion(me, 
     grave = me.tombstone(at=50)
     ledger.file_events([grave, me.deletion(50, ["a"])], TWO, 200.0)
 
-    assert ledger.file_events([me.memory(at=10)], ONE, 200.0) == [Fate.DELETED]
+    assert ledger.file_events([me.memory(at=10)], ONE, 200.0) == [FilingResult.DELETED]
 
     assert [entry.id for entry in ledger.outbox.due(ONE, 200.0, 9)] == [
         grave.event.id,

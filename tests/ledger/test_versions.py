@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.ledger import Fate, Filed, Ledger, Role
+from sense_memory.ledger import Filed, FilingResult, Ledger, Role
 from sense_memory.ledger.versions import DUE, slot_of
 from sense_memory.limits import MAX_FUTURE_SECONDS
 
@@ -33,7 +33,7 @@ def first_and_second(me, at):
 def test_the_later_version_is_the_head_whichever_came_first(me, ledger, take):
     old, new = me.memory(at=1), me.memory(at=2)
 
-    assert take(new, old) == [Fate.NEW, Fate.STALE]
+    assert take(new, old) == [FilingResult.NEW, FilingResult.STALE]
     assert ledger.head("sense-memory/a").event() == new.event
 
 
@@ -58,13 +58,19 @@ def test_applying_twice_changes_nothing(me, ledger, take):
     gone, grave = me.memory("b", at=1), me.tombstone("b", at=2)
     request = me.deletion(2, ["b"])
     first = take(memory, entry, gone, grave, request)
-    census, outbox = ledger.census(), ledger.outbox.counts(RELAY)
+    counts, outbox = ledger.counts_by_kind(), ledger.outbox.counts(RELAY)
 
     again = take(memory, entry, gone, grave, request)
 
-    assert first == [Fate.NEW] * 5
-    assert again == [Fate.KNOWN, Fate.KNOWN, Fate.DELETED, Fate.KNOWN, Fate.KNOWN]
-    assert (census, outbox) == (ledger.census(), ledger.outbox.counts(RELAY))
+    assert first == [FilingResult.NEW] * 5
+    assert again == [
+        FilingResult.KNOWN,
+        FilingResult.KNOWN,
+        FilingResult.DELETED,
+        FilingResult.KNOWN,
+        FilingResult.KNOWN,
+    ]
+    assert (counts, outbox) == (ledger.counts_by_kind(), ledger.outbox.counts(RELAY))
 
 
 def test_marks_are_per_address(me, ledger, take):
@@ -82,14 +88,14 @@ def test_a_late_older_deletion_does_not_lower_the_mark(me, ledger, take):
     take(me.deletion(20, ["a"]), me.deletion(10, ["a"]))
 
     assert ledger.mark("sense-memory/a") == 20
-    assert take(me.memory(at=15)) == [Fate.DELETED]
+    assert take(me.memory(at=15)) == [FilingResult.DELETED]
 
 
 def test_a_version_after_the_deletion_lives(me, ledger, take):
     """D-05."""
     take(me.memory(at=1), me.deletion(2, ["a"]))
 
-    assert take(me.memory(at=3, text="again")) == [Fate.NEW]
+    assert take(me.memory(at=3, text="again")) == [FilingResult.NEW]
     assert not ledger.is_deleted("sense-memory/a")
 
 
@@ -124,7 +130,7 @@ def test_a_tombstone_alone_buries_every_older_version(me, ledger, take):
     take(me.memory(at=1), me.memory(at=2), me.tombstone(at=3))
     ledger.edits.record_access("sense-memory/a", 50.0)
 
-    assert take(me.memory(at=2, text="late copy")) == [Fate.DELETED]
+    assert take(me.memory(at=2, text="late copy")) == [FilingResult.DELETED]
     assert [stored.role for stored in ledger.versions("sense-memory/a")] == [Role.TOMBSTONE]
 
 
@@ -132,8 +138,8 @@ def test_a_tombstone_that_arrives_after_the_rewrite_still_purges_what_it_buried(
     new = me.memory(at=3, text="new")
     take(me.memory(at=1), new)
 
-    assert take(me.tombstone(at=2)) == [Fate.STALE]
-    assert take(me.memory(at=1, text="another old one")) == [Fate.DELETED]
+    assert take(me.tombstone(at=2)) == [FilingResult.STALE]
+    assert take(me.memory(at=1, text="another old one")) == [FilingResult.DELETED]
     assert {stored.event().created_at for stored in ledger.versions("sense-memory/a")} == {2, 3}
     assert ledger.head("sense-memory/a").event() == new.event
 
@@ -188,7 +194,7 @@ def test_a_version_deleted_by_its_id_does_not_bring_older_ones_back(me, ledger, 
 
     assert ledger.head("sense-memory/a") is None
     assert ledger.mark("sense-memory/a") == 2
-    assert take(me.memory(at=3)) == [Fate.NEW]
+    assert take(me.memory(at=3)) == [FilingResult.NEW]
 
 
 def test_deleting_one_of_two_versions_of_a_second_leaves_the_other(me, ledger, take):
@@ -217,7 +223,7 @@ def test_a_tombstone_can_not_be_deleted_by_its_id(me, ledger, take):
 def test_a_deletion_that_names_no_event_id_breaks_nothing(me, ledger, take, ident):
     take(me.memory(at=1))
 
-    assert take(me.deletion(2, ids=[ident])) == [Fate.NEW]
+    assert take(me.deletion(2, ids=[ident])) == [FilingResult.NEW]
     assert ledger.head("sense-memory/a") is not None
 
 
@@ -250,11 +256,15 @@ def test_a_far_future_version_is_kept_and_not_applied(me, ledger, take):
     """T-03."""
     real, future = me.memory(at=100), me.memory(at=4_000_000_000, text="from 2100")
 
-    assert take(real, future, future) == [Fate.NEW, Fate.QUARANTINED, Fate.QUARANTINED]
+    assert take(real, future, future) == [
+        FilingResult.NEW,
+        FilingResult.QUARANTINED,
+        FilingResult.QUARANTINED,
+    ]
     assert ledger.head("sense-memory/a").event() == real.event
     assert ledger.mark("sense-memory/a") == 100
-    assert ledger.census()["quarantined"] == 1
-    assert take(me.memory(at=101), me.tombstone(at=102)) == [Fate.NEW, Fate.NEW]
+    assert ledger.counts_by_kind()["quarantined"] == 1
+    assert take(me.memory(at=101), me.tombstone(at=102)) == [FilingResult.NEW, FilingResult.NEW]
 
 
 def test_the_bound_of_quarantine_is_300_seconds(me, ledger):
@@ -263,7 +273,10 @@ def test_the_bound_of_quarantine_is_300_seconds(me, ledger):
         me.memory("b", at=1_001 + MAX_FUTURE_SECONDS),
     )
 
-    assert ledger.file_events([inside, outside], RELAY, 1_000.0) == [Fate.NEW, Fate.QUARANTINED]
+    assert ledger.file_events([inside, outside], RELAY, 1_000.0) == [
+        FilingResult.NEW,
+        FilingResult.QUARANTINED,
+    ]
 
 
 def test_a_quarantined_version_is_applied_when_its_time_has_come(me, ledger, take):
@@ -272,7 +285,7 @@ def test_a_quarantined_version_is_applied_when_its_time_has_come(me, ledger, tak
     assert ledger.file_quarantined(19_000.0) == 0
     assert ledger.file_quarantined(20_000.0 - MAX_FUTURE_SECONDS) == 1
     assert ledger.mark("sense-memory/a") == 20_000
-    assert ledger.census()["quarantined"] == 0
+    assert ledger.counts_by_kind()["quarantined"] == 0
 
 
 def test_looking_for_what_is_due_costs_nothing_where_nothing_waits(ledger):
@@ -297,15 +310,15 @@ def test_what_was_forgotten_meanwhile_is_dropped_at_its_release(me, ledger, take
     ledger.file_quarantined(1_500.0)
 
     assert list(ledger.versions("sense-memory/a")) == []
-    assert ledger.census()["quarantined"] == 0
+    assert ledger.counts_by_kind()["quarantined"] == 0
 
 
 def test_a_quarantined_version_deleted_by_its_id_does_not_freeze_its_address(me, ledger, take):
     future = me.memory(at=4_000_000_000)
     take(future, me.deletion(50, ids=[future.event.id]))
 
-    assert ledger.census()["quarantined"] == 0
-    assert take(me.memory(at=60)) == [Fate.NEW]
+    assert ledger.counts_by_kind()["quarantined"] == 0
+    assert take(me.memory(at=60)) == [FilingResult.NEW]
 
 
 # ── Our own events ──────────────────────────────────────────────────────────────────────

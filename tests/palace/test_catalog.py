@@ -92,7 +92,7 @@ def test_counts_and_names_are_those_of_a_dumb_list(deal):
     assert catalog.domains() == sorted({item.domain for item in oracle.values()})
     assert catalog.facets("a") == sorted({item.facet for item in oracle.values() if item.domain == "a"})
     assert catalog.named("k") == sorted(item.path for item in oracle.values() if item.key == "k")
-    assert {state: n for state, n in catalog.census(NOW).items() if n} == Counter(
+    assert {state: n for state, n in catalog.counts_by_state(NOW).items() if n} == Counter(
         current_state(item, NOW) for item in oracle.values()
     )
 

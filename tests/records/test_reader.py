@@ -127,7 +127,7 @@ async def test_a_strangers_deletion_is_ignored(signer, ledger, reader, flat, del
 
     assert await reader.file_served([theirs], RELAY) == {"foreign": 1}
     assert ledger.head("sense-memory/x").event() == event
-    assert ledger.census()["deletions"] == 0
+    assert ledger.counts_by_kind()["deletions"] == 0
 
 
 async def test_a_forged_deletion_never_becomes_an_event(signer, deletion):
@@ -164,7 +164,7 @@ async def test_our_deletion_of_a_strangers_event_touches_nothing_of_ours(
 )
 async def test_deletions_of_another_programs_events_are_left_alone(ledger, reader, deletion, tags):
     assert await reader.file_served([await deletion(*tags)], RELAY) == {"foreign": 1}
-    assert ledger.census()["events"] == 0
+    assert ledger.counts_by_kind()["events"] == 0
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_deletions_of_another_programs_events_are_left_alone(ledger, reade
 )
 async def test_deletions_that_may_concern_us_are_kept(ledger, reader, deletion, tags):
     assert await reader.file_served([await deletion(*tags)], RELAY) == {"new": 1}
-    assert ledger.census()["deletions"] == 1
+    assert ledger.counts_by_kind()["deletions"] == 1
 
 
 async def test_the_published_packages_deletion_is_obeyed(signer, ledger, reader, flat, deletion):
@@ -210,7 +210,7 @@ async def test_other_author_is_dropped_before_decrypt(signer, ledger, reader, fl
 
     assert await reader.file_served([theirs], RELAY) == {"foreign": 1}
     assert signer.opened == 0
-    assert ledger.census()["events"] == 0
+    assert ledger.counts_by_kind()["events"] == 0
 
 
 @pytest.mark.parametrize("tag", ["other-app/x", "sense-memory", "sense-memor/x", "SENSE-MEMORY/x"])
@@ -220,7 +220,7 @@ async def test_another_programs_records_of_the_same_key_are_left_alone(signer, l
 
     assert await reader.file_served([event], RELAY) == {"foreign": 1}
     assert signer.opened == 0
-    assert ledger.census()["events"] == 0
+    assert ledger.counts_by_kind()["events"] == 0
 
 
 @pytest.mark.parametrize("tags", [(), (("d", ""),), (("d", "sense-memory/x"), ("d", "sense-memory/y"))])
@@ -243,7 +243,7 @@ async def test_notes_to_self_of_another_client_are_left_alone(signer, ledger, re
     events = [await signer.sign(Unsigned(NOW, KIND_DIRECT_MESSAGE, (("p", mine),), note)) for note in notes]
 
     assert await reader.file_served(events, RELAY) == {"foreign": 3}
-    assert ledger.census()["events"] == 0
+    assert ledger.counts_by_kind()["events"] == 0
 
 
 async def test_a_message_to_somebody_else_is_left_alone(signer, ledger, reader):
@@ -258,7 +258,7 @@ async def test_garbage_at_our_address_is_unreadable_and_not_kept(signer, ledger,
     event = await signer.sign(Unsigned(NOW, KIND_APP_DATA, (("d", "sense-memory/x"),), "garbage"))
 
     assert await reader.file_served([event], RELAY) == {"unreadable": 1}
-    assert ledger.census()["events"] == 0
+    assert ledger.counts_by_kind()["events"] == 0
 
 
 async def test_one_bad_event_does_not_keep_the_others_out(signer, ledger, reader, flat, deletion):

@@ -237,7 +237,7 @@ async def test_forgetting_is_tried_again_as_a_pair(ledger, signer, clock):
     ident = await stage.writer.forget("key")
 
     assert ledger.by_id(ident).event().created_at == now + 6
-    held = {name: count for name, count in ledger.census().items() if count}
+    held = {name: count for name, count in ledger.counts_by_kind().items() if count}
     assert held == {"events": 2, "tombstones": 1, "deletions": 1}
 
 
@@ -251,7 +251,7 @@ async def test_one_record_that_can_not_be_sealed_keeps_its_whole_batch_out(stage
     with pytest.raises(error):
         await stage.write(("one", "v"), bad, ("two", "v"))
 
-    assert ledger.census()["events"] == 0
+    assert ledger.counts_by_kind()["events"] == 0
 
 
 async def test_one_key_many_times_in_one_batch_is_signed_no_more_often_than_written(ledger, signer, clock):
@@ -308,7 +308,7 @@ async def test_a_signer_that_signs_something_else_is_found_out(ledger, signer, c
     with pytest.raises(InvalidEvent, match="nothing was stored"):
         await stage.writer.forget("key")
 
-    assert ledger.census()["events"] == 0
+    assert ledger.counts_by_kind()["events"] == 0
 
 
 async def test_an_unsigned_event_shows_no_content():

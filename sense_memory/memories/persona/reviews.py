@@ -134,7 +134,7 @@ class Reviews:
         sizes, tally = catalog.sizes(), catalog.tally()
         return {
             "total": len(catalog),
-            "states": {state.value: count for state, count in catalog.census(self._clock()).items()},
+            "states": {state.value: count for state, count in catalog.counts_by_state(self._clock()).items()},
             "domains": {domain: sum(facets.values()) for domain, facets in sizes.items()},
             "facets": sizes,
             "connections": tally.connections // 2,
