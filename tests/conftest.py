@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import json
 import os
@@ -39,6 +40,12 @@ settings.load_profile("patient")
 
 # No test asks the keyring of whoever runs it: this backend holds nothing and keeps nothing.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+
+
+def pytest_collection_finish():
+    """Modules and tests stay until the end: leave them out of each collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config):
