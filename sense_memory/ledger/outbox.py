@@ -137,7 +137,7 @@ class Outbox:
         rows = self._db.rows(
             "SELECT o.event FROM outbox o JOIN relays r USING (relay) JOIN events e ON e.seq = o.event "
             "JOIN slots s ON s.head = e.seq WHERE r.url = ? AND coalesce(o.seen_at, 0) < ? AND e.created_at >= ? "
-            f"AND {WAS_ACCEPTED} AND {_NO_DELETION if self._drops_deletions(url) else _UNSETTLED}",
+            f"AND {WAS_ACCEPTED} AND {_NO_DELETION if self._drops_deletions(url) else f'NOT {_IS_SETTLED}'}",
             url,
             begun,
             since,
@@ -189,10 +189,7 @@ class Outbox:
             return []
         due = f"{_QUEUED_DELETIONS} AND o.due_at <= ?"
         bodies = [body for *_, body in self._db.rows(due, self._relay(url), now)]
-        found = (deletion_targets(Event.restored(body)) for body in bodies if self._is_outdated(body))
-        return [
-            slot for targets in found for slot, until in targets if self._heads.is_live_after(slot, until)
-        ]
+        return [slot for body in bodies for slot in self._outlived(body)]
 
     def hold_back_heads(self, url: str, slots: Iterable[str], now: float) -> None:
         """Queue the heads of slots for later: the relay is about to get a deletion request that may remove them.
@@ -216,14 +213,12 @@ class Outbox:
         targets = [slot for slot, _ in deletion_targets(Event.restored(body)) if not slot.startswith("#")]
         if drops:
             return bool(targets)
-        return is_lost and self._is_outdated(body)
+        return is_lost and bool(self._outlived(body))
 
-    def _is_outdated(self, body: bytes) -> bool:
-        """Whether a deletion request covers an address that has a newer living version: some relays ignore dates."""
+    def _outlived(self, body: bytes) -> list[str]:
+        """The addresses that a deletion request names and that have newer living versions: some relays ignore dates."""
         targets = deletion_targets(Event.restored(body))
-        return any(
-            self._heads.is_live_after(slot, until) for slot, until in targets if not slot.startswith("#")
-        )
+        return [slot for slot, until in targets if self._heads.is_live_after(slot, until)]
 
     def unproven_deletions(self, url: str) -> list[str]:
         """Ids of deletion requests that a relay accepted, if it has shown no request; none if its habit is known."""
@@ -498,9 +493,11 @@ _TOMBSTONE: Final = f"role = {int(Role.TOMBSTONE)}"
 _DELETION: Final = f"role = {int(Role.DELETION)}"
 _LIVING: Final = f"role IN ({int(Role.MEMORY)}, {int(Role.EMBEDDING)})"
 _NO_DELETION: Final = f"e.role <> {int(Role.DELETION)}"
-_UNSETTLED = (
-    f"NOT (e.{_TOMBSTONE} AND EXISTS "
-    "(SELECT 1 FROM deletions d WHERE d.target = e.slot AND d.until >= e.created_at))"
+# Whether the event `e` of the row `o` is a tombstone whose deletion the same relay has accepted.
+_IS_SETTLED = (
+    f"(e.{_TOMBSTONE} AND EXISTS (SELECT 1 FROM deletions d JOIN events x ON x.id = d.by_event "
+    "JOIN outbox k ON k.event = x.seq AND k.relay = o.relay "
+    "WHERE d.target = e.slot AND d.until >= e.created_at AND k.state IN ('acked', 'confirmed')))"
 )
 _DELETED_THERE = (
     "SELECT 1 FROM deletions d JOIN events e ON e.id = d.by_event JOIN outbox o ON o.event = e.seq "
@@ -557,11 +554,9 @@ _OLDER_SEEN = (
     "SELECT 1 FROM events h JOIN events e USING (slot) JOIN outbox o ON o.event = e.seq AND e.seq <> h.seq "
     "JOIN relays r USING (relay) WHERE h.seq = ? AND r.url = ? AND o.seen_at >= ?"
 )
-# Whether the event is a tombstone whose deletion the relay has accepted.
 _SETTLED = (
-    f"SELECT 1 FROM events e JOIN deletions d ON d.target = e.slot WHERE e.role = {int(Role.TOMBSTONE)} "
-    "AND d.until >= e.created_at AND EXISTS (SELECT 1 FROM outbox o JOIN events x ON x.seq = o.event "
-    "WHERE x.id = d.by_event AND o.relay = ?1 AND o.state IN ('acked', 'confirmed')) AND e.seq = ?2"
+    "SELECT 1 FROM outbox o JOIN events e ON e.seq = o.event "
+    f"WHERE o.relay = ? AND o.event = ? AND {_IS_SETTLED}"
 )
 _CURRENT_OF_SLOT = (
     "SELECT head FROM slots WHERE slot = ? AND head IS NOT NULL UNION "

@@ -540,6 +540,17 @@ def test_a_tombstone_that_its_own_deletion_removed_is_settled(me, ledger, write,
     assert _due(ledger) == [request]
 
 
+def test_a_lost_tombstone_is_sent_again_where_the_relay_refused_its_deletion(me, ledger, write, swept):
+    """Another relay may have taken the deletion; at this relay only the tombstone says that the memory is forgotten."""
+    grave, request = write(me.tombstone(at=9), me.deletion(9, ["a"]))
+    refused = RelayVerdict(RelayOutcome.REFUSED, "blocked: no deletions")
+    ledger.outbox.record_verdicts(ONE, {grave: ACCEPTED, request: refused}, 100.0)
+    ledger.outbox.record_verdicts(TWO, {grave: ACCEPTED, request: ACCEPTED}, 100.0)
+
+    assert swept() == 1
+    assert _due(ledger) == [grave]
+
+
 # ── Relays ──────────────────────────────────────────────────────────────────────────────
 
 
