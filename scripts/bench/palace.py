@@ -215,9 +215,9 @@ async def _open_and_search(stage: Stage, path: Path, query: str) -> float:
 
 
 def _command(stage: Stage, path: Path) -> Figure:
-    stage.say("sense-memory palace search, as a process")
+    stage.say("sense-memory search --in palace, as a process")
     home = {"SENSE_MEMORY_HOME": str(home_of(stage, _copy(stage, path)))}
-    command = ["-m", "sense_memory", "palace", "search", queries(stage.seed, stage.count, 1)[0]]
+    command = ["-m", "sense_memory", "search", "--in", "palace", queries(stage.seed, stage.count, 1)[0]]
     output_of(command, home)
     value, floor = best_in_turn(
         max(stage.repeat, _STARTS_COUNT),
@@ -225,7 +225,7 @@ def _command(stage: Stage, path: Path) -> Figure:
         lambda: timed(["-c", f"import typer, rich.console, numpy, {LIBRARIES}"], {}),
     )
     return Figure(
-        f"sense-memory palace search, {stage.count:,}, one process, best",
+        f"sense-memory search --in palace, {stage.count:,}, one process, best",
         "s",
         value,
         floor,

@@ -78,7 +78,7 @@ FIGURES = {
         "persona_compress of 50",
         "persona_introspect of 50",
         "open and search a palace of 50",
-        "sense-memory palace search, 50, one process, best",
+        "sense-memory search --in palace, 50, one process, best",
         "memory of a palace, 50 open and indexed",
     },
     "searching": {
