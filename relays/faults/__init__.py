@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Literal
 
-from relays.lies.answers import (
+from relays.faults.answers import (
     ClosedOnly,
     Drip,
     EarlyEose,
@@ -28,7 +28,7 @@ from relays.lies.answers import (
     Stall,
     Withhold,
 )
-from relays.lies.lines import (
+from relays.faults.lines import (
     AuthGate,
     AuthStorm,
     CloseEvery,
@@ -38,7 +38,14 @@ from relays.lies.lines import (
     Information,
     NoNegentropy,
 )
-from relays.lies.oks import DeletesWhateverTheDate, ForgetAfterAck, LieInOk, RateLimit, Refuse, SwallowPublish
+from relays.faults.oks import (
+    DeletesWhateverTheDate,
+    ForgetAfterAck,
+    LieInOk,
+    RateLimit,
+    Refuse,
+    SwallowPublish,
+)
 from relays.proxy import HANGUP, Fault, FaultyRelay, Pause
 
 

@@ -1,1 +1,0 @@
-"""What relays may lie about: their answers, their word on events, and the connection itself."""
