@@ -16,7 +16,7 @@ import pytest
 from coincurve import PrivateKey
 from websockets.asyncio.client import connect
 
-from sense_memory.relay.server.server import EmbeddedRelay
+from tests.local_relays import embedded, nostr_sdk
 from tests.time_unit import SECOND
 
 
@@ -102,29 +102,6 @@ class Client:
         events = await self.stored(subscription)
         await self.close(subscription)
         return events
-
-
-@asynccontextmanager
-async def embedded():
-    async with EmbeddedRelay() as relay:
-        yield relay.url
-
-
-@asynccontextmanager
-async def nostr_sdk():
-    import nostr_sdk as sdk
-
-    sdk.uniffi_set_event_loop(
-        asyncio.get_running_loop()
-    )  # else a loop that an earlier test set, closed by now
-    # The defaults of 60 events a minute and 500 stored events are no part of the contract.
-    limit = sdk.RateLimit(max_reqs=100_000, notes_per_minute=1_000_000)
-    relay = sdk.LocalRelayBuilder().rate_limit(limit).build()
-    await relay.run()
-    try:
-        yield str(await relay.url())
-    finally:
-        relay.shutdown()
 
 
 class Stage:

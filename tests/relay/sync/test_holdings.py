@@ -12,24 +12,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from relays.faults import Deaf, Fault, FaultyRelay, Information, NoNegentropy, Record
-from sense_memory import EmbeddedRelay, Holding, MemoryStore, Timeouts
+from sense_memory import Holding, MemoryStore
 from sense_memory.errors import RelayError
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.client.connection import RelayConnection
+from tests.local_relays import QUICK, embedded, nostr_sdk
 from tests.time_unit import SECOND
 
 
-QUICK = Timeouts(
-    open=1.0 * SECOND,
-    idle=0.8 * SECOND,
-    total=5.0 * SECOND,
-    notice_settle=0.3,
-    ok=0.8 * SECOND,
-    send=2.0 * SECOND,
-    sign=2.0 * SECOND,
-    close=0.5 * SECOND,
-)
 READS = {"NEG-OPEN", "NEG-MSG", "NEG-CLOSE", "COUNT", "CLOSE"}
 
 
@@ -37,26 +28,6 @@ READS = {"NEG-OPEN", "NEG-MSG", "NEG-CLOSE", "COUNT", "CLOSE"}
 def clock(clock):
     clock.now = float(int(time.time()) - 1_000_000)  # nostr-sdk's relay reads the real clock
     return clock
-
-
-@asynccontextmanager
-async def embedded(clock):
-    async with EmbeddedRelay(clock=clock) as relay:
-        yield relay.url
-
-
-@asynccontextmanager
-async def nostr_sdk(clock):
-    import nostr_sdk as sdk
-
-    sdk.uniffi_set_event_loop(asyncio.get_running_loop())
-    limit = sdk.RateLimit(max_reqs=100_000, notes_per_minute=1_000_000)
-    relay = sdk.LocalRelayBuilder().rate_limit(limit).build()
-    await relay.run()
-    try:
-        yield str(await relay.url())
-    finally:
-        relay.shutdown()
 
 
 @pytest.fixture(params=[embedded, nostr_sdk], ids=lambda start: start.__name__)

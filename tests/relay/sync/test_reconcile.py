@@ -16,46 +16,17 @@ import pytest
 from websockets.asyncio.client import connect
 
 from relays.faults import Fault, FaultyRelay, ForgetAfterAck, Record
-from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.nostr.event import Unsigned
 from sense_memory.relay.server import client_handler
 from sense_memory.relay.server import limits as relay_limits
 from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 from sense_memory.relay.sync.reconcile import InventoryCache
+from tests.local_relays import QUICK, embedded, nostr_sdk
 from tests.time_unit import SECOND
 
 
-QUICK = Timeouts(
-    open=1.0 * SECOND,
-    idle=0.8 * SECOND,
-    total=5.0 * SECOND,
-    notice_settle=0.3,
-    ok=0.8 * SECOND,
-    send=2.0 * SECOND,
-    sign=2.0 * SECOND,
-    close=0.5 * SECOND,
-)
 IN_STEP = "61"
-
-
-@asynccontextmanager
-async def embedded(clock):
-    async with EmbeddedRelay(clock=clock) as relay:
-        yield relay.url
-
-
-@asynccontextmanager
-async def nostr_sdk(clock):
-    import nostr_sdk as sdk
-
-    sdk.uniffi_set_event_loop(asyncio.get_running_loop())
-    limit = sdk.RateLimit(max_reqs=100_000, notes_per_minute=1_000_000)
-    relay = sdk.LocalRelayBuilder().rate_limit(limit).build()
-    await relay.run()
-    try:
-        yield str(await relay.url())
-    finally:
-        relay.shutdown()
 
 
 class CountingProxy:
