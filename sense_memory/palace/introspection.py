@@ -147,7 +147,7 @@ def introspect(
         now: seconds since 1970.
         columns: the columns of the same memories in the same order; computed if None.
         previous: the baseline of the last introspection, from `palace.introspection_log.from_log`.
-        suspected: contradictions found by `palace.contradictions.detection.pairs`; None if no search was made.
+        suspected: contradictions found by `palace.contradictions.claim_index.pairs`; None if no search was made.
         all_searched: whether that search compared everything.
         near: pairs (path, path, similarity) near in meaning; see `palace.connections.suggest`.
     """

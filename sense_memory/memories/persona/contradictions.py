@@ -14,7 +14,7 @@ import numpy as np
 from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import EMBED_BATCH_COUNT, MAX_SUSPICIONS_COUNT
 from sense_memory.nostr import address
-from sense_memory.palace.contradictions.detection import ClaimIndex
+from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.contradictions.phrases import Phrases
 from sense_memory.palace.neighbours import near_pairs
 from sense_memory.palace.search import STAMP_BYTES, item_of, stamp_of

@@ -21,7 +21,7 @@ from sense_memory.memories.persona import arguments as given
 from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
 from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
-from sense_memory.palace.contradictions.detection import pairs
+from sense_memory.palace.contradictions.claim_index import pairs
 from sense_memory.palace.introspection import introspect
 from sense_memory.palace.introspection_log import from_log
 from sense_memory.palace.pruning import PruneAction, PruneReport, plan

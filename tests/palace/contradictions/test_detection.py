@@ -8,13 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory
-from sense_memory.palace.contradictions.detection import (
-    ACT_BOUND,
-    MAX_CANDIDATES_COUNT,
-    ClaimIndex,
-    compare,
-    pairs,
-)
+from sense_memory.palace.contradictions.detection import ACT_BOUND, compare
 
 
 PAIRS = [
@@ -209,73 +203,6 @@ def test_other_facets_settled_contradictions_and_edit_conflicts_are_left_alone(c
     assert compare(memory("Mara lives in Berlin", "old", **change), new) is None
 
 
-def test_a_memory_never_contradicts_its_own_earlier_version():
-    claims = ClaimIndex()
-    claims.put(memory("Mara lives in Berlin", "mara-home"))
-
-    assert claims.check(memory("Mara lives in Lisbon", "mara-home")) == []
-
-
-def test_checking_finds_among_many_and_shows_the_surest_first():
-    claims = ClaimIndex()
-    for number in range(1_000):
-        claims.put(memory(f"Person{number} lives in Berlin", f"person{number}-home"))
-    claims.put(memory("Person7 is always late for calls with the team", "person7-late"))
-
-    found = claims.check(memory("Person7 lives in Lisbon", "person7-moved"))
-
-    assert [item.old for item in found] == ["people/facts/person7-home"]
-    assert found == sorted(found, key=lambda item: -item.confidence)
-
-
-def test_common_words_alone_still_lead_to_the_same_slot():
-    claims = ClaimIndex()
-    for number in range(800):
-        claims.put(memory(f"Lisa likes dish{number}", f"lisa-dish-{number}"))
-        claims.put(memory(f"Person{number} lives in City{number}", f"home-{number}"))
-    claims.put(memory("Lisa lives in Bremen", "lisa-home"))
-
-    assert [item.old for item in claims.check(memory("Lisa lives in Rome", "x"))] == [
-        "people/facts/lisa-home"
-    ]
-
-
-def test_neighbours_from_elsewhere_are_compared_too_and_unknown_ones_are_skipped():
-    claims = ClaimIndex()
-    claims.put(memory("Mara lives in Berlin", "mara-home"))
-
-    found = claims.check(
-        memory("Mara lives in Lisbon", "new"), also=["people/facts/mara-home", "people/facts/gone"]
-    )
-
-    assert [item.old for item in found] == ["people/facts/mara-home"]
-
-
-def test_a_dropped_memory_contradicts_nothing():
-    claims = ClaimIndex()
-    claims.put(memory("Mara lives in Berlin", "mara-home"))
-    claims.drop("people/facts/mara-home")
-    claims.drop("people/facts/never-there")
-
-    assert claims.check(memory("Mara lives in Lisbon", "new")) == []
-
-
-def test_a_look_over_a_palace_sets_the_newer_against_the_older_and_says_when_it_was_cut():
-    palace = [
-        memory("Mara lives in Berlin", "b", created_at=2.0),
-        memory("Mara lives in Lisbon", "a", created_at=3.0),
-        memory("The shop is open", "c", created_at=1.0),
-        memory("The shop is closed", "d", created_at=4.0),
-    ]
-
-    whole, cut = pairs(palace, 10), pairs(palace, 1)
-
-    assert {(item.old[-1], item.new[-1]) for item in whole.contradictions} == {("b", "a"), ("c", "d")}
-    assert not whole.bounded
-    assert len(cut.contradictions) == 1
-    assert cut.bounded
-
-
 # ── Whatever comes ──────────────────────────────────────────────────────────────────────
 
 WORDS = st.sampled_from(
@@ -328,44 +255,6 @@ WORDS = st.sampled_from(
     ]
 )
 VALUES = st.lists(WORDS, max_size=9).map(" ".join)
-MEMORIES = st.builds(
-    lambda value, key, when: memory(value, key, created_at=when),
-    VALUES,
-    st.sampled_from(["lisa-home", "mara-home", "a", "b", "user_timezone", "京都"]),
-    st.integers(0, 5),
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(MEMORIES, max_size=12), st.lists(st.sampled_from(["a", "b", "lisa-home"]), max_size=3), MEMORIES
-)
-def test_claims_kept_up_answer_as_claims_built_anew(written, dropped, asked):
-    kept = ClaimIndex()
-    for item in written:
-        kept.put(item)
-    for key in dropped:
-        kept.drop(f"people/facts/{key}")
-    left = {item.path: item for item in written if item.key not in dropped}
-    rebuilt = ClaimIndex()
-    for item in sorted(left.values(), key=lambda item: item.value):
-        rebuilt.put(item)
-
-    assert kept.check(asked) == rebuilt.check(asked)
-    assert kept.pairs(50) == rebuilt.pairs(50)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(MEMORIES, max_size=MAX_CANDIDATES_COUNT), MEMORIES)
-def test_a_check_says_what_comparing_with_each_memory_says(written, asked):
-    claims = ClaimIndex()
-    for item in written:
-        claims.put(item)
-    each = [compare(item, asked) for item in {item.path: item for item in written}.values()]
-
-    found = claims.check(asked)
-
-    assert sorted(found, key=repr) == sorted((item for item in each if item), key=repr)
 
 
 @settings(max_examples=150, deadline=None)
@@ -377,33 +266,6 @@ def test_any_text_gets_the_same_bounded_answer_twice(old, new):
     assert found is None or (0 <= found.confidence <= 1 and found.acts == (found.confidence >= ACT_BOUND))
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "",
-        " \n\t ",
-        "word " * 100_000,
-        "not " * 100_000,
-        "a" * 500_000,
-        "1" * 100_000,
-        "9" * 400 + " dollars",
-        "." * 100_000,
-        "Lisa lives in Rome. " * 5_000,
-        "\x00\x1b[31m\u202e lives in \ud7ff",
-        "'" * 10_000,
-        "is is is : : over over than at at",
-        "at 99:99 on 2026-99-99, the 45th of May, 1,000,000,000,000,000k €",
-    ],
-)
-def test_hostile_text_neither_fails_nor_acts(value):
-    claims = ClaimIndex()
-    claims.put(memory("Lisa lives in Bremen", "lisa-home"))
-    claims.put(memory(value, "hostile", themes=("", " ", "x" * 10_000)))
-
-    for found in (*claims.check(memory(value, "again")), *claims.check(memory("Lisa sings", "lisa-sings"))):
-        assert found.old == "people/facts/lisa-home"
-
-
 def test_a_reason_stays_short_and_on_one_line():
     long = "x" * 5_000
 
@@ -412,22 +274,3 @@ def test_a_reason_stays_short_and_on_one_line():
     assert found is not None
     assert len(found.reason) < 200
     assert found.reason.isprintable()
-
-
-def test_a_look_over_a_large_palace_reads_the_newest_only_and_says_so():
-    homes = [
-        memory("Lisa lives in Berlin", "lisa-home", created_at=1.0),
-        memory("Lisa lives in Lisbon", "lisa-city", created_at=2.0),
-    ]
-    assert [found.new for found in pairs(homes, 5).contradictions] == [homes[1].path]
-    assert not pairs(homes, 5).bounded
-    scan = pairs([*homes, memory("Ruca is a dog", "ruca", created_at=3.0)], 5, max_read=2)
-    assert (scan.contradictions, scan.bounded) == ((), True)
-
-
-def test_a_pair_that_was_dismissed_is_left_alone():
-    old = memory("Lisa lives in Berlin", "lisa-home", created_at=1.0)
-    new = memory("Lisa lives in Lisbon", "lisa-city", created_at=2.0)
-    assert pairs([old, new], 5).contradictions
-    assert not pairs([old.changed(dismissed=(new.path,)), new], 5).contradictions
-    assert not pairs([old, new.changed(dismissed=(old.path,))], 5).contradictions

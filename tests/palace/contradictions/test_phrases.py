@@ -8,7 +8,8 @@ import pytest
 
 from sense_memory import open_embedder
 from sense_memory.models import PersonaMemory
-from sense_memory.palace.contradictions.detection import ACT_BOUND, ClaimIndex, compare
+from sense_memory.palace.contradictions.claim_index import ClaimIndex
+from sense_memory.palace.contradictions.detection import ACT_BOUND, compare
 from sense_memory.palace.contradictions.phrases import MAX_ASKED_COUNT, Phrases
 from sense_memory.palace.neighbours import PER_MEMORY_COUNT, near_pairs
 
