@@ -256,7 +256,7 @@ def test_time_is_a_parameter_below_the_store():
     clocks = importers_of("time", "datetime") - waits
 
     assert {part_of(module) for module in clocks} <= {"store", "sync_store", "relay", "interfaces", "config"}
-    timeless = {"client.session", "client.page", "sync.walk", "sync.push", "sync.pool"}
+    timeless = {"client.session", "client.page", "sync.walk", "sync.relay_sync", "sync.pool"}
     assert not {f"sense_memory.relay.{name}" for name in timeless} & clocks
 
 

@@ -1,4 +1,4 @@
-"""Addresses: where a memory lies. Paths of the `sense-memory/…` hierarchy, their d-tags, and the naming rules.
+"""Addresses of memories: paths of the `sense-memory/…` hierarchy, their d-tags, and the naming rules.
 
 A *path* is what follows `sense-memory/`: `user_timezone` for a flat memory, `persona/people/facts/lisa`
 for a persona memory. Its *d-tag* is `sense-memory/` and the path, or a hash of the path if relays would cut a longer
@@ -21,8 +21,8 @@ PREFIX: Final = "sense-memory/"
 JOURNAL_PREFIX: Final = "sense-journal/"  # where the published 0.3.1 package keeps its journal
 PERSONA: Final = "persona/"  # what the paths of v2 memories begin with
 PERSONA_SLASHES: Final = 3  # in such a path
-JOURNAL: Final = "journal/"  # before an event's id: how an entry is called, which has no path of its own
-EMBEDDING: Final = "embed/"  # before the path of a memory: where its vectors lie
+JOURNAL: Final = "journal/"  # and an event's id: the name of a journal entry, which has no path of its own
+EMBEDDING: Final = "embed/"  # and a memory's path: the path of its vectors
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
 
 _unfindable = re.compile(r"[/\\\ud800-\udfff]").search
@@ -53,7 +53,7 @@ def persona_path(domain: str, facet: str, key: str) -> str:
 
 
 def persona_lookup_paths(domain: str, facet: str, key: str) -> tuple[str, ...]:
-    """The paths under which a v2 memory may lie, in order: as we write it, and as it was given.
+    """The paths under which a v2 memory may be stored, in order: as we write it, and as it was given.
 
     Raises:
         InvalidAddress: as `lookup_paths`, for each part.
@@ -67,14 +67,14 @@ def persona_lookup_paths(domain: str, facet: str, key: str) -> tuple[str, ...]:
 
 
 def persona_name(path: str) -> str:
-    """What people call a path: without the `persona/` of a path of four parts; a domain may be called so too."""
+    """The name of a memory: its path, without `persona/` where that is the first of four parts (a domain may be named `persona`)."""
     return path.removeprefix(PERSONA) if path.count("/") == PERSONA_SLASHES else path
 
 
 def merges(slot: str) -> bool:
-    """Whether what lies at a slot may be a memory whose concurrent versions are merged: a persona memory.
+    """Whether a slot may hold a memory whose concurrent versions are merged: a persona memory.
 
-    A hashed address may be a persona memory, because the hash hides the path.
+    A hashed address counts, because the hash hides the path.
     """
     return slot.startswith((f"{PREFIX}{PERSONA}", f"{PREFIX}~"))
 
@@ -88,12 +88,12 @@ def d_tag(path: str) -> str:
 
 
 def d_tags(path: str) -> tuple[str, ...]:
-    """Every d-tag under which an event of a path may lie: ours, and the d-tag in which 0.3.1 spells out a long path."""
+    """Every d-tag under which an event of a path may be stored: ours, and 0.3.1's, which spells out a long path."""
     return tuple(dict.fromkeys((d_tag(path), PREFIX + path)))
 
 
 def lookup_paths(key: str) -> tuple[str, ...]:
-    """The paths under which a flat memory may lie, in order: as we write it, and as it was given.
+    """The paths under which a flat memory may be stored, in order: as we write it, and as it was given.
 
     Names are normalised when written and never when read, because other writers do not normalise.
 
@@ -115,7 +115,7 @@ def path_of(tag: str) -> str | None:
 
 
 def filed_tag(tag: str) -> str:
-    """The d-tag under which the ledger files what lies at a tag: 0.3.1 spells long paths out, we hash them."""
+    """The d-tag under which the ledger files an event with this d-tag: 0.3.1 spells out long paths, we hash them."""
     path = None if _is_short(tag) else path_of(tag)
     return tag if path is None else d_tag(path)
 

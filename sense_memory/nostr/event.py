@@ -1,6 +1,6 @@
 """Events (NIP-01): strict parsing into `RawEvent`, and verification into `Event`.
 
-"Verified" is a type. A `RawEvent` is what somebody claims; only `verify` (id recomputed, BIP-340
+"Verified" is a type. A `RawEvent` is a claim; only `verify` (id recomputed, BIP-340
 signature, shape) and a local signer produce an `Event`, and only `Event` enters ledgers and views.
 """
 
@@ -40,7 +40,7 @@ def event_id(pubkey: str, created_at: int, kind: int, tags: Tags, content: str) 
     """The id of an event: SHA-256 over its serialisation (NIP-01), as 64 hex digits.
 
     Raises:
-        InvalidEvent: a string holds what UTF-8 cannot carry.
+        InvalidEvent: a string is not valid Unicode.
     """
     try:
         serial = orjson.dumps([0, pubkey, created_at, kind, tags, content])
@@ -71,7 +71,7 @@ class Unsigned:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RawEvent:
-    """An event of the right shape whose id and signature nobody has checked.
+    """An event of the right shape whose id and signature are not checked.
 
     Attributes:
         id: 64 lower-case hex digits.
@@ -141,7 +141,7 @@ class RawEvent:
         """The event as canonical JSON bytes: what the ledger stores and relays receive.
 
         Raises:
-            InvalidEvent: a string holds what UTF-8 cannot carry.
+            InvalidEvent: a string is not valid Unicode.
         """
         try:
             return orjson.dumps(self.as_json())
@@ -189,7 +189,7 @@ class Event(RawEvent):
         """An event from bytes that this program stored after verifying them. For the ledger only.
 
         Raises:
-            InvalidEvent: the bytes are no such event; what was stored is damaged.
+            InvalidEvent: the bytes are not an event: the stored event is damaged.
         """
         try:
             value = orjson.loads(body)

@@ -1,6 +1,6 @@
 """Keys: the `Secret` that never shows itself, and NIP-19's nsec and npub.
 
-Decoders never echo what they were given, not even a part: an error tells its length at most.
+Decoders never echo what they were given, not even a part: an error names its length at most.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD03641
 class Secret:
     """A secret key of 32 bytes. It has no text form, is not picklable and not JSON.
 
-    The bytes are overwritten by `close()`; Python and the signing library may hold copies, so this
-    narrows the window and does not shut it (SECURITY.md).
+    `close()` overwrites the bytes. Python and the signing library may hold copies, so the key may stay in memory longer
+    (SECURITY.md).
 
     Raises:
         BadKey: not a scalar between 1 and the curve's order.
@@ -51,7 +51,7 @@ class Secret:
                 return cls(raw)
 
     def reveal(self) -> bytes:
-        """The 32 bytes. The one door out; callers keep the result no longer than a call."""
+        """The 32 bytes. The only way to read them; callers keep the result no longer than one call."""
         if not self._bytes:
             raise BadKey("this secret key was closed")
         return bytes(self._bytes)
@@ -62,7 +62,7 @@ class Secret:
         return PublicKeyXOnly.from_secret(self.reveal()).format().hex()
 
     def nsec(self) -> str:
-        """The key as NIP-19 text, for a key file or the eyes of its owner. Never log it."""
+        """The key as NIP-19 text, for a key file or for its owner to see. Never log it."""
         return _encode("nsec", self.reveal())
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from sense_memory.errors import BadKey, BadPayload, TooLargeError, UnsupportedVe
 from sense_memory.limits import MAX_READ_PLAINTEXT_BYTES
 
 
-MAX_SHORT_BYTES: Final = 65_535  # what a two-byte length can say; longer is the extension's form
+MAX_SHORT_BYTES: Final = 65_535  # the most that a two-byte length can state; the extension's form is longer
 _SALT: Final = b"nip44-v2"
 _HASH: Final = SHA256()
 _MIN_PAYLOAD_CHARS: Final = 132
@@ -32,12 +32,12 @@ _MIN_DECODED_BYTES: Final = 99
 
 
 def conversation_key(secret: bytes, public_key: str) -> bytes:
-    """The 32-byte key of a pair of people, the same from both sides. Compute it once and keep it.
+    """The 32-byte key that two key pairs share, the same from both sides. Compute it once and keep it.
 
     The ECDH result is the bare x coordinate: coincurve's `ecdh()` hashes it and must not be used.
 
     Raises:
-        BadKey: the public key is no point of secp256k1, or the secret is out of range.
+        BadKey: the public key is not a point on secp256k1, or the secret is out of range.
     """
     try:
         point = PublicKey(b"\x02" + bytes.fromhex(public_key)).multiply(secret)
@@ -136,7 +136,7 @@ def _decode(payload: str, max_bytes: int) -> bytes:
 
 @lru_cache(maxsize=8)
 def _longest_payload(max_bytes: int) -> int:
-    """Characters of the longest payload whose plaintext has so many bytes."""
+    """The length, in characters, of the payload of a plaintext of `max_bytes` bytes."""
     return 4 * ((1 + 32 + 6 + padded_length(max_bytes) + 32 + 2) // 3)
 
 

@@ -1,11 +1,11 @@
 """NIP-49: a secret key under a password, as text that begins with `ncryptsec1`.
 
-scrypt makes a key of the password, XChaCha20-Poly1305 seals the 32 bytes with it. What a text asks for is
-bounded before any work is done: log_n 16 to 20, which is 64 MiB to 1 GiB. No error repeats a part of the
-text or of the password. Everything secret here lives in Python objects, which cannot be overwritten.
+scrypt derives a key from the password; XChaCha20-Poly1305 seals the 32 bytes with it. The cost that a text asks for
+is checked before any work is done: log_n 16 to 20, which is 64 MiB to 1 GiB. No error repeats a part of the text or
+of the password. Secrets here are Python objects, which cannot be overwritten.
 
-All primitives are `cryptography`'s. nostr-sdk has NIP-49 too and is the judge in the tests; it is not used
-here, because it ends the whole process when scrypt's memory cannot be had.
+All primitives are `cryptography`'s. The tests compare with nostr-sdk's NIP-49, which is not used
+here because it ends the whole process when scrypt cannot get its memory.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _PREFIX: Final = "ncryptsec"
 _CHARS: Final = 162  # of every text of version 2
 _BYTES: Final = 91  # version 1, log_n 1, salt 16, nonce 24, key security 1, sealed 48
 _VERSION: Final = 2
-_NOT_TRACKED: Final = b"\x02"  # the key security byte of a client that does not know where a key has been
+_NOT_TRACKED: Final = b"\x02"  # the key security byte of a client that does not track how a key was handled
 _COSTS: Final = range(MIN_SCRYPT_LOG_N, MAX_SCRYPT_LOG_N + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _EncryptedKey:
-    """What an ncryptsec says.
+    """The parts of an ncryptsec.
 
     Attributes:
         log_n: scrypt's cost, checked.
@@ -63,7 +63,7 @@ def encrypt_secret(secret: Secret, password: str, *, log_n: int = 18) -> str:
         log_n: scrypt's cost: 16 (64 MiB, some 0.2 s) to 20 (1 GiB, some 5 s); 18 takes 256 MiB and a second.
 
     Raises:
-        InvalidSetting: the password is empty or no text, log_n is out of range, or there is not enough memory.
+        InvalidSetting: the password is empty or not text, log_n is out of range, or there is not enough memory.
     """
     if log_n not in _COSTS:
         raise InvalidSetting("log_n", "argument", f"must be {_COSTS[0]} to {_COSTS[-1]}")
@@ -89,7 +89,7 @@ def decrypt_secret(text: str, password: str) -> Secret:
     Raises:
         BadKey: not an encrypted key, one whose cost is out of bounds (found before any work), a wrong
             password, or not enough memory. Nothing of text or password is repeated.
-        InvalidSetting: the password is no text.
+        InvalidSetting: the password is not text.
     """
     sealed = _parse(text)
     try:

@@ -1,8 +1,8 @@
 """Relay URLs: which may be dialled, and one spelling for each.
 
-The spelling is what a relay is known by in the ledger, in reports and in the `relay` tag of NIP-42, so
-it has to be the same however a user typed it. Errors name scheme and host at most, where they look like those
-of a relay: anything else may hold a password, or a key pasted into the wrong field.
+The ledger, reports and the `relay` tag of NIP-42 identify a relay by this spelling, so it is the same however a user
+typed the URL. Errors name at most the scheme and the host, and only where they look like those of a relay: anything
+else may be a password, or a key pasted into the wrong field.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _check_parts(parts: SplitResult, scheme: str) -> None:
 
 
 def _named(parts: SplitResult) -> str:
-    """Which URL an error is about, as its beginning: scheme and host. Empty where they could be anything else."""
+    """The start of an error that names its URL: scheme and host. Empty where they may be something else."""
     host = (parts.hostname if parts.netloc else parts.path) or ""
     labels = host.split(".")
     is_host = _hostname(host) and (len(labels) > 1 or host == "localhost")
@@ -108,7 +108,7 @@ def _canonical_host(host: str) -> str:
     """A host name in lower-case ASCII, or an address in its shortest form, IPv6 within brackets."""
     if ":" in host:
         try:
-            if "%" in host:  # a scope means something on one machine only
+            if "%" in host:  # a scope has a meaning on one machine only
                 raise ValueError
             return f"[{ip_address(host)}]"
         except ValueError:

@@ -2,7 +2,7 @@
 
 `orjson` refuses NaN, lone surrogates, and nesting deeper than 1,024 without recursion, and reads an
 integer beyond 64 bits as a float, which the shape rules of events and filters then refuse. A frame's
-repr shows none of the text that its sender chose.
+repr shows no text that its sender chose.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class EventFrame:
 
 @dataclass(frozen=True, slots=True)
 class OkFrame:
-    """`["OK", id, accepted, text]`: the relay's word on an event we sent."""
+    """`["OK", id, accepted, text]`: the relay's answer about an event that we sent."""
 
     id: str
     accepted: bool
@@ -64,7 +64,7 @@ class ClosedFrame:
 
 @dataclass(frozen=True, slots=True)
 class NoticeFrame:
-    """`["NOTICE", text]`: words for a human; never more than data here."""
+    """`["NOTICE", text]`: text for a human, which is never acted on."""
 
     text: str = field(repr=False)
 

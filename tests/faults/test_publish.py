@@ -15,7 +15,7 @@ from sense_memory.errors import StorageFullError
 from sense_memory.records.reader import Reader
 from sense_memory.relay.client import dialler
 from sense_memory.relay.sync import agenda
-from sense_memory.relay.sync.push import RelaySync
+from sense_memory.relay.sync.relay_sync import RelaySync
 from tests.time_unit import SECOND
 
 

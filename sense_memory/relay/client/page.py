@@ -235,11 +235,11 @@ class OpenLive(OpenPage):
     _begins: bool = False
     _useless: int = 0
     _asked: list[object] = field(default_factory=list)  # events of the unanswered `LookUpIds`
-    _aside: list[object] = field(default_factory=list)  # events that arrived after it
-    _aside_bytes: int = 0
+    _waiting: list[object] = field(default_factory=list)  # events that arrived after it
+    _waiting_bytes: int = 0
 
     def add_event(self, value: object, size: int, now: float) -> Admission:  # noqa: ARG002 - as for a page
-        """Put an event aside until its `LookUpIds` is answered.
+        """Let an event wait until its `LookUpIds` is answered.
 
         Over budget means too many known events in a row, too many new events, or too many waiting events.
         """
@@ -248,10 +248,10 @@ class OpenLive(OpenPage):
         if not self.begun:
             self._useless += 1
             return Admission.OVER_BUDGET if is_flood else Admission.KEPT
-        self._aside.append(value)
-        self._aside_bytes += size
-        is_late = len(self._aside) > limits.MAX_LIVE_WAITING_COUNT
-        is_late |= self._aside_bytes > limits.MAX_LIVE_WAITING_BYTES
+        self._waiting.append(value)
+        self._waiting_bytes += size
+        is_late = len(self._waiting) > limits.MAX_LIVE_WAITING_COUNT
+        is_late |= self._waiting_bytes > limits.MAX_LIVE_WAITING_BYTES
         return Admission.OVER_BUDGET if is_flood or is_late else Admission.KEPT
 
     def admit_unknown(self, known: Collection[str]) -> Iterator[Admission]:
@@ -276,8 +276,8 @@ class OpenLive(OpenPage):
         if self.events or self._begins:
             actions.append(LiveEvents(subscription, tuple(self.events)))
             self.events, self._begins = [], False
-        if self._aside and not self._asked:
-            self._asked, self._aside, self._aside_bytes = self._aside, [], 0
+        if self._waiting and not self._asked:
+            self._asked, self._waiting, self._waiting_bytes = self._waiting, [], 0
             actions.append(LookUpIds(subscription, tuple(filter(None, map(_claimed_id, self._asked)))))
         return actions
 

@@ -29,7 +29,7 @@ from sense_memory.relay.client.dialler import Dialler
 from sense_memory.relay.log import log_fault
 from sense_memory.relay.sync.agenda import Agenda, RelayQuestion, Round, SyncPlan, after_cut_off
 from sense_memory.relay.sync.live import LiveSubscription
-from sense_memory.relay.sync.push import RelaySync
+from sense_memory.relay.sync.relay_sync import RelaySync
 from sense_memory.relay.sync.reports import RelayLog, RelayReport
 
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.client.nip11 import RelayInformation
     from sense_memory.relay.client.timeouts import Timeouts
-    from sense_memory.relay.sync.push import Intake
     from sense_memory.relay.sync.reconcile import InventoryCache
+    from sense_memory.relay.sync.relay_sync import Intake
 
 
 class RelayLink:

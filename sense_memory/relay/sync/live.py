@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.client.page import EventPage
     from sense_memory.relay.sync.agenda import Agenda
-    from sense_memory.relay.sync.push import Intake
+    from sense_memory.relay.sync.relay_sync import Intake
 
 _TOO_FAST = "sends events faster than they can be stored"
 

@@ -82,7 +82,7 @@ class Isolation:
         self._alone: Counter[int] = Counter()
 
     @property
-    def aside(self) -> int | None:
+    def sole_suspect(self) -> int | None:
         """The only suspect, for which other events do not wait; None if there are several suspects, or none."""
         return self.suspects[0] if len(self.suspects) == 1 else None
 
@@ -132,7 +132,7 @@ _HANGS_UP = RelayVerdict(RelayOutcome.REFUSED, "the relay disconnects when it re
 
 
 class Intake(Protocol):
-    """Where verified events of a relay go; says how each was filed."""
+    """Files the verified events of a relay in the ledger."""
 
     async def __call__(self, events: Sequence[Event], relay: str) -> Mapping[str, int]:
         """File events that a relay served; returns counts by fate."""
@@ -294,19 +294,19 @@ class RelaySync:
         # Some relays delete newer versions too: these are sent after the request.
         if outlived := outbox.outlived_slots(self._url, self._now()):
             await self._ledger.write(outbox.hold_back_heads, self._url, outlived, self._now())
-        if isolation.aside is None and isolation.suspects:
+        if isolation.sole_suspect is None and isolation.suspects:
             await self._isolate(connection, sent, served)
         if connection.is_open:
             sending, judged = _SendProgress(sent, served), sent.total()
             lost = await self._offer(connection, self._due(connection, sending), sending)
             too_large = connection.problem == TOO_LARGE_LOST
             isolation.ended(lost, answered=sent.total() > judged, is_too_large=too_large)
-        if connection.is_open and isolation.aside is not None:
+        if connection.is_open and isolation.sole_suspect is not None:
             await self._isolate(connection, sent, served)
         released = await self._ledger.write_if_due(outbox.release_heads, self._url, self._clock())
         if not connection.is_open:
             return
-        if await self._keeps_no_deletions(connection) or (released and isolation.aside is None):
+        if await self._keeps_no_deletions(connection) or (released and isolation.sole_suspect is None):
             await self._push(connection, sent, served)
 
     async def _offer(
@@ -402,7 +402,7 @@ class RelaySync:
             due, self._url, self._now(), SEND_BATCH_COUNT, after=last
         ):
             for entry in entries:
-                if entry.seq == self._isolation.aside:
+                if entry.seq == self._isolation.sole_suspect:
                     continue
                 if is_too_large(entry.body, connection.information):
                     sending.verdicts[entry.seq] = _TOO_LARGE
