@@ -58,7 +58,7 @@ class ClaimIndex:
         reading = read(memory)
         self._memories[memory.path] = (memory, reading)
         postings = self._facets.setdefault((memory.domain, memory.facet), {})
-        for term in _terms(reading):
+        for term in reading.keys:
             postings.setdefault(term, set()).add(memory.path)
 
     def drop(self, path: str) -> None:
@@ -67,7 +67,7 @@ class ClaimIndex:
             return
         memory, reading = kept
         postings = self._facets[memory.domain, memory.facet]
-        for term in _terms(reading):
+        for term in reading.keys:
             postings[term].discard(path)
             if not postings[term]:
                 del postings[term]
@@ -142,7 +142,7 @@ class ClaimIndex:
         """The paths that share most words, rare words counting more; independent of the order of insertion."""
         postings = self._facets.get((memory.domain, memory.facet), {})
         lists = sorted(
-            ((term, postings[term]) for term in _terms(reading) if term in postings),
+            ((term, postings[term]) for term in reading.keys if term in postings),
             key=lambda entry: (len(entry[1]), entry[0]),
         )
         scores: dict[str, float] = {}
@@ -184,13 +184,6 @@ def pairs(
         claims.put(memory)
     scan = claims.pairs(limit)
     return ContradictionScan(scan.contradictions, scan.bounded or len(newest) < len(current))
-
-
-def _terms(reading: Reading) -> frozenset[str]:
-    """The terms that a reading is indexed by: its words, and each slot with the words of its subject."""
-    slots = [claim.slot for claim in reading.claims if claim.slot is not None]
-    filled = (f"{slot.predicate}|{word}" for slot in slots for word in slot.subject)
-    return reading.context.union(filled, *(claim.words for claim in reading.claims))
 
 
 def _rank(contradiction: Contradiction) -> tuple[float, str, str]:

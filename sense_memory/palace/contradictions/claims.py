@@ -105,11 +105,14 @@ class Reading:
         claims: at most `MAX_CLAIMS_COUNT`.
         context: stems of the key and the themes: what a clause may leave unsaid.
         whole: whether everything was read.
+        keys: what the memory is found by. Two memories that contradict each other without the help of meaning
+            have a key in common; they depend on nothing but the memory's key, themes and value.
     """
 
     claims: tuple[Claim, ...]
     context: frozenset[str]
     whole: bool
+    keys: frozenset[str]
 
 
 def read(memory: PersonaMemory) -> Reading:
@@ -131,7 +134,14 @@ def read(memory: PersonaMemory) -> Reading:
             claim = _claim(tokens, key, subject)
             subject = subject or (claim.slot.subject if claim.slot else frozenset())
             claims.append(claim)
-    return Reading(tuple(claims), key | themes, whole)
+    return Reading(tuple(claims), key | themes, whole, _keys(claims, key | themes))
+
+
+def _keys(claims: Sequence[Claim], context: frozenset[str]) -> frozenset[str]:
+    """The words of all claims, and each slot with the words of its subject."""
+    slots = [claim.slot for claim in claims if claim.slot is not None]
+    filled = (f"{slot.predicate}|{word}" for slot in slots for word in slot.subject)
+    return context.union(filled, *(claim.words for claim in claims))
 
 
 def key_words(text: str) -> frozenset[str]:
