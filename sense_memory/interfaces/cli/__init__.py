@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # `typing.TYPE_CHECKING` would import typing, which takes
 if TYPE_CHECKING:
     from typing import Any
 
-    from sense_memory.interfaces.cli.program import app
+    from sense_memory.interfaces.cli.program import Program, app
 
 __all__ = ["app", "main"]
 
@@ -25,7 +25,26 @@ def __getattr__(name: str) -> Any:
     """The program with all its commands, which takes a while to import."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sense_memory.interfaces.cli.commands import app
+    return _program()
+
+
+def _program() -> Program:
+    """The program; importing the modules of its commands registers them."""
+    from sense_memory.interfaces.cli import (  # noqa: F401
+        backup,
+        completion,
+        doctor,
+        embedding,
+        history,
+        journal,
+        keys,
+        memories,
+        relays,
+        search,
+        sync,
+    )
+    from sense_memory.interfaces.cli.palace import aliases, group, memory, reviews  # noqa: F401
+    from sense_memory.interfaces.cli.program import app
 
     return app
 
@@ -67,13 +86,14 @@ def _run(*, is_interruptible: bool) -> Any:
 
     import typer
 
-    from sense_memory.interfaces.cli.commands import app, completion
+    program = _program()
+    from sense_memory.interfaces.cli import completion
 
     line = completion.asked()
     if line is not None:
         sys.stdout.write(completion.answer(line))
         return 0
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(program)
     gc.set_threshold(_OBJECTS)
     # Commands report the rest in their own words.
     logging.getLogger("sense_memory.relay").setLevel(logging.ERROR)

@@ -195,7 +195,7 @@ main()
     ("moment", "code"),
     [
         ("sense_memory.interfaces.cli.streams", -signal.SIGINT),
-        ("sense_memory.interfaces.cli.commands", -signal.SIGINT),
+        ("sense_memory.interfaces.cli.program", -signal.SIGINT),
         ("sense_memory.store", 130),
         ("the end", -signal.SIGINT),
     ],
