@@ -34,7 +34,6 @@ def _program() -> Program:
         backup,
         completion,
         doctor,
-        embedding,
         history,
         journal,
         keys,

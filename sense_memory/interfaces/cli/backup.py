@@ -20,6 +20,7 @@ import typer
 
 from sense_memory.errors import BadKey, InvalidInput
 from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
     ExitCode,
     check_ledger,
@@ -29,7 +30,6 @@ from sense_memory.interfaces.cli.invocation import (
     tell,
     with_store,
 )
-from sense_memory.interfaces.cli.options import JsonOption, flag
 from sense_memory.interfaces.cli.program import BACKUP, app
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity, size
 

@@ -14,7 +14,7 @@ import typer
 
 from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, tell, too_few
-from sense_memory.interfaces.cli.json_output import copy_data, relay_data
+from sense_memory.interfaces.cli.output import copy_data, relay_data
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import RelayError, SenseMemoryError
-from sense_memory.interfaces.cli.embedding import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
     ExitCode,
     Invocation,
@@ -28,9 +28,9 @@ from sense_memory.interfaces.cli.invocation import (
     signer_of,
     with_store,
 )
-from sense_memory.interfaces.cli.json_output import holding_data, relay_data
-from sense_memory.interfaces.cli.options import JsonOption, flag
+from sense_memory.interfaces.cli.output import holding_data, relay_data
 from sense_memory.interfaces.cli.program import SETUP, app
+from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.cli.sync import LOCAL, kept, survival
 from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sense_memory.config.settings import Settings
-    from sense_memory.interfaces.cli.embedding import EmbedderInUse
     from sense_memory.interfaces.cli.invocation import Invocation
+    from sense_memory.interfaces.cli.search import EmbedderInUse
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.status import RelayStatus, Status
     from sense_memory.nostr.signer import LocalSigner

@@ -12,15 +12,7 @@ import typer
 
 from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.help_pages import ends
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, unknown
-from sense_memory.interfaces.cli.json_output import (
-    draft_data,
-    name_data,
-    shown_path,
-    version_data,
-)
-from sense_memory.interfaces.cli.names import find, nowhere, parts, path_of, place
-from sense_memory.interfaces.cli.options import (
+from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
     JsonOption,
@@ -29,11 +21,17 @@ from sense_memory.interfaces.cli.options import (
     WaitOption,
     WhenArgument,
 )
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, unknown
+from sense_memory.interfaces.cli.names import find, nowhere, parts, path_of, place
 from sense_memory.interfaces.cli.output import (
     any_memory_data,
+    draft_data,
+    name_data,
     show_insights,
     show_memories,
     show_memory,
+    shown_path,
+    version_data,
     warn_if_incomplete,
 )
 from sense_memory.interfaces.cli.palace.group import insights_of

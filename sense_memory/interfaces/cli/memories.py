@@ -17,24 +17,7 @@ import typer
 from sense_memory.errors import InvalidAddress, NotSynced
 from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.help_pages import ends
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, named, note, of, say
-from sense_memory.interfaces.cli.json_output import name_data
-from sense_memory.interfaces.cli.names import (
-    absent_in_palace,
-    ask_relays,
-    everything,
-    find,
-    flat_keys,
-    in_palace,
-    meant,
-    nothing_forgotten,
-    nowhere,
-    only_one,
-    parts,
-    path_of,
-    place,
-)
-from sense_memory.interfaces.cli.options import (
+from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
     AnywayOption,
@@ -53,7 +36,29 @@ from sense_memory.interfaces.cli.options import (
     ValueArgument,
     WaitOption,
 )
-from sense_memory.interfaces.cli.output import show_insights, show_memories, show_memory, warn_if_incomplete
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, named, note, of, say
+from sense_memory.interfaces.cli.names import (
+    absent_in_palace,
+    ask_relays,
+    everything,
+    find,
+    flat_keys,
+    in_palace,
+    meant,
+    nothing_forgotten,
+    nowhere,
+    only_one,
+    parts,
+    path_of,
+    place,
+)
+from sense_memory.interfaces.cli.output import (
+    name_data,
+    show_insights,
+    show_memories,
+    show_memory,
+    warn_if_incomplete,
+)
 from sense_memory.interfaces.cli.palace.group import NONE, look
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.cli.text import one_line, quantity, quoted

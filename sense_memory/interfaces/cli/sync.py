@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.interfaces.cli.embedding import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, tell
-from sense_memory.interfaces.cli.json_output import change_data, relay_data, shown_path, sync_data
-from sense_memory.interfaces.cli.options import JsonOption, flag
+from sense_memory.interfaces.cli.output import change_data, relay_data, shown_path, sync_data
 from sense_memory.interfaces.cli.program import RELAYS, app
+from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity, some
 
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from sense_memory.interfaces.cli.embedding import EmbedderInUse
+    from sense_memory.interfaces.cli.search import EmbedderInUse
     from sense_memory.memories.status import RelayStatus, Status
     from sense_memory.models import Change
     from sense_memory.relay.sync.reports import RelayReport, SyncReport

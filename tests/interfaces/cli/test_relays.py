@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sense_memory.interfaces.cli.json_output import relay_data
+from sense_memory.interfaces.cli.output import relay_data
 from tests.time_unit import SECOND
 
 

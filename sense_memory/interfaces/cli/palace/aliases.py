@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.interfaces.cli.history import palace_as_of
-from sense_memory.interfaces.cli.inputs import question
-from sense_memory.interfaces.cli.invocation import of
-from sense_memory.interfaces.cli.json_output import palace_data
-from sense_memory.interfaces.cli.memories import (
-    PalaceDetails,
-    forget_names,
-    list_palace,
-    recall_in_palace,
-    remember_in_palace,
-)
-from sense_memory.interfaces.cli.names import everything
-from sense_memory.interfaces.cli.options import (
+from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
     AnywayOption,
@@ -42,8 +31,18 @@ from sense_memory.interfaces.cli.options import (
     ValueArgument,
     WaitOption,
     WhenArgument,
+    question,
 )
-from sense_memory.interfaces.cli.output import show_memory, warn_if_incomplete, warn_of_gaps
+from sense_memory.interfaces.cli.invocation import of
+from sense_memory.interfaces.cli.memories import (
+    PalaceDetails,
+    forget_names,
+    list_palace,
+    recall_in_palace,
+    remember_in_palace,
+)
+from sense_memory.interfaces.cli.names import everything
+from sense_memory.interfaces.cli.output import palace_data, show_memory, warn_if_incomplete, warn_of_gaps
 from sense_memory.interfaces.cli.palace.group import NONE, commands
 from sense_memory.interfaces.cli.palace.shapes import excerpt
 from sense_memory.interfaces.cli.text import as_json, one_line

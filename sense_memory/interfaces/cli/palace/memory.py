@@ -9,16 +9,16 @@ import typer
 
 from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli import delivery
-from sense_memory.interfaces.cli.invocation import of
-from sense_memory.interfaces.cli.json_output import copy_data, palace_data, relay_data, version_data
-from sense_memory.interfaces.cli.names import events_of, find, no_memory, similar_to
-from sense_memory.interfaces.cli.options import (
+from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
     JsonOption,
     PalaceNameArgument,
     WaitOption,
 )
+from sense_memory.interfaces.cli.invocation import of
+from sense_memory.interfaces.cli.names import events_of, find, no_memory, similar_to
+from sense_memory.interfaces.cli.output import copy_data, palace_data, relay_data, version_data
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, command
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, links_of
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, quoted

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.delivery import send, sentence
+from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, DryRunOption, JsonOption, WaitOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say
-from sense_memory.interfaces.cli.options import WAIT_SECONDS, DryRunOption, JsonOption, WaitOption, flag
 from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
 from sense_memory.interfaces.cli.palace.shapes import counted

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sense_memory.interfaces.cli.text_diff import changes
+from sense_memory.interfaces.cli.tables import changes
 
 
 def shown(old, new):

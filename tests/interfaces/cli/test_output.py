@@ -15,7 +15,7 @@ import typer
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import ClockSkewError
 from sense_memory.interfaces.cli import app
-from sense_memory.interfaces.cli.json_output import change_data, relay_data
+from sense_memory.interfaces.cli.output import change_data, relay_data
 from sense_memory.models import Change
 
 
