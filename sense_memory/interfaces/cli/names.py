@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, unknown
-from sense_memory.interfaces.cli.output import shown_path
+from sense_memory.interfaces.cli.output import lost_edits, shown_path
 from sense_memory.interfaces.cli.text import age, one_line, quantity, quoted, some
 from sense_memory.limits import MAX_FUTURE_SECONDS
 
@@ -238,7 +238,6 @@ async def ask_relays(store: MemoryStore, seconds: float) -> str:
         store: pulls from its relays.
         seconds: how long relays may take; 0 asks no relay.
     """
-    from sense_memory.interfaces.cli.sync import lost_edits
     from sense_memory.interfaces.cli.tables import spinner
 
     if not store.relays:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.invocation import echo_all, note
-from sense_memory.interfaces.cli.text import as_json, as_json_list, iso, one_line, quantity, safe
+from sense_memory.interfaces.cli.text import as_json, as_json_list, iso, one_line, quantity, safe, some
 
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _JOURNAL: Final = "journal/"
+_MAX_NAMED: Final = 5  # memories whose edit lost; JSON lists all of them
 _PALACE_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
 
 
@@ -271,3 +272,13 @@ def warn_of_gaps(gaps: Gaps) -> None:
     elif gaps.count:
         count = quantity(gaps.count, "memory was", "memories were")
         note(f"{count} searched by words only, not embedded yet; run `sense-memory embed`")
+
+
+def lost_edits(names: Sequence[str]) -> str:
+    """The memories whose edits lost, in a sentence."""
+    count = quantity(len(names), "memory was", "memories were")
+    return (
+        f"{count} edited or forgotten on another device too, and that counts now: {some(names, _MAX_NAMED)}. "
+        "What was written here is kept: see `sense-memory history KEY`, "
+        "or, of what was forgotten, `sense-memory drafts`."
+    )

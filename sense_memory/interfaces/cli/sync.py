@@ -14,14 +14,14 @@ import typer
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, tell
-from sense_memory.interfaces.cli.output import change_data, relay_data, shown_path, sync_data
+from sense_memory.interfaces.cli.output import change_data, lost_edits, relay_data, shown_path, sync_data
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
-from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity, some
+from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from rich.table import Table
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 LOCAL = "this machine: not a backup"
-_MAX_NAMED = 5  # memories whose edit lost; JSON lists all of them
 
 
 @app.command(
@@ -169,16 +168,6 @@ def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
         show(
             Text("Not everything is in step. Nothing is lost: what waits stays queued here. Try again later.")
         )
-
-
-def lost_edits(names: Sequence[str]) -> str:
-    """The memories whose edits lost, in a sentence."""
-    count = quantity(len(names), "memory was", "memories were")
-    return (
-        f"{count} edited or forgotten on another device too, and that counts now: {some(names, _MAX_NAMED)}. "
-        "What was written here is kept: see `sense-memory history KEY`, "
-        "or, of what was forgotten, `sense-memory drafts`."
-    )
 
 
 def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int | None]:
