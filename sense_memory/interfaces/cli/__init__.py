@@ -42,7 +42,7 @@ def _program() -> Program:
         search,
         sync,
     )
-    from sense_memory.interfaces.cli.palace import aliases, group, memory, reviews  # noqa: F401
+    from sense_memory.interfaces.cli.palace import group, memory, reviews  # noqa: F401
     from sense_memory.interfaces.cli.program import app
 
     return app

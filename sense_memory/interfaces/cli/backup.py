@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 import typer
 
 from sense_memory.errors import BadKey, InvalidInput
-from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
     ExitCode,
@@ -30,7 +29,7 @@ from sense_memory.interfaces.cli.invocation import (
     tell,
     with_store,
 )
-from sense_memory.interfaces.cli.program import BACKUP, app
+from sense_memory.interfaces.cli.program import BACKUP, app, ends
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity, size
 
 

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import SenseMemoryError
-from sense_memory.interfaces.cli.help_pages import ends, first_sentence
 from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.palace.shapes import StateChoice
-from sense_memory.interfaces.cli.program import SETUP, SHARED, app
+from sense_memory.interfaces.cli.program import SETUP, SHARED, app, ends, first_sentence
 from sense_memory.interfaces.cli.text import as_json
 
 

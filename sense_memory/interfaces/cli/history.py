@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.interfaces.cli import delivery, inputs
-from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
@@ -35,7 +34,7 @@ from sense_memory.interfaces.cli.output import (
     warn_if_incomplete,
 )
 from sense_memory.interfaces.cli.palace.group import insights_of
-from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.cli.program import MEMORIES, app, ends
 from sense_memory.interfaces.cli.text import age, as_json, local_time, quantity, safe
 
 

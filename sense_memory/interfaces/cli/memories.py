@@ -16,7 +16,6 @@ import typer
 
 from sense_memory.errors import InvalidAddress, NotSynced
 from sense_memory.interfaces.cli import delivery, inputs
-from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
@@ -60,7 +59,7 @@ from sense_memory.interfaces.cli.output import (
     warn_if_incomplete,
 )
 from sense_memory.interfaces.cli.palace.group import NONE, look
-from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.cli.program import MEMORIES, app, ends
 from sense_memory.interfaces.cli.text import one_line, quantity, quoted
 
 

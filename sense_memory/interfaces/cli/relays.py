@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sense_memory.errors import InvalidInput, KeyMissing, RelayError, SenseMemoryError
-from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say, signer_of
 from sense_memory.interfaces.cli.output import relay_data
-from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app
+from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app, ends
 from sense_memory.interfaces.cli.text import as_json, quantity
 
 

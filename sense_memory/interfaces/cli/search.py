@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import InvalidInput, InvalidSetting, SenseMemoryError
-from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     DryRunOption,
     ExplainOption,
@@ -28,7 +27,7 @@ from sense_memory.interfaces.cli.inputs import (
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, of, say
 from sense_memory.interfaces.cli.names import everything
 from sense_memory.interfaces.cli.output import hit_data, warn_if_incomplete, warn_of_gaps
-from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.cli.program import MEMORIES, app, ends
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, quantity, some, superseded
 
 

@@ -13,8 +13,8 @@ import pytest
 import typer
 
 from sense_memory.interfaces.cli import app
-from sense_memory.interfaces.cli.help_pages import ends, examples_of, first_sentence, page, usage
 from sense_memory.interfaces.cli.invocation import Invocation
+from sense_memory.interfaces.cli.program import ends, examples_of, first_sentence, page, usage
 from tests.time_unit import SECOND
 
 

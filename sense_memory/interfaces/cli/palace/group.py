@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import Invocation, named, of
 from sense_memory.interfaces.cli.names import check_place, no_domain
 from sense_memory.interfaces.cli.output import palace_data, print_lines, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.shapes import Insight, StateChoice, arrange, counted, tally
-from sense_memory.interfaces.cli.program import PALACE, Group, Program, app
+from sense_memory.interfaces.cli.program import PALACE, Group, Program, app, ends
 from sense_memory.interfaces.cli.text import as_json, one_line, safe
 
 
