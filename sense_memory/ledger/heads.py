@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger.database import Database
 
-LOGS: Final = f"{address.PREFIX}introspection/"  # slots of the logs of introspection
+LOGS: Final = address.PREFIX + address.INTROSPECTION  # slots of the logs of introspection
 _READABLE_EMBEDDINGS: Final = f"{address.PREFIX}{address.EMBEDDING}"
 _HASHED: Final = f"{address.PREFIX}~"  # slots that do not spell their path out
 
@@ -144,7 +144,11 @@ class Heads:
     def seqs_beneath(self, *prefixes: str) -> list[tuple[str, int]]:
         """Slot and seq of every head at or beneath some prefixes; some may be tombstones."""
         query = f"SELECT s.slot, s.head FROM slots s WHERE {_BENEATH} AND s.head IS NOT NULL"
-        return [row for prefix in prefixes for row in self._db.rows(query, *_beneath(prefix))]
+        return [row for prefix in prefixes for row in self._db.rows(query, *beneath(prefix))]
+
+    def live_beneath(self, prefix: str) -> list[tuple[str, int]]:
+        """Slot and seq of every live head at or beneath a prefix."""
+        return self._db.rows(f"SELECT s.slot, e.seq {_LIVE} AND {_BENEATH}", *beneath(prefix))
 
     def slots_under(self, prefix: str) -> list[str]:
         """The slots directly under a prefix (no further `/`), with a head or without."""
@@ -157,7 +161,7 @@ class Heads:
         if slots is not None:
             return dict(self._db.rows_in(f"{_EMBEDDINGS} IN ", slots))
         prefixes = _READABLE_EMBEDDINGS, _HASHED
-        rows = (self._db.rows(f"{_EMBEDDINGS} >= ? AND s.slot < ?", *_beneath(prefix)) for prefix in prefixes)
+        rows = (self._db.rows(f"{_EMBEDDINGS} >= ? AND s.slot < ?", *beneath(prefix)) for prefix in prefixes)
         return {slot: seq for found in rows for slot, seq in found}
 
     # ── Of a whole kind ─────────────────────────────────────────────────────────────────
@@ -165,7 +169,7 @@ class Heads:
     def uncovered_flat_and_journal(self) -> list[Head]:
         """The live, uncovered heads of flat memories and journal entries; hashed addresses may add other memories."""
         rows = self._db.rows(f"{_UNCOVERED}{_BENEATH}", "#", "$")
-        rows += self._db.rows(f"{_UNCOVERED}{_BENEATH}", *_beneath(address.JOURNAL_PREFIX))
+        rows += self._db.rows(f"{_UNCOVERED}{_BENEATH}", *beneath(address.JOURNAL_PREFIX))
         rows += self._db.rows(f"{_UNCOVERED}{_UNDER}", *_under(address.PREFIX))
         return [Head(*row) for row in rows]
 
@@ -231,11 +235,11 @@ def stored(row: tuple[Any, ...]) -> Stored:
     return Stored(seq, ident, slot, _ROLES[role], body)
 
 
-def _beneath(prefix: str) -> tuple[str, str]:
+def beneath(prefix: str) -> tuple[str, str]:
     """The values for `_BENEATH`: the range of the slots that begin with a prefix."""
     return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 
 def _under(prefix: str) -> tuple[str, str, int]:
     """The values for `_UNDER`."""
-    return *_beneath(prefix), len(prefix) + 1
+    return *beneath(prefix), len(prefix) + 1

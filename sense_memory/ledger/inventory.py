@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from sense_memory.ledger.heads import LOGS, Heads
+from sense_memory.ledger.heads import LOGS, Heads, beneath
 from sense_memory.ledger.outbox import BEHIND, LOST, WAS_ACCEPTED
 from sense_memory.ledger.relays import Remark
 from sense_memory.ledger.schema import Role
@@ -131,7 +131,7 @@ class Inventory:
 
     def held_counts(self, url: str) -> tuple[int, int]:
         """How many current memories and journal entries a relay has shown, and how many more the relay has accepted."""
-        found = dict(self._db.rows(_HELD, self._relay(url), LOGS, LOGS[:-1] + chr(ord(LOGS[-1]) + 1)))
+        found = dict(self._db.rows(_HELD, self._relay(url), *beneath(LOGS)))
         return found.get("confirmed", 0), found.get("acked", 0)
 
     def record_comparison(

@@ -23,6 +23,7 @@ PERSONA: Final = "persona/"  # what the paths of v2 memories begin with
 PERSONA_SLASHES: Final = 3  # in such a path
 JOURNAL: Final = "journal/"  # and an event's id: the name of a journal entry, which has no path of its own
 EMBEDDING: Final = "embed/"  # and a memory's path: the path of its vectors
+INTROSPECTION: Final = "introspection/"  # and a second since 1970: the path of the log of an introspection
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
 
 _unfindable = re.compile(r"[/\\\ud800-\udfff]").search

@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import orjson
 
-from sense_memory.limits import LOG_BASELINE_BYTES, LOG_CHANGE_BYTES, LOG_LIST_BYTES, LOG_PAIRS_BYTES
+from sense_memory.limits import (
+    DAY_SECONDS,
+    LOG_BASELINE_BYTES,
+    LOG_CHANGE_BYTES,
+    LOG_LIST_BYTES,
+    LOG_PAIRS_BYTES,
+)
 from sense_memory.models import PalaceChanges, PersonaMemory, State, SuggestedContradiction
 from sense_memory.palace.catalog import STATES
 
@@ -27,6 +34,10 @@ if TYPE_CHECKING:
 
     from sense_memory.models import IntrospectionReport
     from sense_memory.palace.catalog import Columns
+
+_HOUR_SECONDS: Final = 3_600
+# (length of a span, age of its end from which on only the newest log of the span is kept), in seconds
+_SPANS: Final = ((_HOUR_SECONDS, 0), (DAY_SECONDS, DAY_SECONDS), (7 * DAY_SECONDS, 30 * DAY_SECONDS))
 
 LISTS: Final = (
     "contradictions",
@@ -121,6 +132,28 @@ def from_log(log: Mapping[str, Any]) -> Baseline | None:
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None  # the log of another program or version: nothing to compare with
+
+
+def outdated(seconds: Iterable[int], now: float) -> list[int]:
+    """The logs that may go: one an hour is kept for a day, one a day for a month, and one a week after that.
+
+    A span of time is thinned once it is over and old enough, and its newest log stays. Spans nest, so the order of
+    thinnings does not matter: the newest log of a span stays on every device, whichever other logs a device knows.
+
+    Args:
+        seconds: when the logs were written, since 1970.
+        now: seconds since 1970.
+
+    Returns:
+        The oldest first; never the newest of all.
+    """
+    dated = sorted(set(seconds))
+    found: set[int] = set()
+    for length, age in _SPANS:
+        for older, newer in pairwise(dated):
+            if older // length == newer // length and (older // length + 1) * length <= now - age:
+                found.add(older)
+    return sorted(found)
 
 
 def to_log(report: IntrospectionReport, baseline: Baseline) -> dict[str, Any]:

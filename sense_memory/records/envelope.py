@@ -291,9 +291,9 @@ def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
     if kind is RecordType.JOURNAL:
         return ""
     if kind is RecordType.PERSONA:
-        return f"persona/{fields['domain']}/{fields['facet']}/{fields['key']}"
+        return f"{address.PERSONA}{fields['domain']}/{fields['facet']}/{fields['key']}"
     if kind is RecordType.INTROSPECTION:
-        return f"introspection/{fields.get('ts', fields.get('timestamp'))}"
+        return f"{address.INTROSPECTION}{fields.get('ts', fields.get('timestamp'))}"
     if kind is RecordType.EMBEDDING:
         return address.EMBEDDING + str(fields["key"])
     path = fields.get("path", fields["key"]) if kind is RecordType.TOMBSTONE else fields["key"]

@@ -597,3 +597,51 @@ def test_twenty_thousand_memories_fit_one_log_and_bounded_lists_say_so():
     assert later.changes.new == later.changes.gone == later.changes.revived == ()
     assert len(orjson.dumps(later.to_log())) < MAX_PLAINTEXT_BYTES - 4_096
     assert introspect(palace, NOW, previous=through_a_log(first)).changes.faded == ()
+
+
+# ── Logs thin out ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("ages", "kept"),
+    [  # in hours before the end of a week
+        ([], []),
+        ([0.2, 0.4, 0.6], [0.2, 0.4, 0.6]),  # this hour is not over
+        ([1.1, 1.3, 1.9, 2.5], [1.1, 2.5]),  # one an hour
+        ([3, 30, 31, 52, 53, 54], [3, 30, 31, 52]),  # yesterday as it is, one for the day before
+        ([24 * 20, 24 * 21 + 1, 24 * 22 + 1], [24 * 20, 24 * 21 + 1, 24 * 22 + 1]),  # one a day for a month
+        ([24 * 43, 24 * 44, 24 * 45, 24 * 60], [24 * 43, 24 * 60]),  # then one a week
+        ([9_000], [9_000]),  # never the newest, however old
+    ],
+)
+def test_logs_are_kept_hourly_for_a_day_daily_for_a_month_and_weekly_after(ages, kept):
+    end = 2_940 * 7 * DAY - 0.5  # the last second of a week
+    seconds = {age: int(end - age * 3_600) for age in ages}
+    gone = logs.outdated(seconds.values(), end)
+    assert [age for age in ages if seconds[age] not in gone] == kept
+
+
+@seeded
+@given(
+    st.lists(st.tuples(st.integers(0, 400 * 24), st.booleans(), st.booleans()), max_size=60),
+    st.lists(st.integers(0, 400 * 24), max_size=4),
+)
+def test_devices_that_know_different_logs_keep_those_that_one_device_would_keep(known, times):
+    end = NOW + 400 * DAY
+    seconds = {int(NOW + hour * 3_600 // 7): (one, other or not one) for hour, one, other in known}
+    gone = {
+        second
+        for now in (*(NOW + hour * 3_600 for hour in sorted(times)), end)
+        for side in (0, 1)
+        for second in logs.outdated([at for at, has in seconds.items() if has[side] and at <= now], now)
+    }
+    gone |= set(logs.outdated(seconds.keys() - gone, end))
+    assert gone == set(logs.outdated(seconds, end))
+    assert not seconds or max(seconds) not in gone
+
+
+def test_a_confidence_out_of_range_does_not_cost_the_report():
+    palace = [memory("a/facts/one"), memory("a/facts/two")]
+    found = Contradiction("a/facts/one", "a/facts/two", "number", -0.04, "one → two", acts=False)
+    report = introspect(palace, NOW, suspected=[found])
+    assert [item.confidence for item in report.suggested_contradictions] == [0.0]

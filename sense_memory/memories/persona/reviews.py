@@ -8,6 +8,7 @@ deleted until they answer, or the caller leaves them out by name.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sense_memory.errors import ClockSkewError, InvalidInput, StoreClosed
@@ -23,7 +24,7 @@ from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
 from sense_memory.palace.contradictions.claim_index import pairs
 from sense_memory.palace.introspection import introspect
-from sense_memory.palace.introspection_log import from_log
+from sense_memory.palace.introspection_log import from_log, outdated
 from sense_memory.palace.pruning import PruneAction, PruneReport, plan
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
@@ -166,11 +167,28 @@ class Reviews:
             all_searched=not scan.bounded,
         )
         await self._writer.write([envelope.introspection(int(now), report.to_log())], drafts=False)
+        await self._thin_logs(now)
         return report
+
+    async def _thin_logs(self, now: float) -> None:
+        """Delete outdated logs, here and on relays, as far as one request reaches; the next run continues.
+
+        Two devices may do so at once: the logs that `outdated` keeps are the same on both.
+        """
+        seconds = [int(name) for slot, _ in self._logs() if (name := slot.removeprefix(LOGS)).isdecimal()]
+        if due := outdated(seconds, now)[:MAX_DELETED_COUNT]:
+            with suppress(ClockSkewError):  # no deletion can be dated now; a later run can
+                await self._writer.forget_all(
+                    [f"{address.INTROSPECTION}{second}" for second in due], why=PRUNE
+                )
+
+    def _logs(self) -> list[tuple[str, int]]:
+        """Slot and seq of every log that this ledger holds."""
+        return self._ledger.heads.live_beneath(LOGS)
 
     async def _last_log(self) -> Baseline | None:
         """The baseline of the last introspection of any device; None where there is none."""
-        slots = [(slot.removeprefix(LOGS), seq) for slot, seq in self._ledger.heads.seqs_beneath(LOGS)]
+        slots = [(slot.removeprefix(LOGS), seq) for slot, seq in self._logs()]
         dated = sorted((float(ts), seq) for ts, seq in slots if ts.replace(".", "", 1).isdecimal())
         for _, seq in reversed(dated):
             for stored in self._ledger.read([seq]):

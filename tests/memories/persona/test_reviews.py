@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+
+from websockets.asyncio.client import connect
 
 from sense_memory import EmbeddedRelay, MemoryStore, State
+from sense_memory.ledger.heads import LOGS
+from sense_memory.palace.introspection_log import outdated
 from tests.time_unit import SECOND
 
 
@@ -87,6 +92,56 @@ async def test_the_log_holds_no_texts(open_store):
 
         assert record.fields["report"]["total_memories"] == 1
         assert "business" not in str(record.fields)
+
+
+async def relay_has(url):
+    """The d-tags of the memories, tombstones included, that a relay serves, asked without sense-memory."""
+    async with connect(url, compression=None) as socket:
+        await socket.send(json.dumps(["REQ", "all", {"kinds": [30078]}]))
+        found = []
+        while (frame := json.loads(await socket.recv()))[0] != "EOSE":
+            if frame[0] == "EVENT":
+                found += [value for name, value in frame[2]["tags"] if name == "d"]
+        return sorted(found)
+
+
+async def test_over_a_year_two_devices_and_the_relay_keep_the_same_few_logs(open_store, clock):
+    hours = [*range(0, 72, 6), *range(72, 60 * 24, 24), *range(60 * 24, 366 * 24, 15 * 24)]
+    begun, written = clock(), set()
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        open_store("one", [relay.url]) as one,
+        open_store("two", [relay.url]) as two,
+    ):
+        await one.persona_remember(*LISA, "artist")
+        for store in (one, two):
+            await store.sync()
+        for number, hour in enumerate(hours):
+            clock.advance(max(0.0, begun + hour * 3_600 - clock()))
+            for store in (one, two):  # at the same time, and a minute later
+                await store.persona_introspect()
+                written.add(int(clock()))
+                if number % 2:
+                    clock.advance(60)
+            if hour % 240 == 0:
+                for store in (one, two, one):
+                    await store.sync()
+        for store in (one, two, one, two):
+            await store.sync()
+        await one.persona_introspect()  # the last one before it was made with the other device's logs unknown
+        written.add(int(clock()))
+        for store in (one, two):
+            await store.sync()
+
+        kept = {int(slot.rpartition("/")[2]) for slot, _ in one._ledger.heads.live_beneath(LOGS)}
+        assert kept == written - set(outdated(written, clock()))
+        assert kept == {int(slot.rpartition("/")[2]) for slot, _ in two._ledger.heads.live_beneath(LOGS)}
+        assert await relay_has(relay.url) == sorted(
+            ["sense-memory/persona/people/facts/lisa", *(f"{LOGS}{second}" for second in kept)]
+        )
+        assert max(written) in kept
+        assert len(kept) < 90
+        assert await one.drafts() == await two.drafts() == []
 
 
 # ── Pruning ─────────────────────────────────────────────────────────────────────────────
