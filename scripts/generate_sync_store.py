@@ -192,10 +192,11 @@ def _imports(tree: ast.Module, body: str) -> str:
         "from sense_memory.loop_thread import BlockingIterator, LoopThread, collected",
     ]
     always += [
-        "from sense_memory.store import MemoryStore, configured",
+        "from sense_memory.memories.open_store import configured",
+        "from sense_memory.store import MemoryStore",
         "from typing import TYPE_CHECKING, Any, Self",
     ]
-    known = {"annotations", "asyncio", "TYPE_CHECKING", "Any", "Self"}
+    known = {"annotations", "asyncio", "configured", "TYPE_CHECKING", "Any", "Self"}
     checked = ["from sense_memory.models import Change"]
     typing = [node for item in tree.body if isinstance(item, ast.If) for node in item.body]
     at_run_time = {"time", "LINGER_SECONDS"}  # in defaults

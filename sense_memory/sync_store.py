@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sense_memory.limits import LINGER_SECONDS
 from sense_memory.loop_thread import BlockingIterator, LoopThread, collected
-from sense_memory.store import MemoryStore, configured
+from sense_memory.memories.open_store import configured
+from sense_memory.store import MemoryStore
 
 
 if TYPE_CHECKING:
@@ -45,24 +46,26 @@ class SyncMemoryStore:
     returns when it is durable in the ledger; relays follow in the background and on `sync()`. One store serves
     any thread; processes open their own on the same ledger.
 
+    Every call raises StoreClosed where the store is not open, and LedgerError where the ledger cannot be used
+    (StorageFullError: the disk is full). A read that finds nothing raises NotSynced as long as no relay ever answered
+    completely, because a relay may hold what was asked for. Times are seconds since 1970.
+
     Args:
         signer: a `Signer`, or a `pynostr.key.PrivateKey`.
         relays: their URLs: `wss://…`, or `ws://` on this machine. Without relays everything stays local.
         ledger: a file, ":memory:", or None for one file per key in the platform's data folder.
-        background: follow the relays while the store is open. Without it, only `sync()`, `flush()`, and a read
-            of a store that never reached a relay connect to relays.
+        background: follow the relays while the store is open; otherwise only `sync()`, `flush()`, and a read of a
+            store that never reached a relay connect to relays.
         offline_first: send to relays before a first complete pull from them.
         allow_plain: also dial `ws://` on other machines (unencrypted: the network sees your address and times).
-        snapshot: keep opened memories, encrypted, in a file beside the ledger, so that the next start does not
-            open each memory again. The file is written when the store closes; False removes an existing one.
+        snapshot: keep opened memories, encrypted, in a file beside the ledger, for a quick start; the file is
+            written when the store closes. False removes an existing one.
         plan: bounds what may be added: a `Plan`, "free", "keep", or "self_hosted" (the default, no limits).
-            Existing memories can always be read, changed and forgotten.
         embedder: finds memories by meaning as well as by words: an `Embedder`, an argument of `open_embedder`
             ("static"), or a function that opens an embedder when it is first needed. Only the embedder sees texts.
         share_embeddings: the default of `embed(share=…)`.
-        close_timeout: seconds, at most, for which closing waits until relays have taken what is queued; 0 does not
-            wait. Closing never waits for a relay that cannot be reached, nor without `background`. Events that
-            are still queued are logged as a warning, and sent when a store of this ledger is open next.
+        close_timeout: seconds, at most, for which closing waits until relays that can be reached have taken what is
+            queued; 0 does not wait. The rest is logged, and sent when a store of this ledger is open next.
         timeouts: of relay connections, see `Timeouts`.
         clock: returns seconds since 1970.
 
@@ -112,9 +115,8 @@ class SyncMemoryStore:
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> SyncMemoryStore:
         """A store from the environment, the `.env` file of the agent's home, and the config file.
 
-        Args:
-            agent: a named agent of this machine, or None for the configured one.
-            options: passed on to the constructor; each overrides its setting.
+        `agent` names an agent of this machine, None means the configured one. Each of `options` is passed on to the
+        constructor and overrides its setting.
 
         Raises:
             KeyMissing, BadKey, UnsafeFile: there is no usable key; no key is generated.
@@ -136,8 +138,7 @@ class SyncMemoryStore:
     def close(self) -> None:
         """Close connections and ledger, after waiting until relays have taken what is queued; see `close_timeout`.
 
-        Unsent events stay queued and are sent next time. Calls that wait for relays end with StoreClosed. A second
-        call, while the first waits, closes at once.
+        Calls that wait for relays end with StoreClosed. A second call, while the first waits, closes at once.
         """
         self._loop.end(self._store.close, self._store._abandon)  # noqa: SLF001 - as above
 
@@ -162,13 +163,11 @@ class SyncMemoryStore:
     def remember(self, key: str, value: str) -> str:
         """Write a value under a key. It replaces the previous value, which stays in the local `history`.
 
-        Returns:
-            The event's id, once the event is durable in the ledger.
+        Returns the event's id, once the event is durable in the ledger.
 
         Raises:
             InvalidInput: the key breaks the naming rules, or the value is not text (`TooLargeError`: too long).
             ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
-            LedgerError: the ledger could not be written.
         """
         return self._loop.wait(self._store.remember(key, value))
 
@@ -180,20 +179,15 @@ class SyncMemoryStore:
     ) -> list[str]:
         """Write many values, in batches of 1,000 that are durable whole or not at all.
 
-        All values are checked before anything is written. Where a key is given twice, its last value is written,
-        as one version.
+        All values are checked before anything is written. The last value of a key that is given twice counts.
 
         Args:
             pairs: a mapping, or any iterable of (key, value).
             progress: called with the number of memories written so far.
 
-        Returns:
-            For each pair, in order, the id of the event that now holds its key.
-
-        Raises:
-            InvalidInput, NeedsNewerVersion, PlanLimitError, ClockSkewError: as `remember`; the error names the
-                pair by its number, from 1, and its key. Nothing was written.
-            LedgerError: the ledger could not be written; earlier batches stay.
+        Returns for each pair, in order, the id of the event that now holds its key. Raises as `remember`; the error
+        names the pair by its number, from 1, and its key, and nothing was written. After a LedgerError earlier batches
+        stay.
 
         The callback is called in the caller's thread.
         """
@@ -205,40 +199,27 @@ class SyncMemoryStore:
     def recall(self, key: str) -> Memory | None:
         """The memory under a key, from the ledger; None where the key was never written, or was forgotten.
 
-        Relays that the background asks for the first time get some seconds to answer before the result is None. A
-        relay that has not shown everything yet may still hold the key: see `Status.never_complete`.
+        Relays that the background asks for the first time get some seconds to answer before the result is None.
 
         Raises:
-            NotSynced: the ledger does not hold the key, and no relay ever answered completely.
             NeedsNewerVersion: a newer sense-memory wrote the memory.
             InvalidAddress: `key` cannot be a key.
         """
         return self._loop.wait(self._store.recall(key))
 
     def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
-        """The memories under many keys, by key. No relay is asked; keys that the ledger does not hold are left out.
-
-        Raises:
-            InvalidAddress: one of them cannot be a key.
-        """
+        """The memories under many keys, by key. No relay is asked; keys that the ledger does not hold are left out."""
         return self._loop.wait(self._store.recall_many(collected(keys)))
 
     def recall_all(self) -> list[Memory]:
-        """Every flat memory, ordered by address.
-
-        Raises:
-            NotSynced: the ledger is empty and no relay ever answered completely.
-        """
+        """Every flat memory, ordered by address."""
         return self._loop.wait(self._store.recall_all())
 
     def forget(self, key: str) -> str:
         """Forget a memory everywhere: purge it here, and have relays replace it by a tombstone and delete it (NIP-09).
 
         The deletion is published even if the ledger does not hold the key, because relays may. A relay that ignores
-        deletions keeps the tombstone; nobody can promise that every copy is gone.
-
-        Returns:
-            The id of the deletion request.
+        deletions keeps the tombstone; nobody can promise that every copy is gone. Returns the id of the deletion request.
         """
         return self._loop.wait(self._store.forget(key))
 
@@ -249,12 +230,8 @@ class SyncMemoryStore:
             keys: any iterable of keys.
             progress: called with the number of memories forgotten so far.
 
-        Returns:
-            For each key the id of the deletion request that names it.
-
-        Raises:
-            InvalidAddress: one of them cannot be a key; nothing was forgotten.
-            LedgerError: the ledger could not be written; earlier batches stay forgotten.
+        Returns for each key the id of the deletion request that names it. Raises InvalidAddress where one of them
+        cannot be a key; nothing was forgotten. After a LedgerError earlier batches stay forgotten.
 
         The callback is called in the caller's thread.
         """
@@ -267,10 +244,7 @@ class SyncMemoryStore:
         Args:
             key: of a flat memory, or the path `domain/facet/key` of a persona memory.
 
-        Returns:
-            The new event's id, or None where there is no such memory.
-
-        Raises: as `recall` and `remember`.
+        Returns the new event's id, or None where there is no such memory. Errors as `recall` and `remember`.
         """
         return self._loop.wait(self._store.refresh(key))
 
@@ -289,30 +263,22 @@ class SyncMemoryStore:
     ) -> str:
         """Write a persona memory under a domain, a facet and a key, at full relevance.
 
-        Writing an existing key is an edit: themes, links, half-life, confidence, source and the count of accesses
-        stay unless they are passed. A memory of the same facet that the new value clearly contradicts is marked as
-        superseded in the same write; a contradiction that is only suspected waits for `persona_introspect`.
+        An edit keeps what is not passed. A memory of the same facet that the new value clearly contradicts is marked
+        as superseded in the same write; a suspected contradiction waits for `persona_introspect`.
 
         Args:
             domain: such as self, people, projects, world, skills; any name of 1 to 64 characters but `flat`.
             facet: such as facts, beliefs, decisions, procedures, emotions; any name of 1 to 64 characters.
             key: 1 to 256 characters.
             value: any text; the whole memory must fit 40,960 bytes.
-            themes: what the memory is about, for search; by default the existing themes stay.
-            connections: paths or unique keys of related memories, which are linked both ways; by default the
-                existing connections stay. A path may name a memory that is still to be written.
+            themes: what the memory is about, for search.
+            connections: paths or unique keys of related memories, which are linked both ways. A path may name a
+                memory that is still to be written.
             halflife_days: days after which relevance has halved; 30 for a new memory.
             source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
             confidence: 0 to 1; 1 for a new memory.
 
-        Returns:
-            The event's id, once the event is durable in the ledger.
-
-        Raises:
-            InvalidInput: an argument cannot be used (`InvalidAddress`: a name, `TooLargeError`: too long).
-            NeedsNewerVersion: a newer sense-memory wrote the head, which is not overwritten.
-            ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
-            LedgerError: the ledger could not be written.
+        Returns the event's id. Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
         """
         return self._loop.wait(
             self._store.persona_remember(
@@ -336,12 +302,11 @@ class SyncMemoryStore:
         *,
         include_forgotten: bool = False,
     ) -> list[PersonaMemory]:
-        """One memory by its exact key, or the memories of a facet, of a domain, or all.
+        """One memory by its exact key, or the active and fading memories of a facet, of a domain, or all.
 
         Recalling by the exact key revives a memory, whatever its state: its relevance is 1 again, and it has one
-        access more. The ledger notes the access; relays learn of it with `sync`, the memory's next edit, `flush` or
-        `persona_prune`. Listing does not revive memories; it returns active and fading ones, the most relevant
-        first. A key without domain or facet finds every memory with that key; a single one is revived.
+        access more, which relays learn of with `sync`. Listing does not revive; the most relevant come first. A key
+        without domain or facet finds every memory with that key; a single one is revived.
 
         Args:
             domain: only of this domain.
@@ -349,11 +314,7 @@ class SyncMemoryStore:
             key: only with this key.
             include_forgotten: list forgotten and dissolved memories too.
 
-        Returns:
-            The memories, in their present state; an empty list where there is none.
-
         Raises:
-            NotSynced: the ledger holds none, and no relay ever answered completely.
             NeedsNewerVersion: a newer sense-memory wrote the memory.
             InvalidAddress: an argument cannot be a name.
         """
@@ -362,11 +323,7 @@ class SyncMemoryStore:
         )
 
     def persona_forget(self, domain: str, facet: str, key: str) -> str:
-        """Forget a persona memory everywhere, as `forget` does; links to it are ignored from then on.
-
-        Returns:
-            The id of the deletion request.
-        """
+        """Forget a persona memory everywhere, as `forget` does; links to it are ignored from then on."""
         return self._loop.wait(self._store.persona_forget(domain, facet, key))
 
     def persona_forget_many(
@@ -390,7 +347,6 @@ class SyncMemoryStore:
 
         Raises:
             InvalidInput: a memory does not exist, a bare key is not unique, or both are the same memory.
-            NotSynced: the ledger does not hold one of them, and no relay ever answered completely.
         """
         return self._loop.wait(self._store.persona_connect(key1, key2))
 
@@ -406,9 +362,7 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.persona_dismiss(key1, key2))
 
     def persona_contradict(self, old_key: str, new_key: str) -> None:
-        """Mark a memory as contradicted and superseded by another; it then decays four times faster.
-
-        Both memories stay readable; `undo` of the old one removes the mark.
+        """Mark a memory as superseded by another; it then decays four times faster. `undo` of it removes the mark.
 
         Args:
             old_key: `domain/facet/key`, or a key that no other memory has.
@@ -416,7 +370,6 @@ class SyncMemoryStore:
 
         Raises:
             InvalidInput: as `persona_connect`, or the new memory is itself superseded by the old one.
-            NotSynced: the ledger does not hold one of them, and no relay ever answered completely.
         """
         return self._loop.wait(self._store.persona_contradict(old_key, new_key))
 
@@ -430,10 +383,7 @@ class SyncMemoryStore:
 
     def persona_stats(self) -> dict[str, Any]:
         """How many persona memories there are: `total`, by state in `states`, by domain in `domains`, by domain
-        and facet in `facets`, and how many `connections`, `superseded` and `conflicts`.
-
-        Raises:
-            NotSynced: the ledger holds none, and no relay ever answered completely.
+        and facet in `facets`, and how many `connections`, `superseded` and `conflicts`. Raises NotSynced.
         """
         return self._loop.wait(self._store.persona_stats())
 
@@ -442,22 +392,16 @@ class SyncMemoryStore:
     ) -> list[PersonaHit]:
         """Find persona memories by key, themes and value, and by meaning where there is an embedder.
 
-        Active memories are searched, and fading ones that the query directly means. Searching does not revive
-        memories.
+        Active memories are searched, and fading ones that the query directly means; none is revived.
 
         Args:
-            query: some words; words `"in quotes"` also match as a phrase, `photo*` matches every word with that
-                beginning.
+            query: some words; words `"in quotes"` also match as a phrase, `photo*` matches the beginning of a word.
             limit: the largest number of results, 1 to 1,000.
-            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. 0 is the value of
-                the specification; the higher the floor, the less age counts.
+            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. The specification
+                has 0; the higher the floor, the less age counts.
 
-        Returns:
-            Memories with their `score` and `why`, the best first.
-
-        Raises:
-            InvalidInput: the query is not text, or a number is out of range.
-            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
+        Returns memories with their `score` and `why`, the best first. Raises InvalidInput where an argument cannot be
+        used.
         """
         return self._loop.wait(self._store.persona_search(query, limit, relevance_floor=relevance_floor))
 
@@ -469,39 +413,23 @@ class SyncMemoryStore:
         Args:
             domain: only of this domain.
             max_tokens: the largest size of the text, by an estimate that is rather too high; at least 32.
-
-        Raises:
-            InvalidInput: `max_tokens` is too small.
-            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
         """
         return self._loop.wait(self._store.persona_compress(domain, max_tokens=max_tokens))
 
     def persona_introspect(self) -> IntrospectionReport:
         """Report on the palace: what needs attention, what could be connected, what changed since the last report.
 
-        No memory is changed. A log of keys and counts is written, encrypted, and sent to relays, so that the next
-        introspection on any device can tell what changed. Accept a suggested connection with `persona_connect`;
-        decline it with `persona_dismiss`.
-
-        Raises:
-            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
-            LedgerError: the log could not be written.
+        No memory is changed. A log of keys and counts is written, encrypted, for the next introspection on any device.
+        Accept a suggested connection with `persona_connect`; decline it with `persona_dismiss`.
         """
         return self._loop.wait(self._store.persona_introspect())
 
     def persona_introspections(self, every: float) -> BlockingIterator[IntrospectionReport]:
         """An introspection now, and another every so many seconds until the store is closed.
 
-        Use it as `for report in store.persona_introspections(every): …`. Without `background`, relays are
-        asked for news before each introspection.
-
-        Args:
-            every: seconds from one introspection to the next, 1 or more.
-
-        Raises:
-            InvalidInput: `every` is less than a second.
-            PlanLimitError: the plan allows introspection by hand only.
-            NotSynced, LedgerError: from the iterator, as `persona_introspect`.
+        Use it as `for report in store.persona_introspections(every): …`, with `every` 1 second or more. Without
+        `background`, relays are asked for news before each introspection. Raises PlanLimitError where the plan allows
+        introspection by hand only; the iterator raises as `persona_introspect`.
         """
         reports = self._store.persona_introspections(every)
 
@@ -513,56 +441,41 @@ class SyncMemoryStore:
     def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
         """Write the states that changed with time, and delete memories that have been dissolved for 30 days.
 
-        Every relay is asked for what it holds before anything is deleted, because another device may have used a
-        memory. If a relay does not answer completely, nothing is deleted, and the report names the relay.
+        Every relay is asked first, because another device may have used a memory. If a relay does not answer
+        completely, nothing is deleted, and the report names the relay.
 
         Args:
             dry_run: only report what would be done.
             without: URLs of relays that need not answer.
 
-        Returns:
-            How many memories changed their state or were deleted; `report` lists each with the reason.
-
-        Raises:
-            InvalidInput: `without` names no relay of this store.
-            NotSynced: the ledger holds no persona memory, and no relay ever answered completely.
-            LedgerError: the ledger could not be written.
+        Returns how many memories changed their state or were deleted; `report` lists each with the reason. Raises
+        InvalidInput where `without` names no relay of this store.
         """
         return self._loop.wait(self._store.persona_prune(dry_run=dry_run, without=collected(without)))
 
     def drafts(self) -> list[Draft]:
-        """The drafts of this device, oldest first: texts that are in no memory.
+        """The drafts of this device, oldest first: texts that are in no memory; `reason` says why.
 
         Either this device's clock did not allow the text to be written (`ClockSkewError`), or another device, which
-        had not seen the text, forgot the memory later; `reason` says which. Drafts are kept encrypted, on this
-        machine only; `forget` discards the drafts of its key.
+        had not seen the text, forgot the memory later. Drafts stay on this machine, encrypted; `forget` discards
+        the drafts of its key.
         """
         return self._loop.wait(self._store.drafts())
 
     def publish_draft(self, number: int) -> str:
         """Write a draft over what its key holds, now that the clock is right, or although the memory was forgotten.
 
-        Returns:
-            The event's id.
-
-        Raises:
-            InvalidInput: there is no such draft. Other errors as `remember`; the draft then stays.
+        Returns the event's id. Raises InvalidInput where there is no such draft, and as `remember`; the draft then
+        stays.
         """
         return self._loop.wait(self._store.publish_draft(number))
 
     def discard_draft(self, number: int) -> None:
-        """Remove a draft for good.
-
-        Raises:
-            InvalidInput: there is no such draft.
-        """
+        """Remove a draft for good. Raises InvalidInput where there is no such draft."""
         return self._loop.call(self._store.discard_draft, number)
 
     def history(self, key: str) -> list[Version]:
-        """Every version of a memory that this ledger has seen, newest first.
-
-        Only the tombstone is left of a forgotten memory. Versions are ordered by the time at which they were
-        written, whenever a relay served them.
+        """Every version of a memory that this ledger has seen, newest first; of a forgotten one only the tombstone.
 
         Args:
             key: of a flat memory, or the path `domain/facet/key` of a persona memory, whose versions may differ in
@@ -571,23 +484,13 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.history(key))
 
     def as_of(self, time: float) -> list[Memory]:
-        """Every flat memory as it was at a time, as far as this ledger has seen its versions.
-
-        Args:
-            time: seconds since 1970.
-        """
+        """Every flat memory as it was at a time (seconds since 1970), as far as this ledger has seen its versions."""
         return self._loop.wait(self._store.as_of(time))
 
     def persona_as_of(
         self, time: float, domain: str | None = None, facet: str | None = None
     ) -> list[PersonaMemory]:
-        """Persona memories as they were at a time, as far as this ledger has seen their versions, by path.
-
-        Args:
-            time: seconds since 1970.
-            domain: only of this domain.
-            facet: only of this facet.
-        """
+        """As `as_of`, for persona memories: of one domain, of one facet, or all; ordered by path."""
         return self._loop.wait(self._store.persona_as_of(time, domain, facet))
 
     def undo(self, key: str) -> Memory | PersonaMemory | None:
@@ -597,49 +500,27 @@ class SyncMemoryStore:
             key: of a flat memory, or the path `domain/facet/key` of a persona memory: value, themes, links and
                 supersession become what they were before the last change to them.
 
-        Returns:
-            The memory as it is now, or None where there is no earlier value.
+        Returns the memory as it is now, or None where there is no earlier value.
         """
         return self._loop.wait(self._store.undo(key))
 
     def journal(self, content: str) -> str:
         """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
 
-        Returns:
-            The event's id, once the event is durable in the ledger.
-
-        Raises: as `remember`.
+        Returns the event's id, once the event is durable in the ledger. Errors as `remember`.
         """
         return self._loop.wait(self._store.journal(content))
 
     def recent(self, limit: int = 20) -> list[JournalEntry]:
-        """The newest journal entries, newest first.
-
-        Args:
-            limit: 1 to 100,000.
-
-        Raises:
-            InvalidInput: the limit is out of range.
-            NotSynced: the ledger holds no entry, and no relay ever answered completely.
-        """
+        """The newest journal entries, newest first; `limit` is 1 to 100,000."""
         return self._loop.wait(self._store.recent(limit))
 
     def forget_entry(self, event_id: str) -> str:
-        """Remove a journal entry everywhere: purge it here, and have relays delete it (NIP-09).
+        """Remove a journal entry everywhere: purge it here, and have every relay delete it (NIP-09).
 
-        The deletion is sent to every relay, even to one that was never sent the entry: another device, or an attempt
-        whose answer was lost, may have brought the entry there. The ledger keeps the deletion, so that no copy of
-        the entry comes back.
-
-        Args:
-            event_id: `JournalEntry.event_id`, 64 hex digits.
-
-        Returns:
-            The id of the deletion request.
-
-        Raises:
-            InvalidInput: there is no journal entry with this id; other events are never removed.
-            NotSynced: the ledger does not hold the entry, and no relay ever answered completely.
+        The ledger keeps the deletion, so that no copy of the entry comes back. `event_id` is `JournalEntry.event_id`,
+        64 hex digits. Returns the id of the deletion request. Raises InvalidInput where there is no journal entry with
+        this id; other events are never removed.
         """
         return self._loop.wait(self._store.forget_entry(event_id))
 
@@ -655,13 +536,12 @@ class SyncMemoryStore:
     ) -> list[Hit]:
         """Find what a question or some words mean among persona memories, flat memories and journal entries.
 
-        All of them share one ranking. Journal entries also match on the entries just before and after them, and on a
-        date that the query names. Forgotten persona memories are left out, and fading ones unless the query directly
-        means them. Searching does not revive memories.
+        All share one ranking. Journal entries also match on the entries just before and after them, and on a date in
+        the query. Forgotten persona memories are left out, and fading ones unless the query directly means them;
+        none is revived.
 
         Args:
-            query: any text; words `"in quotes"` also match as a phrase, `photo*` matches every word with that
-                beginning.
+            query: any text; words `"in quotes"` also match as a phrase, `photo*` matches the beginning of a word.
             limit: the largest number of hits, 1 to 1,000.
             within: where to search: any of palace, journal and flat.
             since: only memories first written at this time or later, seconds since 1970.
@@ -669,12 +549,7 @@ class SyncMemoryStore:
             relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Journal entries age
                 with a half-life of 30 days, flat memories do not age. Below 0.9, many old entries are not found.
 
-        Returns:
-            Hits with their `score` and `why`, the best first.
-
-        Raises:
-            InvalidInput: an argument cannot be used.
-            NotSynced: the ledger holds nothing to search, and no relay ever answered completely.
+        Returns hits with their `score` and `why`, the best first. Raises InvalidInput where an argument cannot be used.
         """
         return self._loop.wait(
             self._store.search(
@@ -690,16 +565,10 @@ class SyncMemoryStore:
     def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index every memory that is not indexed yet, so that the next search covers all of them at once.
 
-        A search does so by itself, but answers after some seconds from the memories that are indexed by then; `gaps`
-        says how many are not. An interrupted call continues where it stopped.
+        A search does so too, but answers after some seconds; `gaps` says how many are left. An interrupted call
+        continues where it stopped. `progress` is called with how many memories are indexed, and of how many.
 
-        Args:
-            progress: called with how many memories are indexed, and of how many.
-
-        Returns:
-            How many memories can be searched.
-
-        Raises: as `search`.
+        Returns how many memories can be searched. Errors as `search`.
 
         The callback is called in the store's thread, and cannot call the store.
         """
@@ -714,25 +583,17 @@ class SyncMemoryStore:
     ) -> EmbedReport:
         """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.
 
-        Each search spends about a second on this by itself; many memories and a slow embedder need longer. Vectors
-        that another device of this key has shared are taken over. An interrupted call continues where it stopped. A
-        different embedder reads everything again.
+        Each search spends about a second on this by itself. Vectors that another device of this key has shared are
+        taken over. An interrupted call continues where it stopped. A different embedder reads everything again.
 
         Args:
             share: also write the vectors of each memory as an encrypted event (`sense-memory/embed/…`) for other
-                devices and for a restored one: some 9 to 14 KB for a memory of 1 KB. By default the store's
-                `share_embeddings`.
-            dry_run: only report what would be done: `count` memories read, `taken` over from other devices, and
-                `unshared` ones shared. No service is asked.
+                devices: some 9 to 14 KB for a memory of 1 KB. By default the store's `share_embeddings`.
+            dry_run: only report what would be done; no service is asked.
             progress: called with how many memories are done, and of how many.
 
-        Returns:
-            What was done, and what is left and why; an empty report where there is no embedder.
-
-        Raises:
-            MissingExtra, EmbedderError: the embedder cannot be opened.
-            PlanLimitError: the plan does not include embeddings.
-            LedgerError: the ledger could not be written.
+        Returns what was done, and what is left and why; an empty report where there is no embedder. Raises MissingExtra
+        or EmbedderError where the embedder cannot be opened, PlanLimitError where the plan has no embeddings.
 
         The callback is called in the store's thread, and cannot call the store.
         """
@@ -745,22 +606,16 @@ class SyncMemoryStore:
     def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """Bring every relay and the ledger in step now: pull, then push.
 
-        Recalled persona memories are first written again with their new accesses, so that no other device prunes what
-        this one uses: each memory once a day at most, or when the access changes its state. Background rounds do so
-        once an hour. It costs one event of the memory's size each.
+        Persona memories that were recalled are written again with their new accesses, once a day at most, so that no
+        other device prunes what this one uses.
 
         Args:
             full: pull everything instead of what is new, and send again what a relay has lost.
-            retry_refused: send again the events that a relay refused, or did not take for a week. Otherwise they are
-                never sent again, because the relay would refuse them each time.
+            retry_refused: send again what a relay refused, or did not take for a week.
 
-        Returns:
-            A report for each relay; a relay that fails raises no error. `overruled` names the memories in which an
-            edit of this device lost since the last call, because another device that did not know the edit wrote
-            later, or forgot the memory. The text is in `history`, in a conflict copy, or in `drafts`.
-
-        Raises:
-            LedgerError: the ledger could not be used (`StorageFullError`: the disk is full).
+        Returns a report for each relay; a relay that fails raises no error. `overruled` names the memories in which an
+        edit of this device lost since the last call to one of a device that did not know it; the text is in `history`,
+        in a conflict copy, or in `drafts`.
         """
         return self._loop.wait(self._store.sync(full=full, retry_refused=retry_refused))
 
@@ -776,23 +631,17 @@ class SyncMemoryStore:
         """Compare what each relay holds with the ledger; no event is fetched or sent.
 
         All relays are asked at once, for a minute at most. The result is exact for a relay that compares sets
-        (NIP-77), a number for one that counts (NIP-45), and unknown otherwise; then only `sync(full=True)` can tell.
-
-        Returns:
-            A `Holding` for each relay, in order; a relay that fails raises no error.
-
-        Raises:
-            LedgerError: the ledger could not be read.
+        (NIP-77), a number for one that counts (NIP-45), and unknown otherwise; then only `sync(full=True)` can tell. A
+        relay that fails raises no error.
         """
         return self._loop.wait(self._store.holdings())
 
     def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> BlockingIterator[Change]:
         """The changes made elsewhere, from now on: `for change in store.watch(): …`.
 
-        There is one change for each memory that another device, or another process on this ledger, wrote or forgot,
-        and for each journal entry; none for what this store wrote. Of several versions that arrive together only the
-        last is reported. No change is missed while a relay is away, as long as the relay keeps its events. While a
-        watch is open, relays are followed even without `background`. A watch ends with the store, or with `close`.
+        There is one change for each memory or journal entry that another device, or another process on this ledger,
+        wrote or forgot. Of several versions that arrive together only the last is reported. While a watch is open,
+        relays are followed even without `background`. A watch ends with the store, or with `close`.
 
         Args:
             on_relay: called while the iterator waits, with a relay's URL and its problem; with an empty text when
@@ -807,19 +656,10 @@ class SyncMemoryStore:
         return BlockingIterator(self._loop, watch.next, watch.aclose)
 
     def drop_relay(self, url: str) -> int:
-        """Discard the queue and the pull position of a relay that is no longer used.
+        """Discard the queue and the pull position of a relay that this store no longer uses; the relay keeps its events.
 
-        The relay keeps its events. Should it be used again, it is pulled completely and sent what it lacks.
-
-        Args:
-            url: a relay that this store does not use.
-
-        Returns:
-            How many events were queued for the relay.
-
-        Raises:
-            InvalidRelayUrl: `url` is not the URL of a relay.
-            InvalidInput: this store uses the relay.
+        Returns how many events were queued for it. Raises InvalidInput where this store uses the relay, and
+        InvalidRelayUrl where `url` is not the URL of a relay.
         """
         return self._loop.call(self._store.drop_relay, url)
 
@@ -832,19 +672,14 @@ class SyncMemoryStore:
     ) -> int:
         """Write every event of the ledger into a file of JSON lines: signed and encrypted, without a secret.
 
-        Versions that were replaced within a second, before any relay was sent them, are left out; they stay in the
-        local history.
+        Versions that were replaced within a second, before any relay was sent them, are left out.
 
         Args:
             path: the file, which is created with mode 0600 and moved into place whole, or an open binary file.
             overwrite: replace an existing file.
             progress: called with the number of events written so far.
 
-        Returns:
-            How many events were written.
-
-        Raises:
-            InvalidInput: the file exists, or cannot be written.
+        Returns how many events were written. Raises InvalidInput where the file exists, or cannot be written.
 
         The callback is called in the store's thread, and cannot call the store.
         """
@@ -856,13 +691,8 @@ class SyncMemoryStore:
         """Import events from a file of JSON lines; every line is verified and opened, and each bad line is reported.
 
         New events are sent to the relays as if they had been written here; no newer version is overwritten.
-
-        Args:
-            path: the file, or an open binary file.
-            progress: called with the number of lines read so far.
-
-        Raises:
-            InvalidInput: the file cannot be read.
+        `path` may be an open binary file; `progress` is called with the number of lines read so far. Raises
+        InvalidInput where the file cannot be read.
 
         The callback is called in the store's thread, and cannot call the store.
         """
@@ -885,11 +715,8 @@ class SyncMemoryStore:
 
         The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
         filed in the new ledger, unsent events included; `sync` restores the rest from relays. A forgotten memory
-        stays forgotten if its tombstone can be read, in the ledger or on a relay.
-
-        Raises:
-            InvalidInput: the ledger is sound, is missing, or is not a ledger; the file was not touched.
-            WrongKeyError, LedgerTooNew, UnsafeFile: as on opening a store.
+        stays forgotten if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger
+        is sound, is missing, or is not a ledger; the file was not touched.
         """
         return asyncio.run(self._store.rescue())
 

@@ -291,7 +291,7 @@ class World:
         options = {"background": False, "timeouts": QUICK, "clock": lambda: self.now + skew}
         store = MemoryStore(self.signer, urls, ledger=ledger, **options)
         await store.__aenter__()
-        store._writer._sleep = self._sleep
+        store._open.writer._sleep = self._sleep
         return store
 
     async def _close(self, number):
@@ -366,7 +366,7 @@ class World:
                 ident = await store.journal(value)
                 self.oracle.entries[ident] = value
             case "remove an entry":
-                here = [ident for ident in self.oracle.entries if store._ledger.by_id(ident) is not None]
+                here = [ident for ident in self.oracle.entries if store._open.ledger.by_id(ident) is not None]
                 if here:
                     self.oracle.deletions.add(await store.forget_entry(here[0]))
                     del self.oracle.entries[here[0]]
@@ -397,7 +397,7 @@ class World:
             journal = await store.recent(100_000) if oracle.entries else []
             assert {entry.event_id: entry.content for entry in journal} == oracle.entries
             assert store.integrity() == []
-        held = [{json.loads(body)["id"] for body in store._ledger.bodies()} for store in self.stores]
+        held = [{json.loads(body)["id"] for body in store._open.ledger.bodies()} for store in self.stores]
         assert {ident for _, _, ident, _ in oracle.living()} <= set().union(*held)
         assert oracle.deletions <= set.intersection(*held)
         assert oracle.graves() <= set().union(*held)

@@ -140,15 +140,15 @@ class FlatMemories:
                     break
         return found
 
-    async def undo(self, key: str) -> bool:
-        """Write the value before the last edit as a new version; returns whether there was one."""
+    async def undo(self, key: str) -> Memory | None:
+        """Write the value before the last edit as a new version; returns the memory, or None where there is none."""
         versions = await history(self._ledger, self._reader, paths_of(key))
         earlier = before(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
         if earlier is None or earlier.value is None:
-            return False
+            return None
         record = envelope.flat(key, earlier.value, self._clock(), {RESTORED: earlier.event_id})
         await self.publish_draft(record)
-        return True
+        return await self.recall(key)
 
     async def publish_draft(self, record: Record) -> str:
         """Write a record over what stands at its key, and never as a draft; returns the event's id."""

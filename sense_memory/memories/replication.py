@@ -220,6 +220,18 @@ class Replication:
 
         return ask
 
+    def drop(self, url: str) -> int:
+        """Discard what the ledger holds for a relay that this store does not use; returns how many events were queued.
+
+        Raises:
+            InvalidRelayUrl: `url` is not the URL of a relay.
+            InvalidInput: this store uses the relay.
+        """
+        relay = relay_url(url, allow_plain=True)
+        if relay in self._urls:
+            raise InvalidInput(f"this store uses {relay}; open one without it first. Nothing was changed.")
+        return self._ledger.relays.remove(relay)
+
     async def _round(self, plan: SyncPlan) -> SyncReport:
         from sense_memory.relay.sync.reports import SyncReport
 

@@ -45,6 +45,8 @@ async def rescue(path: Path, signer: Signer, clock: Callable[[], float]) -> Resc
 
     Raises: as `MemoryStore.rescue`.
     """
+    if not await asyncio.to_thread(path.is_file):
+        raise InvalidInput(f"there is no such file: {path}; nothing was changed")
     if await _is_sound(path, signer, clock):
         raise InvalidInput(f"{path} is not damaged; the file was not touched")
     aside = move_aside(path)

@@ -42,7 +42,7 @@ async def test_a_killed_export_leaves_the_file_that_was_there_or_the_new_one_who
     ledger, target = folder / "a.db", folder / "export.jsonl"
     async with store_at(ledger) as store:
         await store.remember_many((f"k{number}", "v") for number in range(COUNT))
-        bodies = set(store._ledger.bodies())
+        bodies = set(store._open.ledger.bodies())
     ends, points = set(), set()
     async with killer() as kill:
 

@@ -25,12 +25,12 @@ POINTS = {
 
 
 def events(store):
-    return {event["id"]: event for event in map(json.loads, store._ledger.bodies())}
+    return {event["id"]: event for event in map(json.loads, store._open.ledger.bodies())}
 
 
 def assert_writes_are_whole(store, said):
     """What returned is there; of the write that was on its way, all or nothing. In the scenario's order."""
-    ledger, held = store._ledger, events(store)
+    ledger, held = store._open.ledger, events(store)
     forgotten = sum(event["kind"] == 5 for event in held.values())
     b = ledger.head("sense-memory/b")
     assert forgotten == int(b is not None and b.role != 0), "the tombstone and its deletion come together"

@@ -25,7 +25,7 @@ POINTS = {
 
 
 def ids(store):
-    return {json.loads(body)["id"] for body in store._ledger.bodies()}
+    return {json.loads(body)["id"] for body in store._open.ledger.bodies()}
 
 
 async def test_p01_kill_at_every_point_of_a_pull(killer, folder, clock):
@@ -61,7 +61,7 @@ async def test_p01_kill_at_every_point_of_a_pull(killer, folder, clock):
                 held = ids(store)
                 partial.add(len(held & theirs))
                 assert set(death.was_told("id")) <= held
-                is_complete = store._ledger.relays.state(seen.url).completed_at is not None
+                is_complete = store._open.ledger.relays.state(seen.url).completed_at is not None
                 assert theirs <= held or not is_complete
                 assert is_complete or not record.published
 
@@ -96,8 +96,8 @@ async def test_a_pull_that_was_cut_off_and_killed_at_its_end_leaves_no_stale_cou
             async with MemoryStore(
                 signer, [line.url], ledger=folder / f"{death.step}.db", **options
             ) as store:
-                course = store._ledger.relays.unfinished_pull(line.url)
-                is_complete = store._ledger.relays.state(line.url).completed_at is not None
+                course = store._open.ledger.relays.unfinished_pull(line.url)
+                is_complete = store._open.ledger.relays.state(line.url).completed_at is not None
                 assert course is None or not is_complete
                 courses.add(course is not None)
                 assert (await store.sync()).in_step
@@ -115,8 +115,8 @@ async def test_a_pull_that_goes_on_minutes_after_it_was_cut_off_brings_what_came
         async with writer, reader:
             await writer.remember("old", "v")
             place = PullProgress(clock(), None, int(clock()), {KIND_APP_DATA: (int(clock()), 0, "")})
-            reader._ledger.relays.add([walked.url])
-            reader._ledger.relays.save_unfinished_pull(walked.url, place)
+            reader._open.ledger.relays.add([walked.url])
+            reader._open.ledger.relays.save_unfinished_pull(walked.url, place)
             clock.advance(120)
             await writer.remember("meanwhile", "v")
             await writer.sync()

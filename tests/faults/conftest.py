@@ -155,12 +155,12 @@ class Stage:
 
 
 def bodies(store) -> set[bytes]:
-    return set(store._ledger.bodies())
+    return set(store._open.ledger.bodies())
 
 
 def assert_unharmed(store, before: set[bytes]) -> None:
     """Nothing that was in the ledger is gone or altered, but for memories that were forgotten."""
-    ledger = store._ledger
+    ledger = store._open.ledger
     for event in map(json.loads, before - bodies(store)):
         tags = dict(tag[:2] for tag in event["tags"])
         forgotten = "SELECT until FROM deletions WHERE target = ?1 UNION ALL "

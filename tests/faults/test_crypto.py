@@ -52,13 +52,15 @@ async def test_c02_nonces_never_repeat(stage):
             await stage.sync(store, full=True)
             stage.clock.advance(3_601)
         store.export(stage.folder / "all.jsonl")
-        kept = [draft.content for draft in store._ledger.drafts.all()]
-        written = {json.loads(body)["id"]: json.loads(body)["content"] for body in store._ledger.bodies()}
+        kept = [draft.content for draft in store._open.ledger.drafts.all()]
+        written = {
+            json.loads(body)["id"]: json.loads(body)["content"] for body in store._open.ledger.bodies()
+        }
         async with stage.store(ledger="other.db") as other:
             await other.import_(stage.folder / "all.jsonl")
             await other.refresh("k")
             written |= {
-                json.loads(body)["id"]: json.loads(body)["content"] for body in other._ledger.bodies()
+                json.loads(body)["id"]: json.loads(body)["content"] for body in other._open.ledger.bodies()
             }
     contents = [content for content in (*written.values(), *kept) if content]
     assert len(contents) > 60

@@ -34,7 +34,7 @@ async def test_f01_fresh_device_never_overwrites(stage):
             "sense-memory/c": events["c"]["id"],
         }
         assert (await store.recall("b")).event_id == events["b"]["id"]
-        versions = [version.id.hex() for version in store._ledger.versions("sense-memory/a")]
+        versions = [version.id.hex() for version in store._open.ledger.versions("sense-memory/a")]
         assert versions == [ours, events["a"]["id"]]
 
 

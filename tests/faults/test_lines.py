@@ -134,7 +134,7 @@ async def test_r15_what_a_slow_reader_leaves_waits_in_the_ledger(stage):
         async with stage.store(ledger="k.db") as store:
             text = f"{stage.plaintext} " * 4_000
             await store.remember_many((f"k{number}", text) for number in range(1_000))
-            waiting = sum(map(len, store._ledger.bodies()))
+            waiting = sum(map(len, store._open.ledger.bodies()))
         pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", SENDER, **pipes)
         order = {"nsec": stage.signer.export_nsec(), "relay": liar.url, "now": stage.clock()}

@@ -178,7 +178,7 @@ async def test_p09_pull_before_first_push(stage):
         assert record.published == [ours]
         kinds = [frame[0] for _, frame in record.frames]
         assert kinds.index("EOSE") < kinds.index("OK")
-        versions = [stored.event().id for stored in store._ledger.versions("sense-memory/k")]
+        versions = [stored.event().id for stored in store._open.ledger.versions("sense-memory/k")]
         assert versions == [ours, theirs["id"]]
 
 
@@ -252,7 +252,7 @@ async def test_what_another_process_writes_is_sent_by_the_one_that_holds_the_sto
         task = {
             "nsec": stage.signer.export_nsec(),
             "relay": liar.url,
-            "ledger": str(store._ledger.path),
+            "ledger": str(store._open.ledger.path),
             "value": f"{stage.plaintext} from outside",
         }
         out, _ = await process.communicate(json.dumps(task).encode())

@@ -395,7 +395,7 @@ async def test_r11_duplicate_flood(stage):
         assert bad.misbehaving
         assert bad.useless["duplicates"] <= 550
         assert good.in_step
-        assert [json.loads(body) for body in store._ledger.bodies()] == [event]
+        assert [json.loads(body) for body in store._open.ledger.bodies()] == [event]
         assert time.process_time() - spent < 15  # ten, and the tracing of memory on top
 
 

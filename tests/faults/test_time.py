@@ -35,7 +35,7 @@ async def test_t01_two_writes_in_one_second(stage):
             stage.clock.advance(0.1)
         assert (await stage.sync(store)).in_step
 
-        versions = [stored.event() for stored in store._ledger.versions("sense-memory/k")]
+        versions = [stored.event() for stored in store._open.ledger.versions("sense-memory/k")]
         times = [version.created_at for version in reversed(versions)]
         assert [version.id for version in reversed(versions)] == ids
         assert set(times) == {int(stage.clock())}
@@ -159,7 +159,7 @@ async def test_t03_far_future_event_is_quarantined(stage, year):
             line = (await stage.sync(store)).relays[0]
             assert line.served["quarantined"] == 1
             assert (await store.recall("k")).event_id == present["id"]
-            assert store._ledger.mark("sense-memory/k") == present["created_at"]
+            assert store._open.ledger.mark("sense-memory/k") == present["created_at"]
             assert store.status().counts["quarantined"] == 1
             edited = await store.remember("k", f"{stage.plaintext} edited")
             assert (await store.recall("k")).event_id == edited
@@ -184,8 +184,8 @@ async def test_t04_marks_are_per_address(stage):
         await store.remember("other", stage.plaintext)
         await store.journal(stage.plaintext)
         now = int(stage.clock())
-        assert store._ledger.mark("sense-memory/ahead") == now + 201
-        assert store._ledger.mark("sense-memory/other") == now
+        assert store._open.ledger.mark("sense-memory/ahead") == now + 201
+        assert store._open.ledger.mark("sense-memory/other") == now
         assert {event["created_at"] for event in await stage.stored(relay.url)} == {now + 200}
         assert (await stage.sync(store)).in_step
 
@@ -258,7 +258,7 @@ async def test_t07_leap_and_dst_do_not_matter(stage, zone, monkeypatch):
                 moments.append(stage.clock())
             history = await store.history("k")
             assert [version.created_at for version in reversed(history)] == moments
-            assert [stored.event().created_at for stored in store._ledger.versions("sense-memory/k")][
+            assert [stored.event().created_at for stored in store._open.ledger.versions("sense-memory/k")][
                 ::-1
             ] == moments
             for moment, half_hour in zip(moments, range(-4, 5), strict=True):

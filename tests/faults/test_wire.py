@@ -175,7 +175,7 @@ async def test_w07_duplicate_keys_never_split_the_truth(stage, field):
             stage.store(liar, honest) as store,
         ):
             line = (await stage.sync(store)).relays[0]
-            kept = [orjson.loads(body) for body in store._ledger.bodies()]
+            kept = [orjson.loads(body) for body in store._open.ledger.bodies()]
 
             assert ([good] if parsed == good else []) == kept == await stage.stored(honest.url)
             assert kept or line.useless["invalid"] == 1
@@ -291,7 +291,7 @@ async def test_w12_fuzzed_frames_only_raise_listed_errors(stage):
                 await stage.put(liar.upstream, event)
                 line = (await stage.sync(store)).relays[0]
                 assert sum(line.useless.values()) > 0
-                assert [orjson.loads(body) for body in store._ledger.bodies()] == [event]
+                assert [orjson.loads(body) for body in store._open.ledger.bodies()] == [event]
                 assert (await store.recall("k")).event_id == event["id"]
             sent += fuzz.sent
     assert sent >= 10_000

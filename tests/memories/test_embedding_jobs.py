@@ -339,5 +339,5 @@ async def test_a_ledger_that_can_not_be_written_stops_no_search(open_store, monk
 
     async with open_store(Topics()) as store:
         await fill(store)
-        monkeypatch.setattr(store._ledger.vectors, "save", full)
+        monkeypatch.setattr(store._open.ledger.vectors, "save", full)
         assert (await paths(store, "feline"))[0] == "pet"

@@ -281,13 +281,13 @@ async def test_fields_of_a_newer_writer_survive_undo_and_edit(device, edit, sign
         inside = {"type": "sense-memory:kv", "key": "k", "value": "two", "ts": clock.now, "mood": "calm"}
         content = await signer.encrypt(json.dumps(inside).encode(), signer.public_key)
         unsigned = Unsigned(int(clock.now), KIND_APP_DATA, (("d", "sense-memory/k"),), content)
-        await store._reader.file_served([await signer.sign(unsigned)], None)
+        await store._open.reader.file_served([await signer.sign(unsigned)], None)
         clock.advance(60)
 
         await store.undo("k")
-        undone = await store._reader.record(store._ledger.head("sense-memory/k"))
+        undone = await store._open.reader.record(store._open.ledger.head("sense-memory/k"))
         await edit(store, "three")
-        edited = await store._reader.record(store._ledger.head("sense-memory/k"))
+        edited = await store._open.reader.record(store._open.ledger.head("sense-memory/k"))
 
         assert (undone.fields["value"], undone.fields["mood"]) == ("one", "calm")
         assert (edited.fields["value"], edited.fields["mood"]) == ("three", "calm")
@@ -303,7 +303,7 @@ async def test_two_spellings_of_a_key_have_one_past_in_the_order_of_time(device,
         inside = {"type": "sense-memory:kv", "key": theirs, "value": value, "ts": clock.now}
         content = await signer.encrypt(json.dumps(inside).encode(), signer.public_key)
         unsigned = Unsigned(int(clock.now), KIND_APP_DATA, (("d", f"sense-memory/{theirs}"),), content)
-        await store._reader.file_served([await signer.sign(unsigned)], None)
+        await store._open.reader.file_served([await signer.sign(unsigned)], None)
 
     async with device() as store:
         for number in range(3):

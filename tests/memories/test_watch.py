@@ -665,9 +665,9 @@ async def test_with_the_last_watch_a_store_that_follows_no_relays_stops_followin
             await watcher.heard("")
         async with asyncio.timeout(5 * SECOND):
             await record.until(lambda it: it.said("CLOSE"))
-            while two._replication.pool()._background is not None:  # noqa: ASYNC110 - it has no event of its own
+            while two._open.replication.pool()._background is not None:  # noqa: ASYNC110 - it has no event of its own
                 await asyncio.sleep(0)
-            await asyncio.wait(two._replication.pool()._retired)
+            await asyncio.wait(two._open.replication.pool()._retired)
         await two.remember("waits", "here")
         await asyncio.wait_for(two.flush(), 5 * SECOND)
         assert len(record.published) == 1

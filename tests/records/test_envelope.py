@@ -301,12 +301,12 @@ def test_a_memory_inside_a_direct_message_is_misfiled(written, signer, fields):
 async def test_misfiled_ciphertext_is_rejected(signer):
     """E-09 through the intake: real content under another of our d-tags, signed again with the real key."""
     async with MemoryStore(signer, ledger=":memory:") as store:
-        real = store._ledger.by_id(await store.remember("bank", "real")).event()
+        real = store._open.ledger.by_id(await store.remember("bank", "real")).event()
         moved = await signer.sign(
             Unsigned(real.created_at + 9, real.kind, (("d", "sense-memory/x"),), real.content)
         )
 
-        assert await store._reader.file_served([moved], "wss://relay.example/") == {"misfiled": 1}
+        assert await store._open.reader.file_served([moved], "wss://relay.example/") == {"misfiled": 1}
         assert await store.recall("x") is None
         assert (await store.recall("bank")).value == "real"
 
@@ -399,13 +399,13 @@ async def test_future_schema_is_kept_not_shown(written, signer, fields):
     """E-12: kept, neither shown nor overwritten; `forget` is still obeyed."""
     event = written(fields)
     async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_800_000_100.0) as store:
-        assert await store._reader.file_served([event], "wss://relay.example/") == {"new": 1}
+        assert await store._open.reader.file_served([event], "wss://relay.example/") == {"new": 1}
 
         assert await store.recall_all() == []
         for attempt in (lambda: store.recall("x"), lambda: store.remember("x", "ours")):
             with pytest.raises(NeedsNewerVersion, match=f"schema {fields.get('v', 1)}"):
                 await attempt()
-        assert store._ledger.head("sense-memory/x").event() == event
+        assert store._open.ledger.head("sense-memory/x").event() == event
         await store.forget("x")
         assert await store.recall("x") is None
 
@@ -413,12 +413,12 @@ async def test_future_schema_is_kept_not_shown(written, signer, fields):
 async def test_unknown_fields_survive_a_rewrite(written, signer):
     event = written({**FLAT, "mood": "calm", "nested": {"deep": [1, None, "é"]}, "v": 1})
     async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_800_000_100.0) as store:
-        await store._reader.file_served([event], "wss://relay.example/")
+        await store._open.reader.file_served([event], "wss://relay.example/")
 
         ident = await store.remember("x", "ours")
 
-        opened = await open_event(signer, store._ledger.by_id(ident).event())
-        device = store._ledger.edits.device
+        opened = await open_event(signer, store._open.ledger.by_id(ident).event())
+        device = store._open.ledger.edits.device
     assert opened.fields == {
         "key": "x",
         "value": "ours",
@@ -434,12 +434,12 @@ async def test_unknown_fields_survive_a_rewrite(written, signer):
 async def test_forgotten_fields_do_not_come_back(written, signer):
     event = written({**FLAT, "mood": "calm"})
     async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_800_000_100.0) as store:
-        await store._reader.file_served([event], "wss://relay.example/")
+        await store._open.reader.file_served([event], "wss://relay.example/")
         await store.forget("x")
 
         ident = await store.remember("x", "ours")
 
-        opened = await open_event(signer, store._ledger.by_id(ident).event())
+        opened = await open_event(signer, store._open.ledger.by_id(ident).event())
     assert set(opened.fields) == {"key", "value", "ts", "seen", "said"}
 
 

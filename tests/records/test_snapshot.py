@@ -213,12 +213,12 @@ async def test_unknown_fields_survive_the_snapshot(stage):
     sealed = await stage.signer.encrypt(json.dumps(fields).encode(), stage.signer.public_key)
     event = await stage.signer.sign(Unsigned(NOW, KIND_APP_DATA, (("d", "sense-memory/k"),), sealed))
     async with stage.open() as store:
-        await store._reader.file_served([event], RELAY)
+        await store._open.reader.file_served([event], RELAY)
     async with stage.open() as store:
         await store.recall_all()
         stage.clock.advance(5)
         await store.remember("k", "new")
-        (head,) = store._ledger.heads.live_under("sense-memory/")
+        (head,) = store._open.ledger.heads.live_under("sense-memory/")
         inside = orjson.loads(await stage.signer.decrypt(head.event().content, stage.signer.public_key))
 
     assert inside["mood"] == {"a": [1, None, 0.5]}
@@ -229,7 +229,7 @@ async def test_a_memory_without_a_time_inside_has_its_events_time(stage):
     sealed = await stage.signer.encrypt(json.dumps(fields).encode(), stage.signer.public_key)
     event = await stage.signer.sign(Unsigned(NOW - 7, KIND_APP_DATA, (("d", "sense-memory/k"),), sealed))
     async with stage.open() as store:
-        await store._reader.file_served([event], RELAY)
+        await store._open.reader.file_served([event], RELAY)
     for _ in range(2):
         async with stage.open() as store:
             (memory,) = await store.recall_all()
@@ -671,7 +671,9 @@ async def test_no_plaintext_at_rest(thrifty, caplog):
     await thrifty.fill(300, text="MARKER")
     async with thrifty.open() as store:
         await answers(store)
-        shown = repr([vars(store), vars(store._reader), vars(store._reader._snapshot)])
+        shown = repr(
+            [vars(store), vars(store._open), vars(store._open.reader), vars(store._open.reader._snapshot)]
+        )
 
     assert thrifty.file.exists()
     for path in thrifty.folder.iterdir():
@@ -735,34 +737,34 @@ async def forget_entry_here(store, clock):
 
 
 async def tombstone_from_a_relay(store, clock):
-    writer = store._writer
+    writer = store._open.writer
     record = envelope.tombstone("k1")
     sealed = await envelope.seal(writer._signer, record)
     event = await writer._signer.sign(sealed.at(int(clock())))
-    assert await store._reader.file_served([event], RELAY) == {"new": 1}
+    assert await store._open.reader.file_served([event], RELAY) == {"new": 1}
 
 
 async def deletion_from_a_relay(store, clock):
     tags = (("a", f"30078:{store.public_key}:sense-memory/k1"),)
-    event = await store._signer.sign(Unsigned(int(clock()), KIND_DELETION, tags, ""))
-    assert await store._reader.file_served([event], RELAY) == {"new": 1}
+    event = await store._options.signer.sign(Unsigned(int(clock()), KIND_DELETION, tags, ""))
+    assert await store._open.reader.file_served([event], RELAY) == {"new": 1}
 
 
 async def deletion_of_an_old_version(store, clock):
     """The version in the snapshot was replaced since, and is deleted from history now."""
     old = (await store.recall("k1")).event_id
     await store.remember("k1", "newer")
-    event = await store._signer.sign(Unsigned(int(clock()), KIND_DELETION, (("e", old),), ""))
-    await store._reader.file_served([event], RELAY)
+    event = await store._options.signer.sign(Unsigned(int(clock()), KIND_DELETION, (("e", old),), ""))
+    await store._open.reader.file_served([event], RELAY)
     assert (await store.recall("k1")).value == "newer"
 
 
 async def deletion_whose_time_has_come(store, clock):
     tags = (("a", f"30078:{store.public_key}:sense-memory/k1"),)
-    event = await store._signer.sign(Unsigned(int(clock()) + 900, KIND_DELETION, tags, ""))
-    assert await store._reader.file_served([event], RELAY) == {"quarantined": 1}
+    event = await store._options.signer.sign(Unsigned(int(clock()) + 900, KIND_DELETION, tags, ""))
+    assert await store._open.reader.file_served([event], RELAY) == {"quarantined": 1}
     clock.advance(800)
-    store._ledger.file_quarantined(clock())
+    store._open.ledger.file_quarantined(clock())
 
 
 WAYS = [
@@ -847,7 +849,7 @@ async def test_a_new_one_is_not_put_in_place_after_somebody_forgot(stage):
     one = await stage.open().__aenter__()
     await one.remember_many((f"k{number}", "SECRET") for number in range(1_100))
     async with stage.open() as two:
-        two._ledger.snapshot.sweep = lambda: None
+        two._open.ledger.snapshot.sweep = lambda: None
         closing_one = asyncio.create_task(one.close())
         await begun(stage)
         await two.forget("k1")
@@ -988,7 +990,7 @@ async def test_a_signer_that_never_answers_does_not_keep_a_store_from_closing(st
 async def test_it_is_left_to_the_process_that_publishes(stage):
     """Whoever holds the publisher's lock may be writing one; nobody waits for that."""
     async with stage.open() as one:
-        async with one._ledger.publishing() as held, stage.open() as two:
+        async with one._open.ledger.publishing() as held, stage.open() as two:
             assert held
             await two.remember("k", "v")
             await two.close()
@@ -1083,8 +1085,8 @@ async def play(folder, steps):
                 await other.forget(values[0])
             case "sync":
                 mine, theirs = events_of(store), events_of(other)
-                await store._reader.file_served(theirs, RELAY)
-                await other._reader.file_served(mine, RELAY)
+                await store._open.reader.file_served(theirs, RELAY)
+                await other._open.reader.file_served(mine, RELAY)
             case "reopen":
                 await store.close()
                 assert await says(stage, "with") == await says(stage, "without")
@@ -1094,7 +1096,7 @@ async def play(folder, steps):
 
 
 def events_of(store):
-    return [Event.restored(body) for body in store._ledger.bodies()]
+    return [Event.restored(body) for body in store._open.ledger.bodies()]
 
 
 async def says(stage, name):

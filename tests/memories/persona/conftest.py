@@ -62,7 +62,7 @@ def written_elsewhere(signer):
         content = await signer.encrypt(json.dumps(fields).encode(), signer.public_key)
         tag = tag or "sense-memory/persona/{domain}/{facet}/{key}".format(**fields)
         event = await signer.sign(Unsigned(int(at), KIND_APP_DATA, (("d", tag),), content))
-        return await store._reader.file_served([event], "wss://relay.example/")
+        return await store._open.reader.file_served([event], "wss://relay.example/")
 
     return write
 
@@ -72,7 +72,7 @@ def written_fields():
     """The fields of the newest event of a memory, as it was written; None where there is no memory."""
 
     async def read(store, path):
-        head = store._ledger.head(f"sense-memory/persona/{path}")
-        return None if head is None or head.role else (await store._reader.readable_record(head)).fields
+        head = store._open.ledger.head(f"sense-memory/persona/{path}")
+        return None if head is None or head.role else (await store._open.reader.readable_record(head)).fields
 
     return read

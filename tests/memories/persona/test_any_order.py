@@ -193,8 +193,10 @@ class World:
             ]
             self.stores = [await enter(self._store(signer, number)) for number in range(3)]
             for number, store in enumerate(self.stores):
-                store._ledger.edits._device = f"device {number}"  # else drawn at random, and in every `seen`
-                store._writer._sleep = self._sleep
+                store._open.ledger.edits._device = (
+                    f"device {number}"  # else drawn at random, and in every `seen`
+                )
+                store._open.writer._sleep = self._sleep
             self._stack = stack.pop_all()
         return self
 
@@ -265,7 +267,7 @@ class World:
 
     async def forget(self, store, key, other):
         await store.persona_forget(*FACT, key)
-        self.oracle.forgot(key, store._ledger.mark(f"{PERSONA}people/facts/{key}"))
+        self.oracle.forgot(key, store._open.ledger.mark(f"{PERSONA}people/facts/{key}"))
 
     async def prune(self, store, key, other):
         for line in self.lines:
@@ -275,7 +277,7 @@ class World:
         for line in done.report.lines:
             if (line.action, line.outcome) == ("delete", "done"):
                 key = line.path.rpartition("/")[2]
-                self.oracle.forgot(key, store._ledger.mark(PERSONA + line.path))
+                self.oracle.forgot(key, store._open.ledger.mark(PERSONA + line.path))
                 if key not in KEYS and line.path in there:
                     self.oracle.deleted.add(there[line.path].value)
 
@@ -353,14 +355,14 @@ def paths(key, other):
 async def held(store, key):
     """The values of all events in a ledger that are about a memory."""
     found = set()
-    for stored in store._ledger.versions(f"{PERSONA}people/facts/{key}"):
-        plaintext = await store._signer.decrypt(stored.event().content, store.public_key)
+    for stored in store._open.ledger.versions(f"{PERSONA}people/facts/{key}"):
+        plaintext = await store._options.signer.decrypt(stored.event().content, store.public_key)
         found.add(json.loads(plaintext)["value"])
     return found
 
 
 def second(store, ident):
-    return store._ledger.by_id(ident).created_at
+    return store._open.ledger.by_id(ident).created_at
 
 
 def is_busy(report):
@@ -378,7 +380,9 @@ async def served(url, store):
         found = {}
         while (frame := json.loads(await socket.recv()))[0] != "EOSE":
             if frame[0] == "EVENT":
-                fields = json.loads(await store._signer.decrypt(frame[2]["content"], store.public_key))
+                fields = json.loads(
+                    await store._options.signer.decrypt(frame[2]["content"], store.public_key)
+                )
                 is_stray = fields.get("value") == ""  # forgotten, then touched by who did not know; emptied
                 if not is_stray:
                     found[frame[2]["tags"][0][1]] = frame[2]["id"]

@@ -18,14 +18,14 @@ NESTED = "[" * 20_000 + "]" * 20_000
 
 async def state_of(store):
     """Everything that is held: events, drafts, what waits for relays, and accesses."""
-    await store._persona().palace.refresh()
-    await store._persona().palace.save_accesses()
-    ledger = store._ledger
+    await store._open.persona().palace.refresh()
+    await store._open.persona().palace.save_accesses()
+    ledger = store._open.ledger
     return (
         sorted(ledger.bodies()),
         [draft.content for draft in ledger.drafts.all()],
         ledger.edits.accesses(),
-        sorted(memory.path for memory in store._persona().palace.catalog),
+        sorted(memory.path for memory in store._open.persona().palace.catalog),
     )
 
 

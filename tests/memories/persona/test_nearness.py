@@ -116,11 +116,11 @@ async def test_memories_that_an_embedder_has_read_are_paired_by_what_they_mean(o
         await store.persona_remember("self", "beliefs", "running", "running with children")
         await store.persona_remember("self", "beliefs", "tea", "darjeeling in the morning")
         await store.embed()
-        ((one, other, near),) = await store._persona().alike()
+        ((one, other, near),) = await store._open.persona().alike()
         assert {one, other} == {"people/facts/jogging", "self/beliefs/running"}
         assert near > 0.9
     async with open_store() as store:
-        assert await store._persona().alike() == []
+        assert await store._open.persona().alike() == []
 
 
 # ── What it costs ───────────────────────────────────────────────────────────────────────
@@ -182,7 +182,7 @@ async def test_an_embedder_that_is_not_installed_stops_no_memory(open_store, mon
         await store.persona_remember(*JOGGING)
         await store.persona_remember(*RUNNING)
         assert len(await store.persona_recall("people", "facts")) == 2
-        assert await store._persona().alike() == []
+        assert await store._open.persona().alike() == []
 
 
 async def test_a_plan_without_embeddings_compares_words(open_store):
@@ -212,7 +212,7 @@ async def test_nobody_waits_for_a_slow_embedder_and_while_it_works_it_is_not_ask
         monkeypatch.setattr(nearness, "LOOK_SECONDS", 30)
         gate.set()
         async with asyncio.timeout(5 * SECOND):
-            await asyncio.wait(store._persona()._nearness._looks)
+            await asyncio.wait(store._open.persona()._nearness._looks)
         await store.persona_remember("people", "facts", "ana-runs", "Ana hates running marathons")
         await store.persona_remember("people", "facts", "omar-kids", "Omar has two kids")
         await store.persona_remember("people", "facts", "omar-children", "Omar has three children")

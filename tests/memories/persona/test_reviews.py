@@ -86,9 +86,9 @@ async def test_the_log_holds_no_texts(open_store):
     async with open_store() as store:
         await store.persona_remember(*LISA, "a text that is nobody's business", ["art"])
         await store.persona_introspect()
-        (head,) = store._ledger.heads.seqs_beneath("sense-memory/introspection/")
-        (stored,) = store._ledger.read([head[1]])
-        record = await store._reader.readable_record(stored)
+        (head,) = store._open.ledger.heads.seqs_beneath("sense-memory/introspection/")
+        (stored,) = store._open.ledger.read([head[1]])
+        record = await store._open.reader.readable_record(stored)
 
         assert record.fields["report"]["total_memories"] == 1
         assert "business" not in str(record.fields)

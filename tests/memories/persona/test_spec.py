@@ -44,11 +44,13 @@ VERGEL = ("people", "facts", "vergel-prefers-vanilla-js")
 async def events(store):
     """What is stored, decrypted with the key alone: d-tag (or kind) and fields."""
     found = []
-    for body in store._ledger.bodies():
+    for body in store._open.ledger.bodies():
         event = json.loads(body)
         if event["kind"] != 5:
             tag = next((tag[1] for tag in event["tags"] if tag[0] == "d"), event["kind"])
-            found.append((tag, json.loads(await store._signer.decrypt(event["content"], store.public_key))))
+            found.append(
+                (tag, json.loads(await store._options.signer.decrypt(event["content"], store.public_key)))
+            )
     return found
 
 
@@ -205,7 +207,7 @@ async def test_v1_is_unchanged_beside_v2(open_store, clock):
         await store.persona_remember("people", "facts", "lisa", "persona")
         stored = dict(await events(store))
 
-        device = store._ledger.edits.device
+        device = store._open.ledger.edits.device
         assert stored["sense-memory/lisa"] == {
             "type": "sense-memory:kv",
             "key": "lisa",
@@ -494,11 +496,11 @@ async def test_the_free_tier_holds_one_domain_one_facet_and_a_hundred_memories(o
     async with open_store(plan="free", ledger=":memory:") as store:
 
         async def refused(call):
-            before = sorted(store._ledger.bodies())
+            before = sorted(store._open.ledger.bodies())
             with pytest.raises(PlanLimitError) as caught:
                 await call
             assert caught.value.plan == "free"
-            assert sorted(store._ledger.bodies()) == before
+            assert sorted(store._open.ledger.bodies()) == before
             return caught.value.limit
 
         await store.remember("flat", "counts too")

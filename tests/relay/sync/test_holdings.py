@@ -65,7 +65,7 @@ def numbers(holding):
 
 def everything_in(store):
     """The whole ledger, row by row."""
-    db = store._ledger._db
+    db = store._open.ledger._db
     tables = [
         name for (name,) in db.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
     ]

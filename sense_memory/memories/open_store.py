@@ -1,0 +1,387 @@
+"""`OpenStore`: the ledger and the parts of a store while it is open, and the options that it was opened with.
+
+A part that not every call needs is made when it is first used: reading a flat memory pays neither for persona
+memories nor for sockets. Closing ends what waits for relays, then the parts, then the ledger, whatever fails on the
+way. In a fork nothing of the parent process is used or closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from sense_memory import arguments
+from sense_memory.errors import InvalidInput, StoreClosed, StoreForked, WrongThreadError
+from sense_memory.ledger import Ledger
+from sense_memory.memories.flat import FlatMemories
+from sense_memory.memories.journal import Journal
+from sense_memory.memories.replication import Replication
+from sense_memory.memories.turns import Turns
+from sense_memory.nostr.relay_url import relay_url
+from sense_memory.records.envelope import RecordType
+from sense_memory.records.reader import Reader
+from sense_memory.records.snapshot import Snapshot
+from sense_memory.records.writer import Writer
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from sense_memory.memories.embedding_jobs import EmbedderClient
+    from sense_memory.memories.persona.persona import Persona
+    from sense_memory.memories.persona.reviews import Reviews
+    from sense_memory.memories.search import MemorySearch
+    from sense_memory.memories.watch import Watchers
+    from sense_memory.nostr.signer import Signer
+    from sense_memory.palace.plan import Plan
+    from sense_memory.records.envelope import Record, SealedRecord
+    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.search.embedders.embedder import Embedder
+
+
+_ABANDONED: Final[list[object]] = []  # of the process that this one is a fork of: never closed here
+
+
+# ── Options ─────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """The arguments of `MemoryStore`, checked; see there.
+
+    Attributes:
+        monotonic: seconds that never go back, for what limits how long an embedder may take.
+    """
+
+    signer: Signer
+    urls: tuple[str, ...]
+    ledger: str | Path | None
+    background: bool
+    offline_first: bool
+    snapshot: bool
+    plan: Plan
+    embedder: Callable[[], Any] | None
+    share_embeddings: bool
+    close_timeout: float
+    timeouts: Timeouts | None
+    clock: Callable[[], float]
+    monotonic: Callable[[], float]
+
+    @property
+    def path(self) -> str | Path:
+        """Where the ledger lies; by default in the platform's data folder."""
+        from sense_memory.config.settings import Settings, ledger_path
+
+        return self.ledger or ledger_path(Settings.load().home, self.signer.public_key)
+
+
+def checked_urls(relays: object, *, allow_plain: bool) -> tuple[str, ...]:
+    """The URLs of relays, each once.
+
+    Raises:
+        InvalidRelayUrl: a relay that must not be dialled.
+    """
+    return tuple(dict.fromkeys(relay_url(url, allow_plain=allow_plain) for url in arguments.urls(relays)))
+
+
+def checked_timeouts(given: Timeouts | None) -> Timeouts | None:
+    """The timeouts of connections, or None. Raises InvalidInput."""
+    if given is not None:
+        from sense_memory.relay.client.timeouts import Timeouts
+
+        if not isinstance(given, Timeouts):
+            raise InvalidInput("timeouts must be a `relay.client.timeouts.Timeouts`, or None")
+    return given
+
+
+def checked_plan(given: Plan | str | None) -> Plan:
+    """The plan that an argument means. Raises InvalidSetting."""
+    from sense_memory.palace.plan import checked_plan as checked
+
+    return checked(given)
+
+
+def checked_embedder(
+    given: Embedder | Callable[[], Embedder | None] | str | None,
+) -> Callable[[], Any] | None:
+    """A function that opens the embedder; None without one. Raises InvalidInput."""
+    from sense_memory.search.embedders.choice import opener
+
+    return None if given is None else opener(given)
+
+
+def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict[str, Any]]:
+    """The signer and the options of a store from the settings; each option that is passed overrides its setting.
+
+    Raises: as `MemoryStore.from_settings`.
+    """
+    from sense_memory.config.settings import Settings, find_embedder, find_secret, ledger_path
+    from sense_memory.nostr.signer import LocalSigner
+
+    options = arguments.settings(agent, options)
+    settings = Settings.load(agent=agent, relays=options.get("relays"), ledger=options.get("ledger"))
+    secret, _ = find_secret(settings)
+    signer = LocalSigner(secret)
+    ledger = settings.ledger or ledger_path(settings.home, signer.public_key)
+    embedder = partial(find_embedder, settings) if settings.wants_embedder else None
+    return signer, {
+        "plan": settings.plan,
+        "embedder": embedder,
+        "share_embeddings": settings.share_embeddings,
+        **options,
+        "relays": settings.relays,
+        "ledger": ledger,
+    }
+
+
+# ── The open store ──────────────────────────────────────────────────────────────────────
+
+
+class OpenStore:
+    """What a store has while it is open; `opened` makes one.
+
+    Args:
+        options: of the store.
+        ledger: the open ledger, which is closed with the store.
+        warn: called with a sentence about a relay that will not take a memory.
+
+    Attributes:
+        options: of the store.
+        ledger: every verified version.
+        reader: opens events.
+        writer: seals and signs events.
+        replication: the relays.
+        flat: the flat memories.
+        journal: the journal entries.
+    """
+
+    def __init__(self, options: StoreOptions, ledger: Ledger, warn: Callable[[str], None]) -> None:
+        self.options, self.ledger = options, ledger
+        self._process, self._thread, self._is_over = os.getpid(), threading.get_ident(), False
+        self._turns, self._embedder_turn = Turns(), asyncio.Lock()
+        self._watchers: Watchers | None = None
+        self._persona: Persona | None = None
+        self._reviews: Reviews | None = None
+        self._search: MemorySearch | None = None
+        self._embedder: EmbedderClient | None = None
+        self._is_draining = False
+
+        signer, clock = options.signer, options.clock
+        snapshot = Snapshot(signer, ledger) if options.snapshot else None
+        self.reader = Reader(signer, ledger, clock, snapshot)
+        self.writer = Writer(
+            signer, ledger, self.reader, relays=options.urls, clock=clock, look=self._warn_of_relay_limits
+        )
+        parts = ledger, self.reader, self.writer
+        self.replication = Replication(
+            signer,
+            *parts,
+            options.urls,
+            clock=clock,
+            timeouts=options.timeouts,
+            offline_first=options.offline_first,
+            persona=self.persona,
+            has_persona=lambda: self._persona is not None,
+            warn=warn,
+        )
+        ask = self.replication.ask
+        self.journal = Journal(*parts, clock=clock, ask=ask)
+        self.flat = FlatMemories(
+            *parts, clock=clock, ask=ask, plan=options.plan, persona_count=self._persona_count
+        )
+
+    # ── Opening and closing ─────────────────────────────────────────────────────────────
+
+    @classmethod
+    async def opened(cls, options: StoreOptions, warn: Callable[[str], None]) -> Self:
+        """Open the ledger, and begin to follow the relays where the options say so.
+
+        Raises: as `Ledger.opened`.
+        """
+        store = cls(options, await Ledger.opened(options.path, options.signer.public_key), warn)
+        try:
+            await store._begin()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def _begin(self) -> None:
+        if not self.options.snapshot:
+            await self.ledger.write_if_due(self.ledger.snapshot.discard)
+        await self.reader.file_quarantined()
+        await self.ledger.write_if_due(self.ledger.relays.add, self.options.urls)
+        if self.options.urls and self.options.background:
+            self.replication.pool().start()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait up to `seconds` until relays have taken what is queued. A second call does not wait."""
+        is_first, self._is_draining = not self._is_draining, True
+        if is_first and self.options.background:
+            await self.replication.drain(seconds)
+
+    async def close(self) -> None:
+        """End every call that waits for relays, and close connections, parts and ledger."""
+        self._is_over = True
+        try:
+            await self.replication.end()
+            if self._watchers is not None:
+                await self._watchers.close()
+        finally:
+            try:
+                await self.replication.close()
+            finally:
+                try:
+                    await self._close_parts()
+                finally:
+                    self.ledger.close()
+
+    async def _close_parts(self) -> None:
+        if self._search is not None:
+            await self._search.close()
+        if self._persona is not None:
+            await self._persona.close()
+        await self.reader.save()
+
+    @property
+    def is_of_another_process(self) -> bool:
+        """Whether this process is a fork of the one that opened the store."""
+        return os.getpid() != self._process
+
+    def abandon(self) -> None:
+        """In a fork: the ledger and the connections of the parent process are neither used nor closed."""
+        _ABANDONED.append(self)
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────────
+
+    def check(self) -> None:
+        """Check that the store may be used here.
+
+        Raises:
+            StoreClosed: it is closed, or closing.
+            StoreForked: another process opened it.
+            WrongThreadError: another thread opened it.
+        """
+        if self._is_over:
+            raise StoreClosed
+        if self.is_of_another_process:
+            raise StoreForked
+        self.check_thread()
+
+    def check_thread(self) -> None:
+        """Check that this is the thread in which the store was opened. Raises WrongThreadError."""
+        if threading.get_ident() != self._thread:
+            raise WrongThreadError
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[Self]:
+        """A call that writes: it takes its turn first (see `Turns`), and relays are sent what it wrote."""
+        await self._turns.take()
+        self.check()
+        yield self
+        self.replication.wake()
+
+    def sending(self, progress: Callable[[int], None] | None) -> Callable[[int], None]:
+        """`progress`, for a call that writes in batches: relays are sent each batch."""
+
+        def written(count: int) -> None:
+            self.replication.wake()
+            if progress is not None:
+                progress(count)
+
+        return written
+
+    async def write_draft(self, record: Record) -> str:
+        """Write the memory of a draft over what its key holds; returns the event's id."""
+        part = self.persona() if record.type is RecordType.PERSONA else self.flat
+        return await part.publish_draft(record)
+
+    # ── Parts, made when they are first used ────────────────────────────────────────────
+
+    def persona(self) -> Persona:
+        """The persona memories."""
+        self.check()
+        if self._persona is None:
+            from sense_memory.memories.persona.persona import Persona
+
+            self._persona = Persona(
+                *(self.ledger, self.reader, self.writer),
+                clock=self.options.clock,
+                ask=self.replication.ask,
+                plan=self.options.plan,
+                embedding=None if self.options.embedder is None else self._embedding,
+            )
+        return self._persona
+
+    async def _persona_count(self) -> int:
+        return len(await self.persona().palace.refresh())
+
+    def reviews(self) -> Reviews:
+        """What looks over the palace as a whole."""
+        persona = self.persona()
+        if self._reviews is None:
+            from sense_memory.memories.persona.reviews import Reviews
+
+            self._reviews = Reviews(persona, self.ledger, self.reader, self.writer, self.options.clock)
+        return self._reviews
+
+    def watchers(self) -> Watchers:
+        """Those who watch for changes."""
+        self.check()
+        if self._watchers is None:
+            from sense_memory.memories.watch import Watchers
+
+            self._watchers = Watchers(self.ledger, self.reader, self.replication.listeners())
+        return self._watchers
+
+    async def search(self) -> MemorySearch:
+        """The search of all memories."""
+        persona, embedding = self.persona(), await self._embedding()
+        if self._search is None:
+            from sense_memory.memories.search import MemorySearch
+            from sense_memory.memories.shared_embeddings import SharedEmbeddings
+
+            clock = self.options.clock
+            about: dict[str, Any] = {"clock": clock, "ask": self.replication.ask}
+            about["catalog"] = persona.names.catalog
+            if embedding is not None:
+                sharing = SharedEmbeddings(embedding.cache, self.ledger, self.reader, self.writer, clock)
+                about["meaning"] = embedding, sharing
+            self._search = MemorySearch(persona.palace, self.ledger, self.reader, **about)
+        return self._search
+
+    @property
+    def search_in_use(self) -> MemorySearch | None:
+        """The search; None if it was not needed yet."""
+        return self._search
+
+    async def _embedding(self) -> EmbedderClient | None:
+        """The embedder, opened once; None where the store has no embedder."""
+        opener = self.options.embedder
+        if self._embedder is not None or opener is None:
+            return self._embedder
+        self.options.plan.check_embeddings()
+        async with self._embedder_turn:
+            if self._embedder is None and (embedder := await asyncio.to_thread(opener)) is not None:
+                self.check()
+                self._embedder = self._embedder_client(embedder)
+        return self._embedder
+
+    def _embedder_client(self, embedder: Embedder) -> EmbedderClient:
+        from sense_memory.memories.embedding_jobs import EmbedderClient
+        from sense_memory.records.vector_cache import VectorCache
+
+        is_named = isinstance(getattr(embedder, "name", None), str)
+        if not callable(getattr(embedder, "embed", None)) or not is_named:
+            raise InvalidInput("`embedder` must open an `Embedder`: something with `name` and `embed`")
+        cache = VectorCache(self.options.signer, self.ledger.vectors, embedder.name)
+        return EmbedderClient(embedder, self.options.monotonic, cache)
+
+    def _warn_of_relay_limits(self, record: Record, sealed: SealedRecord) -> None:
+        self.replication.warn_of_limits(record, sealed)  # it needs the writer, which needs this
