@@ -1,12 +1,14 @@
 """Which memories of the palace a new memory contradicts; the rules are in `palace.contradictions`.
 
 Reading the claims of a memory costs far more than storing it. So a facet is read when a memory of it is first
-written, and a memory is read again only when its text or its contradictions change.
+written, and a memory is read again only when its text or its contradictions change. Introspection uses the same
+readings, and compares a memory with the others once.
 """
 
 from __future__ import annotations
 
 import asyncio
+from heapq import nlargest
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -14,9 +16,9 @@ import numpy as np
 from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import EMBED_BATCH_COUNT, MAX_SUSPICIONS_COUNT
 from sense_memory.nostr import address
-from sense_memory.palace.contradictions.claim_index import ClaimIndex
+from sense_memory.palace.connections import near_pairs
+from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
 from sense_memory.palace.contradictions.phrases import Phrases
-from sense_memory.palace.neighbours import near_pairs
 from sense_memory.palace.search import STAMP_BYTES, item_of, stamp_of
 from sense_memory.records.vector_cache import MemoryVectors
 from sense_memory.search.embedders.embedder import normalised
@@ -276,6 +278,13 @@ def _slot(path: str) -> str:
     return address.d_tag(address.PERSONA + path)
 
 
+MAX_SCANNED_COUNT: Final = (
+    10_000  # memories that one process compares for an introspection: their claims fill 70 MB
+)
+MAX_READ_COUNT: Final = 5_000  # of them, read for what they claim in one scan: some 0.4 s
+_SLICE_COUNT: Final = 8  # memories read or compared before other tasks get their turn: some 3 ms
+
+
 class ContradictionDetector:
     """Finds what a new memory contradicts; the palace reports every change here.
 
@@ -286,7 +295,8 @@ class ContradictionDetector:
 
     def __init__(self, catalog: Catalog, nearness: Nearness | None = None) -> None:
         self._catalog, self._nearness = catalog, nearness
-        self._facets: dict[tuple[str, str], ClaimIndex] = {}
+        self._claims = ClaimIndex()
+        self._whole: set[tuple[str, str]] = set()  # the facets of which every memory was read
         self._read: dict[str, PersonaMemory] = {}  # by path: the memory whose claims were read
         self._suspicions: dict[tuple[str, str], Contradiction] = {}
 
@@ -294,24 +304,21 @@ class ContradictionDetector:
         """A memory is new, or changed."""
         if self._nearness is not None:
             self._nearness.put(memory)
-        claims = self._facets.get((memory.domain, memory.facet))
-        if claims is not None and not _says_the_same(self._read.get(memory.path), memory):
-            claims.put(memory)
-            self._read[memory.path] = memory
+        if memory.path in self._read or (memory.domain, memory.facet) in self._whole:
+            self._put(memory)
 
     def drop(self, path: str) -> None:
         """A memory is gone."""
         if self._nearness is not None:
             self._nearness.drop(path)
-        known = self._read.pop(path, None)
-        if known is not None:
-            self._facets[known.domain, known.facet].drop(path)
+        if self._read.pop(path, None) is not None:
+            self._claims.drop(path)
 
     async def look(self, memory: PersonaMemory) -> list[str]:
         """The paths of memories near in meaning to a new one, for `check`; none without an embedder."""
         facet = memory.domain, memory.facet
-        claims = self._claims(memory)
-        if self._nearness is None or len(claims) <= (memory.path in claims):
+        claims = self._claims_beside(memory)
+        if self._nearness is None or not claims.has_other(memory):
             return []  # there is nothing to compare with
         return await self._nearness.look(memory, lambda: self._catalog.of(*facet), claims)
 
@@ -323,20 +330,55 @@ class ContradictionDetector:
             near: the paths that `look` gave.
         """
         alike = None if self._nearness is None or not near else self._nearness.phrases.alike
-        return self._claims(memory).check(memory, near, alike)
+        return self._claims_beside(memory).check(memory, near, alike)
 
     async def written(self, path: str) -> None:
         """Keep the vectors that `look` made for a memory, because the memory is in the ledger now."""
         if self._nearness is not None:
             await self._nearness.keep(path)
 
-    def _claims(self, memory: PersonaMemory) -> ClaimIndex:
+    async def scan(self, memories: Iterable[PersonaMemory], limit: int) -> ContradictionScan:
+        """The contradictions within the palace, and those that were suspected since this store was opened.
+
+        A memory that was compared before is not compared again.
+
+        Other tasks get their turn meanwhile. The newest `MAX_SCANNED_COUNT` memories are compared, of which
+        `MAX_READ_COUNT` are read in one scan; the next scan goes on.
+
+        Args:
+            memories: all memories of the catalog; superseded ones contradict nothing.
+            limit: contradictions to show, surest first.
+        """
+        current = [memory for memory in memories if not memory.superseded_by]
+        newest = nlargest(MAX_SCANNED_COUNT, current, key=lambda memory: memory.created_at)
+        unread = [memory for memory in newest if memory.path not in self._read]
+        for number, memory in enumerate(unread[:MAX_READ_COUNT]):
+            if number % _SLICE_COUNT == 0:
+                await asyncio.sleep(0)
+            if self._catalog.get(memory.path) is memory:
+                self._put(memory)
+        for number, _ in enumerate(self._claims.scan()):
+            if number % _SLICE_COUNT == 0:
+                await asyncio.sleep(0)
+        scan = self._claims.pairs(limit)
+        is_whole = len(unread) <= MAX_READ_COUNT and len(newest) == len(current)
+        found = self._suspicions | {(item.old, item.new): item for item in scan.contradictions}
+        ranked = sorted(found.values(), key=lambda item: (-item.confidence, item.old, item.new))
+        return ContradictionScan(tuple(ranked), scan.bounded or not is_whole)
+
+    def _put(self, memory: PersonaMemory) -> None:
+        if not _says_the_same(self._read.get(memory.path), memory):
+            self._claims.put(memory)
+            self._read[memory.path] = memory
+
+    def _claims_beside(self, memory: PersonaMemory) -> ClaimIndex:
+        """The claims of the palace, with those of every memory of one memory's facet."""
         facet = memory.domain, memory.facet
-        if facet not in self._facets:
-            self._facets[facet] = ClaimIndex()
+        if facet not in self._whole:
+            self._whole.add(facet)
             for other in self._catalog.of(*facet):
-                self.put(other)
-        return self._facets[facet]
+                self._put(other)
+        return self._claims
 
     def suspect(self, found: Iterable[Contradiction]) -> None:
         """Keep contradictions that are too doubtful to act on, for the next introspection."""
@@ -344,13 +386,6 @@ class ContradictionDetector:
             self._suspicions[contradiction.old, contradiction.new] = contradiction
         while len(self._suspicions) > MAX_SUSPICIONS_COUNT:
             del self._suspicions[next(iter(self._suspicions))]
-
-    def suspicions(self) -> list[Contradiction]:
-        """The doubtful contradictions since this store was opened, surest first."""
-        return sorted(
-            self._suspicions.values(),
-            key=lambda contradiction: (-contradiction.confidence, contradiction.old),
-        )
 
 
 def _says_the_same(known: PersonaMemory | None, memory: PersonaMemory) -> bool:

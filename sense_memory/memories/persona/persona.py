@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.contradictions import ContradictionDetector, Nearness, Opening
     from sense_memory.palace.catalog import Catalog
+    from sense_memory.palace.contradictions.claim_index import ContradictionScan
     from sense_memory.palace.contradictions.detection import Contradiction
     from sense_memory.palace.plan import Plan
     from sense_memory.records.envelope import Record
@@ -346,9 +347,13 @@ class Persona:
                 return ids[path]
         return (await batch.only(path).write(drafts=drafts))[path]
 
-    def suspicions(self) -> list[Contradiction]:
-        """The contradictions that were suspected since this store was opened."""
-        return [] if self._contradictions is None else self._contradictions.suspicions()
+    async def suspected(self, limit: int) -> ContradictionScan:
+        """The contradictions that were found since this store was opened, and by comparing memories now.
+
+        Args:
+            limit: contradictions to show.
+        """
+        return await self._detector().scan(self.palace.catalog, limit)
 
     async def alike(self) -> list[tuple[str, str, float]]:
         """Pairs of active or fading memories that are near in meaning, among those with embeddings."""

@@ -22,7 +22,6 @@ from sense_memory.memories.persona import arguments as given
 from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
 from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
-from sense_memory.palace.contradictions.claim_index import pairs
 from sense_memory.palace.introspection import introspect
 from sense_memory.palace.introspection_log import from_log, outdated
 from sense_memory.palace.pruning import PruneAction, PruneReport, plan
@@ -148,12 +147,10 @@ class Reviews:
     async def introspect(self) -> IntrospectionReport:
         """Introspect, compare with the last introspection, and write a log for the next one."""
         catalog = await self._persona.names.catalog()
-        memories, columns = tuple(catalog), catalog.columns()
         previous = await self._last_log()
-        scan = await asyncio.to_thread(pairs, memories, SUGGESTED_PAIRS_COUNT)
-        suspected = {(item.old, item.new): item for item in self._persona.suspicions()}
-        suspected |= {(item.old, item.new): item for item in scan.contradictions}
+        scan = await self._persona.suspected(SUGGESTED_PAIRS_COUNT)
         near = await self._persona.alike()
+        memories, columns = tuple(catalog), catalog.columns()
         now = self._clock()
         # In a thread, so that the event loop goes on; memories are immutable, and the columns are a copy.
         report = await asyncio.to_thread(
@@ -162,7 +159,7 @@ class Reviews:
             now,
             columns=columns,
             previous=previous,
-            suspected=suspected.values(),
+            suspected=scan.contradictions,
             near=near,
             all_searched=not scan.bounded,
         )

@@ -6,7 +6,7 @@ Pure; which of the memories found contradict is decided by `detection`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from heapq import nlargest, nsmallest
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions.claims import Reading, read
@@ -14,7 +14,7 @@ from sense_memory.palace.contradictions.detection import Contradiction, comparab
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.phrases import Alike
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 MAX_CANDIDATES_COUNT: Final = 32  # memories compared by one check: those with the rarest words in common
 MAX_POSTINGS_COUNT: Final = 500  # entries of the index read by one check
 MAX_COMMON_COUNT: Final = 2_000  # memories that may hold a word for it to lead to others, with a second word
-MAX_PAIRS_COUNT: Final = 50_000  # comparisons in one look over a palace
-MAX_READ_COUNT: Final = 5_000  # memories read for what they claim in one look over a palace: some 0.4 s
+MAX_PAIRS_COUNT: Final = 50_000  # comparisons in one scan: some 1.5 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +39,17 @@ class ContradictionScan:
 
 
 class ClaimIndex:
-    """The claims of the memories of a palace, indexed by word, to find what a new memory contradicts."""
+    """The claims of the memories of a palace, indexed by word, to find what a new memory contradicts.
+
+    A memory is read once, when it is put, and compared with the whole palace once, by the next `scan`; what a scan
+    found counts until one of its memories is put anew or dropped. So a repeated scan costs what has changed.
+    """
 
     def __init__(self) -> None:
         self._memories: dict[str, tuple[PersonaMemory, Reading]] = {}
         self._facets: dict[tuple[str, str], dict[str, set[str]]] = {}
+        self._fresh: dict[str, None] = {}  # paths put since they were compared
+        self._found: dict[tuple[str, str], tuple[Contradiction, PersonaMemory, PersonaMemory]] = {}
 
     def __len__(self) -> int:
         return len(self._memories)
@@ -57,6 +62,7 @@ class ClaimIndex:
         self.drop(memory.path)
         reading = read(memory)
         self._memories[memory.path] = (memory, reading)
+        self._fresh[memory.path] = None
         postings = self._facets.setdefault((memory.domain, memory.facet), {})
         for term in reading.keys:
             postings.setdefault(term, set()).add(memory.path)
@@ -65,12 +71,18 @@ class ClaimIndex:
         """Remove a memory; an unknown path is not an error."""
         if (kept := self._memories.pop(path, None)) is None:
             return
+        self._fresh.pop(path, None)
         memory, reading = kept
         postings = self._facets[memory.domain, memory.facet]
         for term in reading.keys:
             postings[term].discard(path)
             if not postings[term]:
                 del postings[term]
+
+    def has_other(self, memory: PersonaMemory) -> bool:
+        """Whether there is another memory of the same domain and facet that claims something."""
+        postings = self._facets.get((memory.domain, memory.facet), {})
+        return any(paths != {memory.path} for paths in postings.values())
 
     def check(
         self, memory: PersonaMemory, also: Iterable[str] = (), alike: Alike | None = None
@@ -96,32 +108,54 @@ class ClaimIndex:
         """As `check`, for the given paths only, to learn which phrases `alike` will be asked for."""
         return sorted(self._compared(memory, read(memory), also, alike), key=_rank)
 
-    def pairs(self, limit: int) -> ContradictionScan:
-        """The contradictions within the palace: each memory against the older ones, newest first.
+    def scan(self) -> Iterator[None]:
+        """Compare the memories that were put since the last scan with all others, newest first; see `pairs`.
 
-        At most `MAX_PAIRS_COUNT` comparisons are made, so the oldest memories of a very large palace may not be
-        compared; `bounded` says so.
+        At most `MAX_PAIRS_COUNT` comparisons are made; the next scan goes on where this one ended. Pauses after each
+        memory; while it pauses, memories may be put and dropped.
+        """
+        left = MAX_PAIRS_COUNT
+        done: set[str] = set()
+        for path in sorted(self._fresh, key=self._age, reverse=True):
+            if path not in self._fresh:
+                continue  # dropped meanwhile
+            if left < MAX_CANDIDATES_COUNT:
+                return
+            memory, reading = self._memories[path]
+            candidates = self._candidates(memory, reading)
+            left -= len(candidates)
+            age = self._age(path)
+            for other in candidates:
+                if self._age(other) < age:
+                    self._note(other, path)
+                elif other not in done and other not in self._fresh:
+                    self._note(path, other)
+            del self._fresh[path]
+            done.add(path)
+            yield
+
+    def pairs(self, limit: int) -> ContradictionScan:
+        """The contradictions within the palace that scans have found, each an older memory against a newer one.
 
         Args:
             limit: contradictions to show.
         """
-        newest = sorted(self._memories, key=self._age, reverse=True)
-        left = MAX_PAIRS_COUNT
-        bounded = False
-        found: list[Contradiction] = []
-        for path in newest:
-            if left < MAX_CANDIDATES_COUNT:
-                bounded = True
-                break
-            memory, reading = self._memories[path]
-            candidates = self._candidates(memory, reading)
-            left -= len(candidates)
-            older = [other for other in candidates if self._age(other) < self._age(path)]
-            found += [
-                contradiction for other in older if (contradiction := self._against(other, memory, reading))
-            ]
-        found.sort(key=_rank)
-        return ContradictionScan(tuple(found[:limit]), bounded or len(found) > limit)
+        self._found = {
+            pair: (found, old, new)
+            for pair, (found, old, new) in self._found.items()
+            if self._is_current(old) and self._is_current(new)
+        }
+        ranked = nsmallest(limit, (found for found, _, _ in self._found.values()), key=_rank)
+        return ContradictionScan(tuple(ranked), bool(self._fresh) or len(self._found) > limit)
+
+    def _note(self, old: str, new: str) -> None:
+        memory, reading = self._memories[new]
+        if contradiction := self._against(old, memory, reading):
+            self._found[old, new] = (contradiction, self._memories[old][0], memory)
+
+    def _is_current(self, memory: PersonaMemory) -> bool:
+        known = self._memories.get(memory.path)
+        return known is not None and known[0] is memory
 
     def _age(self, path: str) -> tuple[float, str]:
         return self._memories[path][0].created_at, path
@@ -165,25 +199,6 @@ class ClaimIndex:
         scores.pop(memory.path, None)
         ranked = nsmallest(MAX_CANDIDATES_COUNT, [(-score, path) for path, score in scores.items()])
         return [path for _, path in ranked]
-
-
-def pairs(
-    memories: Iterable[PersonaMemory], limit: int, *, max_read: int = MAX_READ_COUNT
-) -> ContradictionScan:
-    """The contradictions among some memories, given in any order; see `ClaimIndex.pairs`.
-
-    Args:
-        memories: superseded ones are ignored.
-        limit: contradictions to show.
-        max_read: only so many of the newest memories are read for their claims; `bounded` says so.
-    """
-    current = [memory for memory in memories if not memory.superseded_by]
-    newest = nlargest(max_read, current, key=lambda memory: (memory.created_at, memory.path))
-    claims = ClaimIndex()
-    for memory in newest:
-        claims.put(memory)
-    scan = claims.pairs(limit)
-    return ContradictionScan(scan.contradictions, scan.bounded or len(newest) < len(current))
 
 
 def _rank(contradiction: Contradiction) -> tuple[float, str, str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 
 from websockets.asyncio.client import connect
 
 from sense_memory import EmbeddedRelay, MemoryStore, State
 from sense_memory.ledger.heads import LOGS
+from sense_memory.memories.persona import contradictions
+from sense_memory.palace.contradictions import claim_index
 from sense_memory.palace.introspection_log import outdated
 from tests.time_unit import SECOND
 
@@ -80,6 +83,37 @@ async def test_a_declined_connection_is_not_suggested_again(open_store):
         assert (await store.persona_introspect()).suggested_connections
         await store.persona_dismiss("lisa", "bob")
         assert not (await store.persona_introspect()).suggested_connections
+
+
+async def test_a_memory_is_read_once_for_what_it_claims_however_often_it_is_introspected(
+    open_store, monkeypatch
+):
+    read, counted = claim_index.read, Counter()
+    monkeypatch.setattr(claim_index, "read", lambda item: counted.update([item.key]) or read(item))
+    async with open_store() as writer:
+        for number in range(6):
+            await writer.persona_remember("people", "facts", f"p{number}", f"Person {number} is kind.")
+    counted.clear()
+    async with open_store() as store:
+        first = await store.persona_introspect()
+        again = await store.persona_introspect()
+        await store.persona_recall("people", "facts", "p3")  # an access says nothing new
+        await store.persona_introspect()
+
+    assert "suggested_contradictions" not in first.bounded | again.bounded
+    assert counted == {f"p{number}": 1 for number in range(6)}
+
+
+async def test_of_a_large_palace_each_introspection_reads_some_more_and_says_so(open_store, monkeypatch):
+    monkeypatch.setattr(contradictions, "MAX_READ_COUNT", 2)
+    async with open_store() as store:
+        for number in range(4):
+            await store.persona_remember("people", f"facts-{number}", "k", f"Lisa lives in city {number}.")
+    async with open_store() as store:
+        reports = [await store.persona_introspect() for _ in range(3)]
+
+    bounded = ["suggested_contradictions" in report.bounded for report in reports]
+    assert bounded == [True, False, False]
 
 
 async def test_the_log_holds_no_texts(open_store):

@@ -5,13 +5,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory
-from sense_memory.palace.contradictions.claim_index import MAX_CANDIDATES_COUNT, ClaimIndex, pairs
+from sense_memory.palace.contradictions import claim_index
+from sense_memory.palace.contradictions.claim_index import MAX_CANDIDATES_COUNT, ClaimIndex
 from sense_memory.palace.contradictions.detection import compare
 
 
 def memory(value, key="note", themes=(), created_at=1.0, **fields):
     place = {"domain": "people", "facet": "facts"} | fields
     return PersonaMemory(key=key, value=value, themes=themes, created_at=created_at, **place)
+
+
+def index(memories):
+    claims = ClaimIndex()
+    for item in memories:
+        claims.put(item)
+    return claims
+
+
+def pairs(claims, limit=50):
+    for _ in claims.scan():
+        pass
+    return claims.pairs(limit)
 
 
 VALUES = st.lists(
@@ -119,7 +133,7 @@ def test_a_look_over_a_palace_sets_the_newer_against_the_older_and_says_when_it_
         memory("The shop is closed", "d", created_at=4.0),
     ]
 
-    whole, cut = pairs(palace, 10), pairs(palace, 1)
+    whole, cut = pairs(index(palace), 10), pairs(index(palace), 1)
 
     assert {(item.old[-1], item.new[-1]) for item in whole.contradictions} == {("b", "a"), ("c", "d")}
     assert not whole.bounded
@@ -135,6 +149,7 @@ def test_claims_kept_up_answer_as_claims_built_anew(written, dropped, asked):
     kept = ClaimIndex()
     for item in written:
         kept.put(item)
+        pairs(kept)  # what is found now must not outlive what comes later
     for key in dropped:
         kept.drop(f"people/facts/{key}")
     left = {item.path: item for item in written if item.key not in dropped}
@@ -143,7 +158,7 @@ def test_claims_kept_up_answer_as_claims_built_anew(written, dropped, asked):
         rebuilt.put(item)
 
     assert kept.check(asked) == rebuilt.check(asked)
-    assert kept.pairs(50) == rebuilt.pairs(50)
+    assert pairs(kept) == pairs(rebuilt)
 
 
 @settings(max_examples=150, deadline=None)
@@ -186,20 +201,58 @@ def test_hostile_text_neither_fails_nor_acts(value):
         assert found.old == "people/facts/lisa-home"
 
 
-def test_a_look_over_a_large_palace_reads_the_newest_only_and_says_so():
+def test_a_scan_goes_on_where_the_last_one_ended_and_says_so(monkeypatch):
     homes = [
-        memory("Lisa lives in Berlin", "lisa-home", created_at=1.0),
-        memory("Lisa lives in Lisbon", "lisa-city", created_at=2.0),
+        memory(f"Lisa lives in {city}", f"lisa-{city}", created_at=float(number))
+        for number, city in enumerate(("Berlin", "Lisbon", "Rome"))
     ]
-    assert [found.new for found in pairs(homes, 5).contradictions] == [homes[1].path]
-    assert not pairs(homes, 5).bounded
-    scan = pairs([*homes, memory("Ruca is a dog", "ruca", created_at=3.0)], 5, max_read=2)
-    assert (scan.contradictions, scan.bounded) == ((), True)
+    claims = index(homes)
+    monkeypatch.setattr(claim_index, "MAX_PAIRS_COUNT", MAX_CANDIDATES_COUNT)
+
+    scans = [pairs(claims) for _ in range(3)]
+
+    assert [(len(scan.contradictions), scan.bounded) for scan in scans] == [(2, True), (3, True), (3, False)]
+
+
+def test_only_what_changed_is_compared_again(monkeypatch):
+    claims, compared = index(memory(f"Lisa lives in city {n}", f"home-{n}") for n in range(5)), []
+    known = claim_index.compare_readings
+
+    def counted(old, old_reading, new, *rest):
+        compared.append(frozenset((old.key, new.key)))
+        return known(old, old_reading, new, *rest)
+
+    monkeypatch.setattr(claim_index, "compare_readings", counted)
+    pairs(claims)
+    assert len(compared) == len(set(compared)) == 10
+    pairs(claims)
+    assert len(compared) == 10
+    claims.put(memory("Lisa lives in city 9", "home-2"))
+    pairs(claims)
+
+    assert len(compared) == 14
+    assert all("home-2" in pair for pair in compared[10:])
+
+
+def test_memories_may_come_and_go_while_a_scan_pauses():
+    claims = index(memory(f"Lisa lives in city {n}", f"home-{n}", created_at=n) for n in range(4))
+    scan = claims.scan()
+    next(scan)  # home-3 is compared
+    claims.drop("people/facts/home-1")
+    claims.put(memory("Lisa lives in city 7", "home-7", created_at=7))
+
+    assert [*scan] == [None, None]
+    assert {found.old[-1] + found.new[-1] for found in claims.pairs(50).contradictions} == {"02", "03", "23"}
+    assert {found.old[-1] + found.new[-1] for found in pairs(claims).contradictions} == {
+        "02", "03", "23", "07", "27", "37",
+    }  # fmt: skip
 
 
 def test_a_pair_that_was_dismissed_is_left_alone():
     old = memory("Lisa lives in Berlin", "lisa-home", created_at=1.0)
     new = memory("Lisa lives in Lisbon", "lisa-city", created_at=2.0)
-    assert pairs([old, new], 5).contradictions
-    assert not pairs([old.changed(dismissed=(new.path,)), new], 5).contradictions
-    assert not pairs([old, new.changed(dismissed=(old.path,))], 5).contradictions
+    claims = index([old, new])
+    assert pairs(claims).contradictions
+    claims.put(old.changed(dismissed=(new.path,)))
+    assert not pairs(claims).contradictions
+    assert not pairs(index([old, new.changed(dismissed=(old.path,))])).contradictions

@@ -1,4 +1,4 @@
-"""Contradictions in other words, and pairs near in meaning: what an embedder adds, and what it never does."""
+"""Contradictions in other words: what an embedder adds, and what it never does."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,6 @@ from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.contradictions.detection import ACT_BOUND, compare
 from sense_memory.palace.contradictions.phrases import MAX_ASKED_COUNT, Phrases
-from sense_memory.palace.neighbours import PER_MEMORY_COUNT, near_pairs
 
 
 HERE = Path(__file__).parents[1]
@@ -229,43 +228,3 @@ def test_meaning_is_asked_about_those_only_that_are_near_as_a_whole():
 
     assert [item.old for item in verdicts] == ["people/facts/near"]
     assert asked == [("jogging", "running")]
-
-
-# ── Pairs ───────────────────────────────────────────────────────────────────────────────
-
-
-def directions(*rows):
-    found = np.array(rows, np.float32)
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
-
-
-def test_memories_near_in_meaning_are_paired_the_nearest_first():
-    rows = directions([1, 0, 0, 0], [1, 0.2, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0.6], [0, 1, 0, -1], [0, 0, 0, 0])
-
-    pairs = near_pairs(["a", "b", "c", "d", "e", "zero"], rows)
-
-    assert [(one, other) for one, other, _ in pairs] == [("a", "b"), ("c", "d")]
-    assert all(0.55 <= similarity <= 1 for _, _, similarity in pairs)
-    assert near_pairs(["a"], rows[:1]) == near_pairs([], rows[:0]) == []
-
-
-def test_what_is_usual_in_a_palace_pairs_nobody():
-    """Of a model whose vectors are all alike, only the more alike are near."""
-    rng = np.random.default_rng(7)
-    rows = rng.normal(size=(40, 64))
-    rows[1] = rows[0] + 0.3 * rows[1]
-    rows = directions(*(rows / np.linalg.norm(rows, axis=1, keepdims=True) + 3 * np.eye(64)[0]))
-
-    pairs = near_pairs([f"{number:02}" for number in range(40)], rows)
-
-    assert [(one, other) for one, other, _ in pairs] == [("00", "01")]
-
-
-def test_many_alike_are_paired_with_a_few_each():
-    rows = directions(*[[1, 0]] * 600, *[[0, 1]] * 600)
-
-    pairs = near_pairs([f"{number:04}" for number in range(1_200)], rows)
-
-    assert 600 <= len(pairs) <= 1_200 * PER_MEMORY_COUNT
-    assert all((one < "0600") == (other < "0600") for one, other, _ in pairs)
-    assert pairs == near_pairs([f"{number:04}" for number in range(1_200)], rows)
