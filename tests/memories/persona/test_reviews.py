@@ -167,9 +167,9 @@ async def test_over_a_year_two_devices_and_the_relay_keep_the_same_few_logs(open
         for store in (one, two):
             await store.sync()
 
-        kept = {int(slot.rpartition("/")[2]) for slot, _ in one._ledger.heads.live_beneath(LOGS)}
+        kept = {int(slot.rpartition("/")[2]) for slot, _ in one._open.ledger.heads.live_beneath(LOGS)}
         assert kept == written - set(outdated(written, clock()))
-        assert kept == {int(slot.rpartition("/")[2]) for slot, _ in two._ledger.heads.live_beneath(LOGS)}
+        assert kept == {int(slot.rpartition("/")[2]) for slot, _ in two._open.ledger.heads.live_beneath(LOGS)}
         assert await relay_has(relay.url) == sorted(
             ["sense-memory/persona/people/facts/lisa", *(f"{LOGS}{second}" for second in kept)]
         )
