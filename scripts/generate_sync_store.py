@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = ROOT / "sense_memory" / "store.py"
 TARGET: Final = ROOT / "sense_memory" / "sync_store.py"
 
-BY_HAND: Final = frozenset({"from_settings", "close"})  # in `CLASS`
+BY_HAND: Final = frozenset({"from_settings", "close", "mind"})  # in `CLASS`; the mind is for event loops
 NEEDS_NO_LOOP: Final = frozenset({"gaps", "public_key", "npub", "relays"})
 BODIES: Final = {
     "rescue": "return asyncio.run(self._store.rescue())",

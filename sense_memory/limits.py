@@ -171,3 +171,8 @@ SNAPSHOT_MESSAGE_BYTES = 8 * 1024 * 1024  # of JSON under one authentication tag
 SNAPSHOT_WORTH_SHARE = 0.2  # of all records; opening more takes longer than reading all from the snapshot
 SNAPSHOT_SEAL_SECONDS = 5.0  # for a signer, perhaps remote, to seal its key while a store closes
 MAX_SALVAGED_COUNT = 10_000_000  # rows looked for in a damaged ledger, whose counter may be damaged
+
+# ── The mind ────────────────────────────────────────────────────────────────────────────
+LOG_PAGE_BYTES = 16_384  # of JSON in a page of the log that is full
+LOG_QUIET_SECONDS = 15.0  # without a new entry before the log is flushed
+LOG_WAIT_SECONDS = 40.0  # an entry waits at most this long for its page

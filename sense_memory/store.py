@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned
     from sense_memory.memories.portable import ImportReport
     from sense_memory.memories.watch import Watch
+    from sense_memory.mind.mind import Mind
     from sense_memory.models import Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
     from sense_memory.nostr.signer import PynostrKey, Signer
     from sense_memory.palace.plan import Plan
@@ -124,6 +125,7 @@ class MemoryStore:
         self._tell: Callable[[str], None] = warn_of_limit
         self._is_opening = False
         self._opened: OpenStore | None = None
+        self._mind: Mind | None = None
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
@@ -173,6 +175,9 @@ class MemoryStore:
             return
         opened.check_thread()
         try:
+            if self._mind is not None:
+                mind, self._mind = self._mind, None
+                await mind.close()
             await opened.drain(seconds)
         finally:
             if self._opened is opened:  # another call may have closed it meanwhile
@@ -206,6 +211,20 @@ class MemoryStore:
     def relays(self) -> tuple[str, ...]:
         """The configured relays."""
         return self._options.urls
+
+    @property
+    def mind(self) -> Mind:
+        """The agent's mind: log, conversations, blocks, archive, topics and identity, on the same ledger.
+
+        Raises:
+            StoreClosed: the store is not open.
+        """
+        store = self._open
+        if self._mind is None or self._mind.store is not store:
+            from sense_memory.mind.mind import Mind
+
+            self._mind = Mind(store)
+        return self._mind
 
     def __repr__(self) -> str:
         return f"MemoryStore({self.npub}, relays={len(self.relays)}, open={self._opened is not None})"
@@ -701,8 +720,10 @@ class MemoryStore:
         in a conflict copy, or in `drafts`.
         """
         store = self._open
+        await self._flush_log(store)
         report = await store.replication.sync(full=full, retry_refused=retry_refused)
         store.check()
+        await self._flush_log(store)
         overruled = await drafts.overruled(store.ledger, store.reader, self._options.signer)
         return replace(report, overruled=overruled)
 
@@ -712,7 +733,14 @@ class MemoryStore:
         Recalled persona memories are first written again with their new accesses. The report names those that no
         longer fit an event (`unfit`).
         """
-        return await self._open.replication.flush()
+        store = self._open
+        await self._flush_log(store)
+        return await store.replication.flush()
+
+    async def _flush_log(self, store: OpenStore) -> None:
+        """Flush the log where a page is behind, also for a process that was killed or a ledger that was set back."""
+        if store.ledger.log_rows.after(0) or store.ledger.heads.crowded_beneath(address.LOG_PAGES):
+            await self.mind.flush()
 
     async def holdings(self) -> list[Holding]:
         """Compare what each relay holds with the ledger; no event is fetched or sent.

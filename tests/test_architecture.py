@@ -26,6 +26,7 @@ LAYERS = (
     "interfaces",
     "sync_store",
     "store",
+    "mind",
     "memories",
     "relay.sync",
     "relay.server",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOGS: Final = address.PREFIX + address.INTROSPECTION  # slots of the logs of introspection
 _READABLE_EMBEDDINGS: Final = f"{address.PREFIX}{address.EMBEDDING}"
+_MIND: Final = f"{address.PREFIX}{address.MIND}"
 _HASHED: Final = f"{address.PREFIX}~"  # slots that do not spell their path out
 
 _ROLES: Final = {int(role): role for role in Role}
@@ -150,6 +151,14 @@ class Heads:
         """Slot and seq of every live head at or beneath a prefix."""
         return self._db.rows(f"SELECT s.slot, e.seq {_LIVE} AND {_BENEATH}", *beneath(prefix))
 
+    def crowded_beneath(self, prefix: str) -> list[str]:
+        """The slots beneath a prefix that have more than one version."""
+        query = (
+            "SELECT slot FROM events WHERE slot >= ? AND slot < ? AND quarantined = 0 "
+            "GROUP BY slot HAVING count(*) > 1"
+        )
+        return [slot for (slot,) in self._db.rows(query, *beneath(prefix))]
+
     def slots_under(self, prefix: str) -> list[str]:
         """The slots directly under a prefix (no further `/`), with a head or without."""
         return [
@@ -188,19 +197,22 @@ class Heads:
         query = f"{_HEAD} {_LIVE} AND s.slot > ? ORDER BY s.slot LIMIT ?"
         return [Head(*row) for row in self._db.rows(query, slot, limit)]
 
-    def live_counts(self) -> tuple[int, int, int]:
-        """The number of live heads; of these, the number of journal entries and of logs of introspection."""
+    def live_counts(self) -> tuple[int, int, int, int]:
+        """The number of live heads; of these, of journal entries, logs of introspection, and records of the mind."""
         found = self._db.row(
             "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0), "
+            "coalesce(sum(substr(e.slot, 1, ?) = ?), 0), "
             f"coalesce(sum(substr(e.slot, 1, ?) = ?), 0) {_LIVE}",
             KIND_DIRECT_MESSAGE,
             len(address.JOURNAL_PREFIX),
             address.JOURNAL_PREFIX,
             len(LOGS),
             LOGS,
+            len(_MIND),
+            _MIND,
         )
-        live, entries, logs = found or (0, 0, 0)
-        return live, entries, logs
+        live, entries, logs, mind = found or (0, 0, 0, 0)
+        return live, entries, logs, mind
 
     # ── Of every role, deletions included ───────────────────────────────────────────────
 

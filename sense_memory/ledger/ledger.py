@@ -14,6 +14,7 @@ from sense_memory.ledger.edits import Edits
 from sense_memory.ledger.feed import ChangeFeed, HeadChanges
 from sense_memory.ledger.heads import Heads, Stored, stored
 from sense_memory.ledger.inventory import Inventory
+from sense_memory.ledger.log_rows import LogRows
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.ledger.relays import RelayRecords, Remark
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, save_draft
@@ -70,6 +71,7 @@ class Ledger:
         heads: the versions that count, slot by slot.
         feed, head_changes: what changed since a cursor; which heads other devices and processes changed.
         edits, vectors: what edits start from; the sealed vectors of memories.
+        log_rows: sealed entries of the log that are in no page yet.
     """
 
     def __init__(self, path: str | Path, owner: str, patience: float = BUSY_SECONDS) -> None:
@@ -84,7 +86,7 @@ class Ledger:
         self.relays, self.drafts = RelayRecords(self._db), Drafts(self._db)
         self.heads, self.feed, self.edits = Heads(self._db), ChangeFeed(self._db), Edits(self._db)
         self.head_changes = HeadChanges(self._db, self.feed, self.heads)
-        self.vectors = Vectors(self._db)
+        self.vectors, self.log_rows = Vectors(self._db), LogRows(self._db)
         self._erasure = Erasure(self._db)
         self._full: set[int] = set()  # a write after a burst looks at every second of it
 
@@ -380,6 +382,14 @@ class Ledger:
                 slot,
             )
         ]
+
+    def drop_versions(self, seqs: Sequence[int]) -> None:
+        """Remove stored versions that are not heads, because what they say is in their head."""
+        with self._change():
+            self._db.execute_many(
+                "DELETE FROM events WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM slots WHERE head = ?1)",
+                [(seq,) for seq in seqs],
+            )
 
     def ids_after(self, slot: str, second: int, limit: int) -> list[str]:
         """The ids (hex) of a slot's newest versions dated after a second, without versions replaced in theirs."""

@@ -38,20 +38,21 @@ def counts_by_kind(db: Database) -> dict[str, int]:
     """Counts of what the ledger holds.
 
     `heads` are memories and journal entries, and `entries` the journal entries among them; `logs` are the logs of
-    introspection, `embeddings` the vectors of memories. Every event is a head, a log, an embedding, an `older`
-    version, a tombstone, a deletion, or quarantined. `drafts` are not events, but texts that are in no memory.
+    introspection, `mind` the records of the mind, `embeddings` the vectors of memories. Every event is a head, a log, a
+    record of the mind, an embedding, an `older` version, a tombstone, a deletion, or quarantined. `drafts` are not events, but texts that are in no memory.
     """
     roles = Role.TOMBSTONE, Role.DELETION, Role.EMBEDDING
     sums = ", ".join(f"sum(role = {int(role)} AND NOT quarantined)" for role in roles)
     rest = db.row(f"SELECT count(*), {sums}, sum(quarantined) FROM events")
-    live, entries, logs = Heads(db).live_counts()
-    heads = live - logs
+    live, entries, logs, mind = Heads(db).live_counts()
+    heads = live - logs - mind
     (drafts,) = db.row("SELECT count(*) FROM drafts") or (0,)
     events, tombstones, deletions, embeddings, quarantined = (int(value or 0) for value in rest or (0,) * 5)
     return {
         "heads": heads,
         "entries": entries,
         "logs": logs,
+        "mind": mind,
         "embeddings": embeddings,
         "events": events,
         "older": events - live - embeddings - tombstones - deletions - quarantined,

@@ -180,6 +180,10 @@ MIGRATIONS: Final = (
     """
     ALTER TABLE drafts ADD COLUMN said TEXT NOT NULL DEFAULT '';
     """,
+    # Sealed entries of the log that are in no page yet, see `log_rows`.
+    """
+    CREATE TABLE log_rows (row INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL) STRICT;
+    """,
 )
 VERSION: Final = len(MIGRATIONS)
 

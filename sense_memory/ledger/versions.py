@@ -313,8 +313,13 @@ def _compare(db: Database, filed: Filed, state: _PreviousState, context: FilingC
 
 
 def overwrites(filed: Filed) -> bool:
-    """Whether a memory replaces the head without merging; in the palace only a memory without a version vector does."""
-    return filed.role is Role.MEMORY and not (_merges(filed) and filed.comes_from.seen)
+    """Whether a memory replaces the head without merging; in the palace only a memory without a version vector does.
+
+    Pages of the log are united by their reader, so no page replaces what another says.
+    """
+    if filed.role is not Role.MEMORY or address.is_log_page(filed.slot):
+        return False
+    return not (_merges(filed) and filed.comes_from.seen)
 
 
 def _merges(filed: Filed) -> bool:

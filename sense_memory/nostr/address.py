@@ -24,7 +24,10 @@ PERSONA_SLASHES: Final = 3  # in such a path
 JOURNAL: Final = "journal/"  # and an event's id: the name of a journal entry, which has no path of its own
 EMBEDDING: Final = "embed/"  # and a memory's path: the path of its vectors
 INTROSPECTION: Final = "introspection/"  # and a second since 1970: the path of the log of an introspection
+MIND: Final = "mind/"  # what the paths of the mind's records begin with
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
+
+LOG_PAGES: Final = f"{PREFIX}{MIND}log/"  # what the slots of the log's pages begin with
 
 _unfindable = re.compile(r"[/\\\ud800-\udfff]").search
 _forbidden = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
@@ -78,6 +81,25 @@ def merges(slot: str) -> bool:
     A hashed address counts, because the hash hides the path.
     """
     return slot.startswith((f"{PREFIX}{PERSONA}", f"{PREFIX}~"))
+
+
+def mind_path(*parts: str) -> str:
+    """The path of a record of the mind, `mind/{part}/{part}`. A part may hold any letters, but no `/`.
+
+    Raises:
+        InvalidAddress: a part breaks the rules of `flat_path`, or the path is too long to be spelled out in a d-tag.
+    """
+    path = MIND + "/".join(_name("name", part, MAX_KEY_CHARS) for part in parts)
+    if not _is_short(PREFIX + path):
+        raise InvalidAddress(
+            f"choose a shorter name: the address would have more than {MAX_D_TAG_BYTES} bytes"
+        )
+    return path
+
+
+def is_log_page(slot: str) -> bool:
+    """Whether a page of the log lies at a slot."""
+    return slot.startswith(LOG_PAGES)
 
 
 def d_tag(path: str) -> str:

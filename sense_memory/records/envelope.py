@@ -44,6 +44,7 @@ class RecordType(StrEnum):
     PERSONA = "sense-memory:persona"
     INTROSPECTION = "sense-memory:introspection"
     EMBEDDING = "sense-memory:embedding"
+    MIND = "sense-memory:mind"
     TOMBSTONE = "sense-memory:tombstone"
 
 
@@ -54,6 +55,7 @@ _NEEDED: Final = {  # the fields that must be present, as text
     RecordType.PERSONA: ("domain", "facet", "key", "value"),
     RecordType.INTROSPECTION: (),
     RecordType.EMBEDDING: ("key", "model"),
+    RecordType.MIND: ("path",),
     RecordType.TOMBSTONE: ("key",),
 }
 
@@ -133,6 +135,11 @@ def introspection(ts: int, report: Mapping[str, Any]) -> Record:
 def embedding(path: str, fields: Mapping[str, Any]) -> Record:
     """The vectors of the memory at a path, at `embed/{path}`; `memories/shared_embeddings.py` fills in the rest."""
     return Record(RecordType.EMBEDDING, address.EMBEDDING + path, {"key": path, **fields})
+
+
+def mind(path: str, fields: Mapping[str, Any]) -> Record:
+    """A record of the mind at a path from `address.mind_path`, such as a block, a passage or a page of the log."""
+    return Record(RecordType.MIND, path, {**fields, "path": path})
 
 
 def tombstone(path: str, removing: Mapping[str, Any] | None = None) -> Record:
@@ -296,6 +303,8 @@ def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
         return f"{address.INTROSPECTION}{fields.get('ts', fields.get('timestamp'))}"
     if kind is RecordType.EMBEDDING:
         return address.EMBEDDING + str(fields["key"])
+    if kind is RecordType.MIND:
+        return str(fields["path"])
     path = fields.get("path", fields["key"]) if kind is RecordType.TOMBSTONE else fields["key"]
     return path if isinstance(path, str) else ""
 

@@ -1,0 +1,450 @@
+"""The log: everything that happened, as append-only entries, collected in pages.
+
+Guaranteed: an entry that `append` returned survives a kill, is on relays after the next `flush`, and keeps its id for
+ever. A page never loses an entry: whatever versions of a page exist, on this ledger or on relays, their union counts,
+less the entries that any of them says are removed.
+
+Why it is safe: a new entry is a sealed row of its own (`ledger.log_rows`) until a durable page holds it; a kill between
+the two leaves it twice under one id. A device writes only its own pages. If the ledger was set back (a restored disk
+image), or another process wrote the same page meanwhile, the ledger holds several versions of the page; the next flush
+unites them, writes the union, and drops only the versions that it has read.
+
+Cost: one sealed row for each entry. A page that is not full is signed and sent again with each flush, so sending costs
+half a page for each flush, and a relay holds one event for a page of entries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from sense_memory.errors import InvalidInput, TooLargeError
+from sense_memory.ledger.feed import START
+from sense_memory.limits import LOG_PAGE_BYTES, MAX_PLAINTEXT_BYTES
+from sense_memory.nostr import address
+from sense_memory.records.envelope import RecordType
+from sense_memory.records.local_cipher import LocalCipher, local_cipher
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from sense_memory.mind.records import MindRecords
+
+_KEY_NAME: Final = "sense-memory:log-key"
+_MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
+_PAGE_OVERHEAD_BYTES: Final = 200  # of a page's JSON without its entries
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One thing that happened.
+
+    Attributes:
+        id: 20 hex digits, in the order of time on one device; never changes.
+        kind: what happened, such as `agent.spoke`, `world.observed` or `message.user`; an open set.
+        actor: who did it.
+        payload: plain JSON values.
+        at: seconds since 1970.
+        turn: the number of the turn, or None.
+        conversation: the conversation's id, or None.
+    """
+
+    id: str
+    kind: str
+    actor: str
+    payload: Mapping[str, Any] = field(repr=False)
+    at: float
+    turn: int | None = None
+    conversation: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What the payload says in words: its `text`, `content` or `belief`, or else all its strings."""
+        for name in ("text", "content", "belief"):
+            if isinstance(value := self.payload.get(name), str):
+                return value
+        return " ".join(value for value in self.payload.values() if isinstance(value, str))
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An entry for `Log.append_many`; the fields are those of `LogEntry`. `at` is now by default."""
+
+    kind: str
+    payload: Mapping[str, Any] = field(repr=False)
+    actor: str
+    turn: int | None = None
+    conversation: str | None = None
+    at: float | None = None
+
+
+@dataclass(slots=True)
+class _Page:
+    """What this process knows of a page: its entries (as they stand in JSON) and the ids of removed entries, by union."""
+
+    entries: dict[str, list[Any]] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    seqs: set[int] = field(default_factory=set)  # the versions that were read
+    is_behind: bool = False  # whether the head lacks something of the union
+
+    def unite(self, entries: Iterable[list[Any]], removed: Iterable[str]) -> None:
+        self.removed |= {ident for ident in removed if isinstance(ident, str)}
+        self.entries |= {row[0]: row for row in entries if row[0] not in self.entries}
+        for ident in self.removed & self.entries.keys():
+            del self.entries[ident]
+
+    def size(self) -> int:
+        """The length of the page's JSON in bytes, about."""
+        return _PAGE_OVERHEAD_BYTES + len(orjson.dumps(self.fields()))
+
+    def is_covered_by(self, fields: Mapping[str, Any]) -> bool:
+        """Whether one version says all that the union says."""
+        return self.entries.keys() <= {row[0] for row in _rows(fields)} and self.removed <= set(
+            fields.get("removed", ())
+        )
+
+    def fields(self) -> dict[str, Any]:
+        return {"entries": list(self.entries.values()), "removed": sorted(self.removed)}
+
+
+class Log:
+    """The log of an agent.
+
+    Args:
+        records: writes and opens pages.
+        on_append: called after entries were appended, to have them flushed soon.
+    """
+
+    def __init__(self, records: MindRecords, on_append: Callable[[int], None] = lambda _: None) -> None:
+        self._records, self._store, self._on_append = records, records.store, on_append
+        self._entries: dict[str, LogEntry] = {}
+        self._ordered: list[LogEntry] = []
+        self._is_sorted = True
+        self._pages: dict[str, _Page] = {}  # by slot
+        self._cursor, self._row = START, 0
+        self._cipher: LocalCipher | None = None
+        self._flushing = asyncio.Lock()
+        self._last = 0.0
+        self._asked = False
+
+    # ── Writing ─────────────────────────────────────────────────────────────────────────
+
+    async def append(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        *,
+        actor: str,
+        turn: int | None = None,
+        conversation: str | None = None,
+        at: float | None = None,
+    ) -> LogEntry:
+        """Append one entry; it is durable when this returns.
+
+        Args:
+            kind: what happened, such as `agent.spoke`.
+            payload: plain JSON values.
+            actor: who did it.
+            turn: the number of the turn.
+            conversation: the conversation's id.
+            at: when it happened, seconds since 1970; now by default.
+
+        Raises:
+            InvalidInput: a name is empty or too long, or the payload is not plain JSON; nothing was appended.
+            TooLargeError: the entry fits no page (some 40,000 bytes of JSON); nothing was appended.
+            LedgerError: the ledger could not be written; nothing was appended.
+        """
+        new = NewEntry(kind, payload, actor, turn, conversation, at)
+        return (await self.append_many([new]))[0]
+
+    async def append_many(self, entries: Sequence[NewEntry]) -> list[LogEntry]:
+        """Append entries in their order, all or none. Errors as `append`."""
+        self._store.check()
+        cipher = await self._opened_cipher()
+        rows = [self._row_of(entry) for entry in entries]
+        texts = [_json(row) for row in rows]
+        for text in texts:
+            if len(text) + _PAGE_OVERHEAD_BYTES > MAX_PLAINTEXT_BYTES:
+                raise TooLargeError(len(text), MAX_PLAINTEXT_BYTES - _PAGE_OVERHEAD_BYTES)
+        async with self._store.writing() as store:
+            await store.ledger.write(store.ledger.log_rows.add, [cipher.seal(text) for text in texts])
+        self._on_append(sum(map(len, texts)))
+        return [_entry(row) for row in rows]
+
+    async def remove(self, entry_id: str) -> None:
+        """Remove one entry, here and on relays; its id stays in its page, as removed.
+
+        Raises:
+            InvalidInput: no entry has this id.
+        """
+        await self.flush()
+        for slot, page in self._pages.items():
+            if entry_id in page.entries:
+                page.unite([], [entry_id])
+                page.is_behind = True
+                await self._write_pages([slot])
+                await self.refresh()
+                ledger = self._store.ledger
+                await ledger.write(ledger.snapshot.discard)
+                ledger.checkpoint()
+                return
+        raise InvalidInput("no entry of the log has this id; nothing was removed")
+
+    async def flush(self) -> int:
+        """Sign every entry that is in no page yet, and queue the pages for relays; returns how many entries that were.
+
+        Raises:
+            ClockSkewError: this clock is far behind the newest version of a page; the entries stay durable as rows.
+            LedgerError: the ledger could not be written; the entries stay durable as rows.
+        """
+        async with self._flushing:
+            await self.refresh()
+            ledger, cipher = self._store.ledger, await self._opened_cipher()
+            rows = [(number, orjson.loads(cipher.open(body))) for number, body in ledger.log_rows.after(0)]
+            known = {ident for page in self._pages.values() for ident in (*page.entries, *page.removed)}
+            fresh = [row for _, row in rows if row[0] not in known]
+            touched = [slot for slot, page in self._pages.items() if page.is_behind]
+            touched += self._place(fresh, ledger.edits.device)
+            await self._write_pages(dict.fromkeys(touched))
+            await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
+            return len(fresh)
+
+    def _place(self, rows: Iterable[list[Any]], device: str) -> list[str]:
+        """Put rows into the pages of this device, new pages where the last one is full; returns the changed slots."""
+        prefix = f"{address.LOG_PAGES}{device}-"
+        number = max(
+            (int(slot.removeprefix(prefix)) for slot in self._pages if _is_of(slot, prefix)), default=0
+        )
+        page = self._pages.get(f"{prefix}{number}")
+        size = page.size() if page else LOG_PAGE_BYTES
+        changed = []
+        for row in rows:
+            length = len(orjson.dumps(row)) + 1
+            if page is None or size + length > LOG_PAGE_BYTES:
+                number, size = number + 1, _PAGE_OVERHEAD_BYTES
+                page = self._pages[f"{prefix}{number}"] = _Page()
+            page.entries[row[0]] = row
+            size += length
+            changed.append(f"{prefix}{number}")
+        return changed
+
+    async def _write_pages(self, slots: Iterable[str]) -> None:
+        pages = {slot: self._pages[slot] for slot in slots}
+        if not pages:
+            return
+        read = [seq for page in pages.values() for seq in page.seqs]
+        await self._records.write(
+            {slot.removeprefix(address.PREFIX): page.fields() for slot, page in pages.items()}
+        )
+        for page in pages.values():
+            page.is_behind = False
+            page.seqs.clear()  # the next look brings the new head
+        ledger = self._store.ledger
+        await ledger.write(ledger.drop_versions, read)
+
+    def _row_of(self, new: NewEntry) -> list[Any]:
+        for what, value in (("kind", new.kind), ("actor", new.actor), ("conversation", new.conversation)):
+            if value is None and what == "conversation":
+                continue
+            if not isinstance(value, str) or not 0 < len(value) <= _MAX_NAME_CHARS:
+                raise InvalidInput(
+                    f"the {what} of an entry must be 1 to {_MAX_NAME_CHARS} characters of text; nothing was appended"
+                )
+        if new.turn is not None and type(new.turn) is not int:
+            raise InvalidInput("the turn of an entry must be a whole number; nothing was appended")
+        now = self._store.options.clock()
+        # Entries of one instant get an order: a microsecond each, unless the clock was set back.
+        self._last = self._last + 1e-6 if now <= self._last <= now + 1.0 else now
+        at = self._last if new.at is None else float(new.at)
+        ident = f"{int(self._last * 1e6) & (1 << 52) - 1:013x}{secrets.randbits(28):07x}"
+        return [ident, at, new.kind, new.actor, new.turn, new.conversation, dict(new.payload)]
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────────
+
+    async def entries(
+        self,
+        *,
+        kind: str | None = None,
+        actor: str | None = None,
+        conversation: str | None = None,
+        since: float | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> list[LogEntry]:
+        """The entries in the order of time, the oldest first.
+
+        Args:
+            kind: only entries of this kind.
+            actor: only entries of this actor.
+            conversation: only entries of this conversation.
+            since: only entries from this time on, seconds since 1970.
+            after: only entries after the entry with this id.
+            limit: the newest so many of them; all by default.
+
+        Raises:
+            InvalidInput: no entry has the id `after`.
+            NotSynced: the log is empty here, and no relay answered completely yet.
+        """
+        found: Sequence[LogEntry] = await self._all()
+        if after is not None:
+            found = found[await self._place_of(after) + 1 :]
+        if not (kind or actor or conversation or since):
+            return list(found if limit is None else found[max(0, len(found) - limit) :])
+        wanted = [
+            entry
+            for entry in found
+            if (kind is None or entry.kind == kind)
+            and (actor is None or entry.actor == actor)
+            and (conversation is None or entry.conversation == conversation)
+            and (since is None or entry.at >= since)
+        ]
+        return wanted if limit is None else wanted[max(0, len(wanted) - limit) :]
+
+    async def get(self, entry_id: str) -> LogEntry | None:
+        """The entry with an id, or None if there is none or it was removed."""
+        await self._all()
+        return self._entries.get(entry_id)
+
+    async def count_since(self, entry_id: str) -> int:
+        """How many entries came after an entry.
+
+        Raises:
+            InvalidInput: no entry has this id.
+        """
+        return len(await self._all()) - await self._place_of(entry_id) - 1
+
+    async def _place_of(self, entry_id: str) -> int:
+        entry = await self.get(entry_id)
+        if entry is None:
+            raise InvalidInput("no entry of the log has this id")
+        return bisect_left(self._ordered, _order(entry), key=_order)
+
+    async def _all(self) -> list[LogEntry]:
+        await self.refresh()
+        if not self._entries and not self._asked:
+            self._asked = True
+            if await self._store.replication.ask("entries of the log are"):
+                await self.refresh()
+        return self._ordered
+
+    async def refresh(self) -> None:
+        """Read what changed in the ledger since the last look: new pages, other versions of pages, new rows."""
+        self._store.check()
+        ledger = self._store.ledger
+        if not ledger.feed.has_changed(self._cursor):
+            return
+        changes = ledger.feed.since(self._cursor)
+        slots = [slot for slot in changes.slots if address.is_log_page(slot)]
+        if changes.is_everything:
+            slots = [slot for slot, _ in ledger.heads.seqs_beneath(address.LOG_PAGES)]
+        if slots:
+            await self._read_pages(slots)
+        await self._read_rows()
+        if not self._is_sorted:  # pages come in no order of time
+            self._ordered.sort(key=_order)
+            self._is_sorted = True
+        self._cursor = changes.cursor
+
+    async def _read_pages(self, slots: Sequence[str]) -> None:
+        ledger, reader = self._store.ledger, self._store.reader
+        heads = ledger.heads.uncovered_at(slots)
+        crowded = set(ledger.heads.crowded_beneath(address.LOG_PAGES))
+        opened = await reader.opened([(head.slot, head.seq) for head in heads])
+        own = f"{address.LOG_PAGES}{ledger.edits.device}-"
+        for item in opened:
+            if item.type is not RecordType.MIND:
+                continue
+            slot, fields = address.d_tag(item.path), item.record.fields
+            page = self._unite(slot, fields, item.seq)
+            if slot in crowded:
+                await self._unite_versions(slot)
+            # Another device unites its pages itself.
+            page.is_behind = slot.startswith(own) and not page.is_covered_by(fields)
+
+    async def _unite_versions(self, slot: str) -> None:
+        for stored in self._store.ledger.versions(slot)[1:]:
+            record = await self._store.reader.record(stored)
+            if record is not None and record.type is RecordType.MIND:
+                self._unite(slot, record.fields, stored.seq)
+
+    def _unite(self, slot: str, fields: Mapping[str, Any], seq: int) -> _Page:
+        page = self._pages.setdefault(slot, _Page())
+        rows = _rows(fields)
+        page.unite(rows, fields.get("removed", ()))
+        page.seqs.add(seq)
+        self._add(row for row in rows if row[0] in page.entries)
+        self._drop(page.removed)
+        return page
+
+    async def _read_rows(self) -> None:
+        rows = self._store.ledger.log_rows.after(self._row)
+        if not rows:
+            return
+        cipher = await self._opened_cipher()
+        removed = {ident for page in self._pages.values() for ident in page.removed}
+        found = [orjson.loads(cipher.open(body)) for _, body in rows]
+        self._add(row for row in found if row[0] not in removed)
+        self._row = rows[-1][0]
+
+    def _add(self, rows: Iterable[list[Any]]) -> None:
+        new = [_entry(row) for row in rows if row[0] not in self._entries]
+        if not new:
+            return
+        self._entries.update((entry.id, entry) for entry in new)
+        for entry in new:
+            self._is_sorted &= not self._ordered or _order(entry) > _order(self._ordered[-1])
+            self._ordered.append(entry)
+
+    def _drop(self, removed: Iterable[str]) -> None:
+        gone = [ident for ident in removed if self._entries.pop(ident, None) is not None]
+        if gone:
+            self._ordered = [entry for entry in self._ordered if entry.id in self._entries]
+
+    async def _opened_cipher(self) -> LocalCipher:
+        if self._cipher is None:
+            ledger = self._store.ledger
+            self._cipher = await local_cipher(
+                self._store.options.signer, ledger.log_rows, _KEY_NAME, ledger.write
+            )
+        return self._cipher
+
+
+_order: Final = attrgetter("at", "id")
+
+
+def _entry(row: Sequence[Any]) -> LogEntry:
+    ident, at, kind, actor, turn, conversation, payload = row[:7]
+    return LogEntry(ident, kind, actor, payload, at, turn, conversation)
+
+
+def _rows(fields: Mapping[str, Any]) -> list[list[Any]]:
+    return [row for row in fields.get("entries", ()) if _is_row(row)]
+
+
+def _is_row(row: object) -> bool:
+    """Whether a value is an entry as this program writes them; anything else is left out."""
+    return isinstance(row, list) and len(row) >= 7 and isinstance(row[0], str) and isinstance(row[6], dict)
+
+
+def _is_of(slot: str, prefix: str) -> bool:
+    return (
+        slot.startswith(prefix)
+        and slot.removeprefix(prefix).isascii()
+        and slot.removeprefix(prefix).isdigit()
+    )
+
+
+def _json(row: Sequence[Any]) -> bytes:
+    try:
+        return orjson.dumps(row)
+    except (orjson.JSONEncodeError, RecursionError):
+        raise InvalidInput(
+            "the payload of an entry must be plain JSON values; nothing was appended"
+        ) from None

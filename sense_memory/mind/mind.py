@@ -1,0 +1,80 @@
+"""`Mind`: the parts of an agent's mind, as attributes; and when the log is flushed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from sense_memory.errors import SenseMemoryError
+from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
+from sense_memory.mind.log import Log
+from sense_memory.mind.records import MindRecords
+
+
+if TYPE_CHECKING:
+    from sense_memory.memories.open_store import OpenStore
+
+_log = logging.getLogger("sense_memory.mind")
+
+
+class Mind:
+    """The mind of an agent. Get it as `store.mind`; its parts are made when they are first used.
+
+    Args:
+        store: the open store. With `background`, the log is flushed a moment after an append.
+
+    Attributes:
+        store: the open store.
+        records: the records of all parts.
+        log: everything that happened.
+    """
+
+    def __init__(self, store: OpenStore) -> None:
+        self.store = store
+        self.records = MindRecords(store)
+        self.log = Log(self.records, self._appended)
+        self._flusher: asyncio.Task[None] | None = None
+        self._unflushed = 0
+        self._last_append = 0.0
+
+    async def flush(self) -> int:
+        """Sign the entries of the log that are in no page yet; returns how many those were. Errors as `Log.flush`."""
+        self._unflushed = 0
+        return await self.log.flush()
+
+    async def close(self) -> None:
+        """Flush the log and stop. Entries that cannot be flushed stay durable, and are flushed next time."""
+        flusher, self._flusher = self._flusher, None
+        if flusher is not None:
+            flusher.cancel()
+            with suppress(asyncio.CancelledError):
+                await flusher
+        try:
+            await self.flush()
+        except SenseMemoryError as error:
+            _log.warning(
+                "the log is durable here, but its newest entries are in no page yet (%s)",
+                type(error).__name__,
+            )
+
+    def _appended(self, size: int) -> None:
+        self._unflushed += size
+        if not self.store.options.background:
+            return
+        self._last_append = asyncio.get_running_loop().time()
+        if self._flusher is None or self._flusher.done():
+            self._flusher = asyncio.create_task(self._flush_soon())
+
+    async def _flush_soon(self) -> None:
+        """Flush once the log is quiet, a page is full, or the first entry has waited long enough."""
+        now = asyncio.get_running_loop().time
+        latest = now() + LOG_WAIT_SECONDS
+        while self._unflushed < LOG_PAGE_BYTES:
+            rest = min(self._last_append + LOG_QUIET_SECONDS, latest) - now()
+            if rest <= 0:
+                break
+            await asyncio.sleep(min(rest, 1.0))
+        with suppress(SenseMemoryError):  # the entries are durable; the next append tries again
+            await self.flush()

@@ -1,0 +1,132 @@
+"""The records of the mind.
+
+A record lies at a path such as `mind/block/persona`, one event each, as a flat memory does: the newest version counts,
+earlier versions stay in the local history. Parts read and write records only through this class; only the log has rows
+besides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sense_memory.ledger import Role
+from sense_memory.nostr import address
+from sense_memory.records import envelope
+from sense_memory.records.envelope import RecordType
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sense_memory.ledger import Stored
+    from sense_memory.memories.open_store import OpenStore
+
+
+@dataclass(frozen=True, slots=True)
+class MindRecord:
+    """One version of a record of the mind.
+
+    Attributes:
+        path: such as `mind/block/persona`.
+        fields: what the record holds, without its path.
+        event_id: the event's id, hex.
+        created_at: the second of the event, since 1970.
+        is_forgotten: whether this version says that the record was forgotten; `fields` is empty then.
+    """
+
+    path: str
+    fields: Mapping[str, Any] = field(repr=False)
+    event_id: str
+    created_at: int
+    is_forgotten: bool = False
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+class MindRecords:
+    """Reads and writes the records of the mind.
+
+    Args:
+        store: the open store.
+    """
+
+    def __init__(self, store: OpenStore) -> None:
+        self.store = store
+
+    async def read(self, path: str) -> MindRecord | None:
+        """The record at a path, or None. Asks relays first if the ledger has none and no relay was ever asked.
+
+        Raises:
+            NotSynced: there is no record here, and no relay answered completely yet.
+        """
+        found = await self._head(path)
+        if found is None and await self.store.replication.ask("this record of the mind is"):
+            found = await self._head(path)
+        return found
+
+    async def under(self, prefix: str) -> list[MindRecord]:
+        """Every record directly under a prefix such as `mind/block/`, by path; relays are asked as in `read`."""
+        found = await self._under(prefix)
+        if not found and await self.store.replication.ask("records of the mind are"):
+            found = await self._under(prefix)
+        return found
+
+    async def write(self, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Write records by path, all or none; returns their event ids in order.
+
+        Raises:
+            TooLargeError, InvalidInput: a record fits no event, or is not valid Unicode; nothing was written.
+            ClockSkewError: this clock is far behind a record's newest version; nothing was written.
+            LedgerError: the ledger could not be written; nothing was written.
+        """
+        sealed = [envelope.mind(path, fields) for path, fields in records.items()]
+        async with self.store.writing() as store:
+            return await store.writer.write(sealed, drafts=False)
+
+    async def forget(self, paths: Iterable[str]) -> None:
+        """Forget records, here and on relays (NIP-09); unknown paths are not an error."""
+        if wanted := list(paths):
+            async with self.store.writing() as store:
+                await store.writer.forget_all(wanted, insists=True)
+                store.ledger.checkpoint()
+
+    async def versions(self, path: str) -> list[MindRecord]:
+        """Every version of a record that this ledger keeps, newest first; versions of a newer program are left out."""
+        self.store.check()
+        reader = self.store.reader
+        found = []
+        for stored in self.store.ledger.versions(address.d_tag(path)):
+            record = await reader.record(stored)
+            if record is not None:
+                found.append(_version(stored, record, stored.created_at))
+        return found
+
+    async def _head(self, path: str) -> MindRecord | None:
+        self.store.check()
+        heads = self.store.ledger.heads.uncovered_at([address.d_tag(path)])
+        return next(iter(await self._opened([(head.slot, head.seq) for head in heads])), None)
+
+    async def _under(self, prefix: str) -> list[MindRecord]:
+        self.store.check()
+        return await self._opened(self.store.ledger.heads.uncovered_under(address.PREFIX + prefix))
+
+    async def _opened(self, heads: list[tuple[str, int]]) -> list[MindRecord]:
+        return [
+            MindRecord(item.path, _content(item.record.fields), item.id.hex(), item.created_at)
+            for item in await self.store.reader.opened(heads)
+            if item.type is RecordType.MIND
+        ]
+
+
+def _version(stored: Stored, record: envelope.Record, created_at: int) -> MindRecord:
+    is_forgotten = stored.role is Role.TOMBSTONE
+    fields = {} if is_forgotten else _content(record.fields)
+    return MindRecord(record.path, fields, stored.id.hex(), created_at, is_forgotten)
+
+
+def _content(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != "path"}
