@@ -1,0 +1,120 @@
+"""Reflection: when an agent should condense what it has seen into a belief (agent-ledger memory, layer 3).
+
+A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`. Its
+kind is globally visible, so every agent reads the belief, and `Digest` shows how it replaces what it was based on: after
+K reflections a context holds K beliefs and the recent window, instead of every entry. Nothing is stored beside the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.mind.episodic import is_visible
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sense_memory.mind.log import Log, LogEntry
+
+REFLECTED: Final = "agent.reflected"
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionTracker:
+    """Says when a reflection is due. Pure: everything follows from the entries.
+
+    Attributes:
+        agent_name: the agent, as entries name it in `actor`.
+        threshold: how many visible entries since the agent's last reflection make the next one due.
+
+    Raises:
+        InvalidInput: `threshold` is less than 1.
+    """
+
+    agent_name: str
+    threshold: int = 20
+
+    def __post_init__(self) -> None:
+        if type(self.threshold) is not int or self.threshold < 1:
+            raise InvalidInput("threshold must be a whole number of at least 1")
+
+    def observe(self, entries: Iterable[LogEntry]) -> bool:
+        """Whether a reflection is due."""
+        return len(self.pending(entries)) >= self.threshold
+
+    def pending(self, entries: Iterable[LogEntry]) -> list[LogEntry]:
+        """The visible entries since the agent's last reflection: what the next one is based on.
+
+        Reflections, the agent's own and those of others, are no experience of their own and are left out.
+        """
+        found: list[LogEntry] = []
+        for entry in entries:
+            if entry.kind == REFLECTED:
+                if entry.actor == self.agent_name:
+                    found.clear()
+            elif is_visible(entry, self.agent_name):
+                found.append(entry)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What an agent has to read: beliefs instead of what they were based on, then the recent window.
+
+    Attributes:
+        beliefs: the agent's reflections, oldest first.
+        recent: the newest visible entries that no belief of the agent covers.
+    """
+
+    beliefs: tuple[LogEntry, ...]
+    recent: tuple[LogEntry, ...]
+
+    def __len__(self) -> int:
+        return len(self.beliefs) + len(self.recent)
+
+
+def digest(entries: Iterable[LogEntry], agent_name: str, window: int = 8) -> Digest:
+    """The K beliefs of an agent and its window: K * 1 + window entries instead of N * K + window."""
+    seen = [entry for entry in entries if is_visible(entry, agent_name)]
+    beliefs = tuple(entry for entry in seen if entry.kind == REFLECTED and entry.actor == agent_name)
+    covered = {ident for belief in beliefs for ident in (belief.id, *based_on(belief))}
+    rest = [entry for entry in seen if entry.id not in covered]
+    return Digest(beliefs, tuple(rest[-window:]))
+
+
+def based_on(reflection: LogEntry) -> tuple[str, ...]:
+    """The ids of the entries that a reflection names as its evidence; what is no text is left out."""
+    named = reflection.payload.get("based_on")
+    return tuple(ident for ident in named if isinstance(ident, str)) if isinstance(named, list) else ()
+
+
+async def reflect(
+    log: Log,
+    agent_name: str,
+    belief: str,
+    evidence: Sequence[LogEntry | str],
+    *,
+    turn: int | None = None,
+    conversation: str | None = None,
+) -> LogEntry:
+    """Append a reflection to the log.
+
+    Args:
+        log: the log.
+        agent_name: who reflects.
+        belief: what the agent concludes, in words.
+        evidence: the entries, or their ids, that the belief is based on.
+        turn: the current turn.
+        conversation: the conversation's id.
+
+    Raises:
+        InvalidInput: the belief is empty; nothing was appended.
+    """
+    if not isinstance(belief, str) or not belief.strip():
+        raise InvalidInput("a belief must be a non-empty text; nothing was appended")
+    ids = [entry if isinstance(entry, str) else entry.id for entry in evidence]
+    payload = {"belief": belief, "based_on": ids}
+    return await log.append(REFLECTED, payload, actor=agent_name, turn=turn, conversation=conversation)

@@ -1,0 +1,168 @@
+"""Salience: which of the entries that an agent may see matter now (agent-ledger memory, layer 2). Pure.
+
+    salience(e) = 0.30 * relevance(e, scene) + 0.40 * recency(e, turn) + 0.30 * importance(e.kind)
+
+Relevance is the Jaccard similarity between the words of the entry and of the current scene, or, where a `MemoryIndex` is
+attached, its ranking. Recency is exp(-0.1 * turns passed), which halves in about seven turns. Importance goes by kind.
+The entries with the highest salience are returned in the order of time, so that a prompt reads naturally. Without an
+index the result depends on nothing but the arguments, to the last bit.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import exp
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.mind.episodic import is_visible
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sense_memory.mind.index import MemoryIndex
+    from sense_memory.mind.log import LogEntry
+
+IMPORTANCE: Final[Mapping[str, float]] = {
+    "verdict.final": 1.00,
+    "user.injected": 0.95,
+    "judge.verdict": 0.90,
+    "agent.reflected": 0.85,
+    "clue.found": 0.80,
+    "world.observed": 0.70,
+    "agent.spoke": 0.50,
+    "agent.thought": 0.40,
+    "run.started": 0.30,
+}
+USUAL_IMPORTANCE: Final = 0.50  # of kinds that the table does not name: that of what somebody said
+DECAY_PER_TURN: Final = 0.1
+_words = re.compile(r"\w+").findall
+
+
+@dataclass(frozen=True, slots=True)
+class SalienceWeights:
+    """The weights of the three terms.
+
+    Attributes:
+        relevance: of the likeness to the scene.
+        recency: of the turns passed.
+        importance: of the kind.
+    """
+
+    relevance: float = 0.30
+    recency: float = 0.40
+    importance: float = 0.30
+
+
+@dataclass(frozen=True, slots=True)
+class SalientEntry:
+    """An entry and why it was chosen.
+
+    Attributes:
+        entry: the entry.
+        salience: the weighted sum.
+        relevance, recency, importance: its terms, 0 to 1 each.
+    """
+
+    entry: LogEntry
+    salience: float
+    relevance: float
+    recency: float
+    importance: float
+
+
+@dataclass(frozen=True, slots=True)
+class SalienceMemory:
+    """The most salient visible entries of an agent.
+
+    Attributes:
+        agent_name: the agent, as entries name it in `actor`.
+        top_k: how many entries are returned at most.
+        weights: of the three terms.
+        decay: of recency, for each turn.
+        importance: by kind, 0 to 1; other kinds count `USUAL_IMPORTANCE`.
+        index: ranks by meaning; None for Jaccard.
+
+    Raises:
+        InvalidInput: `top_k` is less than 1.
+    """
+
+    agent_name: str
+    top_k: int = 8
+    weights: SalienceWeights = SalienceWeights()
+    decay: float = DECAY_PER_TURN
+    importance: Mapping[str, float] = field(default_factory=lambda: IMPORTANCE)
+    index: MemoryIndex | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.top_k) is not int or self.top_k < 1:
+            raise InvalidInput("top_k must be a whole number of at least 1")
+
+    def visible(
+        self, entries: Iterable[LogEntry], scene: str = "", turn: int | None = None
+    ) -> list[LogEntry]:
+        """The most salient entries that the agent may see, in the order in which they were given.
+
+        Args:
+            entries: the log, oldest first.
+            scene: what is going on now, in words.
+            turn: the current turn; by default the newest turn of the entries.
+        """
+        return [found.entry for found in self.scored(entries, scene, turn)]
+
+    def scored(
+        self, entries: Iterable[LogEntry], scene: str = "", turn: int | None = None
+    ) -> list[SalientEntry]:
+        """As `visible`, with the terms of each entry's salience."""
+        seen = [entry for entry in entries if is_visible(entry, self.agent_name)]
+        turns = _turns(seen)
+        now = max(turns, default=0) if turn is None else turn
+        relevance = self._relevances(seen, scene)
+        found = [
+            self._salience(entry, relevance[place], now - turns[place]) for place, entry in enumerate(seen)
+        ]
+        # Of equals, the newer entry: as an agent's window would have it.
+        best = sorted(range(len(found)), key=lambda place: (-found[place].salience, -place))[: self.top_k]
+        return [found[place] for place in sorted(best)]
+
+    def _salience(self, entry: LogEntry, relevance: float, passed: int) -> SalientEntry:
+        recency = exp(-self.decay * max(0, passed))
+        importance = self.importance.get(entry.kind, USUAL_IMPORTANCE)
+        weights = self.weights
+        salience = weights.relevance * relevance + weights.recency * recency + weights.importance * importance
+        return SalientEntry(entry, salience, relevance, recency, importance)
+
+    def _relevances(self, seen: Sequence[LogEntry], scene: str) -> list[float]:
+        if self.index is None or not scene:
+            wanted = words(scene)
+            return [jaccard(words(entry.text), wanted) for entry in seen]
+        # First indexed, then asked: a hit can never be an entry that the log does not hold.
+        self.index.index(tuple(seen))
+        hits = self.index.search(scene, len(seen))
+        rank = {entry.id: place for place, entry in enumerate(hits)}
+        return [1.0 - rank[entry.id] / len(hits) if entry.id in rank else 0.0 for entry in seen]
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, lower case, each once."""
+    return frozenset(_words(text.lower()))
+
+
+def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    """How alike two sets of words are, 0 to 1: shared words by all words. 0 if both are empty.
+
+    >>> jaccard(frozenset({"a", "b"}), frozenset({"b", "c"}))
+    0.3333333333333333
+    """
+    union = len(one | other)
+    return len(one & other) / union if union else 0.0
+
+
+def _turns(entries: Sequence[LogEntry]) -> list[int]:
+    """The turn of each entry; an entry without a turn has that of the entry before it."""
+    found: list[int] = []
+    for entry in entries:
+        found.append(entry.turn if entry.turn is not None else found[-1] if found else 0)
+    return found
