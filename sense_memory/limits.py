@@ -44,6 +44,7 @@ DAY_SECONDS = 86_400.0
 
 # ── Introspection (sense-memory v2) ─────────────────────────────────────────────────────
 LOW_CONFIDENCE = 0.5  # a belief with a lower confidence is more likely wrong than right
+LEAST_SUSPICION = 0.25  # confidence of a contradiction; what is less likely is not worth a look
 REVISION_HALFLIVES_COUNT = 3  # without a link or a write, in which 7/8 of a belief's relevance decays
 CONTEXT_TOKENS_COUNT = 500  # the target of the specification for the memories in a prompt
 EMBEDDER_REST_SECONDS = 60  # an embedder that failed is not called again for this long

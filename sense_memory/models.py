@@ -263,9 +263,12 @@ class IntrospectionReport(_Frozen):
         suggested_contradictions: pairs that seem to contradict each other.
         suggested_revisions: memories that may need updating.
         suggested_compressions: domains whose active memories fill a prompt.
+        forgotten_memories: forgotten memories that an exact recall revives; those that dissolve first come first.
         reasons: for each of these lists, one sentence for each of its items, in order: why the item is listed.
         bounded: lists that may be incomplete, each with the reason.
         changes: since the last introspection; None where there is none to compare with.
+        digest: the report in at most ten lines: the counts, the changes, what to decide, and what is left; what is
+            certain comes first. The lines quote paths and reasons.
         log: the result of `to_log`.
     """
 
@@ -286,10 +289,12 @@ class IntrospectionReport(_Frozen):
     suggested_contradictions: tuple[SuggestedContradiction, ...] = ()
     suggested_revisions: tuple[PersonaMemory, ...] = ()
     suggested_compressions: tuple[str, ...] = ()
+    forgotten_memories: tuple[PersonaMemory, ...] = ()
 
     reasons: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     bounded: Mapping[str, str] = Field(default_factory=dict)
     changes: PalaceChanges | None = None
+    digest: tuple[str, ...] = Field(default=(), repr=False)
     log: Mapping[str, Any] = Field(default_factory=dict, exclude=True)
 
     def to_log(self) -> dict[str, Any]:

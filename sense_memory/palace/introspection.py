@@ -20,6 +20,8 @@ from sense_memory.limits import (
     CHARS_PER_TOKEN_COUNT,
     CONTEXT_TOKENS_COUNT,
     DAY_SECONDS,
+    FORGOTTEN_FROM,
+    LEAST_SUSPICION,
     LOW_CONFIDENCE,
     OVERLOADED_FACET_COUNT,
     REVISION_HALFLIVES_COUNT,
@@ -32,11 +34,11 @@ from sense_memory.palace.introspection_log import Baseline, changes, to_log
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from sense_memory.models import PersonaMemory
+    from sense_memory.models import PalaceChanges, PersonaMemory
     from sense_memory.palace.contradictions.detection import Contradiction
 
 
@@ -164,6 +166,7 @@ def introspect(
         "suggested_contradictions": _suspected(palace, suspected, bounded, is_whole=all_searched),
         "suggested_revisions": _revisions(palace),
         "suggested_compressions": _compressions(loads),
+        "forgotten_memories": _forgotten(palace),
     }
     pairs = ((one.path, other.path) for (one, other), _ in found["contradictions"])
     paths = [palace.links.paths[place] for place in palace.by_path.tolist()]
@@ -179,7 +182,7 @@ def introspect(
         bounded=bounded,
         changes=None if previous is None else changes(previous, baseline, *palace.in_order()),
     )
-    return report.model_copy(update={"log": to_log(report, baseline)})
+    return report.model_copy(update={"digest": tuple(_digest(report)), "log": to_log(report, baseline)})
 
 
 def _contradictions(palace: PalaceTable) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
@@ -222,6 +225,16 @@ def _stale_beliefs(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
             if (memory := palace.memories[place]).confidence < LOW_CONFIDENCE
         }
     )
+
+
+def _forgotten(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
+    """Forgotten memories, those that dissolve first at the top."""
+    places = palace.places(State.FORGOTTEN)
+    halvings = np.log2(palace.relevances[places] / FORGOTTEN_FROM)
+    days = (halvings / palace.columns.rates[places] / DAY_SECONDS).tolist()
+    found = [(left, palace.memories[place]) for place, left in zip(places, days, strict=True)]
+    ranked = sorted(found, key=lambda item: (item[0], item[1].path))
+    return [(memory, f"dissolves in {left:,.0f} days") for left, memory in ranked]
 
 
 def _orphaned(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
@@ -338,6 +351,8 @@ def _suspected(
         return []
     found: dict[frozenset[int], SuggestedContradiction] = {}
     for contradiction in suspected:
+        if not contradiction.confidence >= LEAST_SUSPICION:
+            continue
         old, new = palace.links.place(contradiction.old), palace.links.place(contradiction.new)
         if (
             old is None
@@ -369,3 +384,90 @@ def _suspected(
     if limits:
         bounded["suggested_contradictions"] = "; ".join(limits)
     return [(item, item.reason) for item in best[:SUGGESTED_PAIRS_COUNT]]
+
+
+# ── The digest ──────────────────────────────────────────────────────────────────────────
+# One line for each kind of finding, so that the number of lines is bounded. What is certain comes before what is
+# suspected, and that before what is merely possible; within a line the best come first, as in the lists.
+
+_HOUR_SECONDS: Final = 3_600
+_NAMED_COUNT: Final = 2  # findings that a line names
+_LINE_CHARS: Final = 280
+_MOVES: Final = ("new", "gone", "revived", "faded", "forgotten", "dissolved", "contradicted")
+
+
+def _digest(report: IntrospectionReport) -> Iterator[str]:
+    """The report in at most ten lines."""
+    yield _headline(report)
+    if report.changes is not None:
+        yield _moved(report.changes, report.created_at)
+    for start, singular, plural, findings in _decisions(report):
+        if findings:
+            count = f"{len(findings):,} {singular if len(findings) == 1 else plural}"
+            shown = "; ".join(findings[:_NAMED_COUNT])
+            more = f"; and {len(findings) - _NAMED_COUNT:,} more" if len(findings) > _NAMED_COUNT else ""
+            line = f"{start} {count}: {shown}"
+            room = _LINE_CHARS - len(more)
+            yield (line if len(line) <= room else line[: room - 1] + "…") + more
+    if report.orphaned:
+        yield f"Not connected with anything: {len(report.orphaned):,}."
+
+
+def _headline(report: IntrospectionReport) -> str:
+    counts = {name: getattr(report, name) for name in ("active", "fading", "forgotten", "dissolved")}
+    states = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    total = f"{report.total_memories:,} {'memory' if report.total_memories == 1 else 'memories'}"
+    return f"{total}: {states}" if states else total
+
+
+def _moved(changes: PalaceChanges, now: float) -> str:
+    moved = {name: len(getattr(changes, name)) for name in _MOVES}
+    told = ", ".join(f"{count:,} {name}" for name, count in moved.items() if count) or "nothing moved"
+    return f"Since the last look, {_ago(now - changes.since)}: {told}{'' if changes.exact else ', as far as known'}."
+
+
+def _ago(seconds: float) -> str:
+    hours = int(seconds // _HOUR_SECONDS)
+    if hours < 1:
+        return "less than an hour ago"
+    days = hours // 24
+    return f"{days:,} days ago" if days > 1 else f"{hours} hours ago" if hours > 1 else "an hour ago"
+
+
+def _decisions(report: IntrospectionReport) -> Iterator[tuple[str, str, str, list[str]]]:
+    """What asks for a decision: the verb, the noun (one, several), and the findings in words."""
+
+    def told(name: str) -> Iterator[tuple[Any, str]]:
+        return zip(getattr(report, name), report.reasons.get(name, ()), strict=False)
+
+    marked = None if report.changes is None else set(report.changes.contradicted)
+    marks = [
+        reason
+        for (one, other), reason in told("contradictions")
+        if marked is None or (min(one.path, other.path), max(one.path, other.path)) in marked
+    ]
+    new = "" if marked is None else "new "
+    yield "Check", f"{new}mark", f"{new}marks", marks
+    yield (
+        "Settle",
+        "lost edit",
+        "lost edits",
+        [f"{item.path}: {reason}" for item, reason in told("conflicts")],
+    )
+    suspected = [
+        f"{item.old.path} against {item.new.key} ({item.confidence:.0%}; {reason})"
+        for item, reason in told("suggested_contradictions")
+    ]
+    yield "Decide on", "suspected contradiction", "suspected contradictions", suspected
+    revisions = [f"{item.path} ({reason})" for item, reason in told("suggested_revisions")]
+    yield "Look again at", "memory", "memories", revisions
+    forgotten = [f"{item.path} ({reason})" for item, reason in told("forgotten_memories")]
+    yield "Recall what should stay of", "forgotten memory", "forgotten memories", forgotten
+    connections = [
+        f"{one.path} and {other.path} ({reason})" for (one, other), reason in told("suggested_connections")
+    ]
+    yield "Connect or decline", "pair", "pairs", connections
+    full = [
+        f"{name} ({reason})" for name, reason in (*told("overloaded_facets"), *told("suggested_compressions"))
+    ]
+    yield "Compress or split", "place", "places", full

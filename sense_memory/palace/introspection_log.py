@@ -49,6 +49,7 @@ LISTS: Final = (
     "suggested_contradictions",
     "suggested_revisions",
     "suggested_compressions",
+    "forgotten_memories",
 )
 _COUNTS: Final = ("total_memories", "active", "fading", "forgotten", "dissolved")
 _MOVES: Final = ("new", "gone", "faded", "forgotten", "dissolved", "revived", "contradicted")

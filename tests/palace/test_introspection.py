@@ -641,7 +641,63 @@ def test_devices_that_know_different_logs_keep_those_that_one_device_would_keep(
 
 
 def test_a_confidence_out_of_range_does_not_cost_the_report():
-    palace = [memory("a/facts/one"), memory("a/facts/two")]
-    found = Contradiction("a/facts/one", "a/facts/two", "number", -0.04, "one → two", acts=False)
-    report = introspect(palace, NOW, suspected=[found])
-    assert [item.confidence for item in report.suggested_contradictions] == [0.0]
+    palace = [memory(f"a/facts/{name}") for name in "abcdef"]
+    found = [
+        Contradiction(f"a/facts/{one}", f"a/facts/{other}", "number", confidence, "one → two", acts=False)
+        for one, other, confidence in (("a", "b", -0.04), ("c", "d", 1.7), ("e", "f", float("nan")))
+    ]
+    report = introspect(palace, NOW, suspected=found)
+    assert [(item.old.key, item.confidence) for item in report.suggested_contradictions] == [("c", 1.0)]
+
+
+# ── The digest ──────────────────────────────────────────────────────────────────────────
+
+
+def test_forgotten_memories_are_listed_those_that_dissolve_first_at_the_top():
+    palace = [
+        memory("a/facts/slow", State.FORGOTTEN, halflife_days=31),
+        memory("a/facts/quick", State.FORGOTTEN),
+        memory("a/facts/gone", State.DISSOLVED),
+    ]
+    report = introspect(palace, NOW)
+    assert paths(report.forgotten_memories) == ["a/facts/quick", "a/facts/slow"]
+    assert report.reasons["forgotten_memories"] == ("dissolves in 78 days", "dissolves in 85 days")
+
+
+def test_a_digest_tells_what_changed_then_what_to_decide_and_last_what_is_alone():
+    before = introspect([memory("a/facts/one"), memory("a/beliefs/weak", confidence=0.2)], NOW - DAY)
+    palace = [
+        memory("a/facts/one", superseded_by="a/facts/two", contradicts=["a/facts/two"]),
+        memory("a/facts/two", themes=["x", "y"]),
+        memory("a/facts/three", themes=["x", "y"]),
+        memory("a/beliefs/weak", confidence=0.2),
+        memory("b/facts/lost", conflict_of="b/facts/won"),
+        memory("b/facts/old", State.FORGOTTEN),
+        *[memory(f"c/facts/{number}") for number in range(51)],
+    ]
+    found = [Contradiction("c/facts/1", "c/facts/2", "value", 0.6, "rome → oslo", acts=False)]
+    report = introspect(palace, NOW, previous=through_a_log(before), suspected=found)
+    assert [line.split(":")[0] for line in report.digest] == [
+        "57 memories",
+        "Since the last look, 24 hours ago",
+        "Check 1 new mark",
+        "Settle 1 lost edit",
+        "Decide on 1 suspected contradiction",
+        "Look again at 1 memory",
+        "Recall what should stay of 1 forgotten memory",
+        "Connect or decline 1 pair",
+        "Compress or split 2 places",
+        "Not connected with anything",
+    ]
+    assert report.digest[4] == ("Decide on 1 suspected contradiction: c/facts/1 against 2 (60%; rome → oslo)")
+
+
+@seeded
+@given(palaces())
+def test_a_digest_has_at_most_ten_short_lines_and_stays_out_of_the_log(palace):
+    long = [item.changed(key=item.key + "k" * 200) for item in palace]
+    report = introspect({item.path: item for item in (*palace, *long)}.values(), NOW)
+    assert 1 <= len(report.digest) <= 10
+    assert max(map(len, report.digest)) <= 280
+    assert "digest" not in report.to_log()
+    assert report.digest[-1] not in repr(report)

@@ -577,11 +577,7 @@ def test_an_introspection_gives_reasons_and_commands_that_work(palace):
     palace(*command.split())
     again = palace("palace", "introspect").stdout
     assert "Could be connected" not in again
-    assert (
-        "Nothing came, went, faded, revived or was contradicted since the last introspection, just now"
-        in again
-        or "s ago" in again
-    )
+    assert "Since the last look, less than an hour ago: nothing moved.\n" in again
 
 
 def test_an_introspection_tells_what_has_changed(palace):
@@ -589,6 +585,10 @@ def test_an_introspection_tells_what_has_changed(palace):
     palace("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon.")
 
     shown = palace("palace", "introspect").stdout
+    assert re.search(
+        r"^Since the last look, less than an hour ago: 1 new, .*1 contradicted\.$", shown, re.MULTILINE
+    )
+    assert "Check 1 new mark: people/facts/lisa-home is superseded by people/facts/lisa-moved\n" in shown
     assert "  new 1: people/facts/lisa-moved\n" in shown
     assert "  contradicted 1: people/facts/lisa-home by people/facts/lisa-moved\n" in shown
     assert "people/facts/lisa-home is superseded by people/facts/lisa-moved\n" in shown
@@ -596,7 +596,25 @@ def test_an_introspection_tells_what_has_changed(palace):
     (pair,) = data["contradictions"]
     assert pair["paths"] == ["people/facts/lisa-home", "people/facts/lisa-moved"]
     assert data["changes"]["new"] == []
+    assert data["changes"]["counts"]["new"] == 0
+    assert data["counts"]["contradictions"] == 1
+    assert data["digest"][0] == shown.splitlines()[0]
     assert data["total_memories"] == 8
+
+
+def test_an_introspection_brings_up_what_is_forgotten_and_only_counts_what_is_alone(palace):
+    shown = palace("palace", "introspect").stdout
+    everything = palace("palace", "introspect", "--all").stdout
+    alone = palace.json("palace", "introspect", "--all")["orphaned"]
+
+    found = re.search(
+        r"^Forgotten, but not dissolved yet · 1\n  (\S+): dissolves in \d+ days$", shown, re.MULTILINE
+    )
+    assert f"    sense-memory recall {found[1]}\n" in shown
+    assert f"\nNot connected with anything: {len(alone)}.\n" in shown
+    assert "Not connected with anything ·" not in shown
+    assert f"\nNot connected with anything · {len(alone)}\n" in everything
+    assert palace.json("palace", "introspect")["orphaned"] == []
 
 
 def test_introspection_on_a_schedule_ends_after_the_count(palace, relay):

@@ -22,7 +22,6 @@ from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, DryRunOption, JsonO
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say
 from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
-from sense_memory.interfaces.cli.palace.shapes import counted
 from sense_memory.interfaces.cli.streams import OutputFailed
 from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, one_line, quantity, quoted
 
@@ -49,7 +48,7 @@ def introspect(
     *,
     everything: Annotated[
         bool,
-        flag("--all", text="Show all findings, not only the first few."),
+        flag("--all", text="Give all findings, not only the first few; also with --json."),
     ] = False,
     schedule: Annotated[
         str | None,
@@ -89,7 +88,7 @@ def introspect(
 
     report = invocation.run(work)
     if invocation.as_json:
-        typer.echo(as_json(report_data(report)))
+        typer.echo(as_json(report_data(report, None if everything else MAX_ITEMS)))
     else:
         _print_report(report, everything=everything)
 
@@ -101,7 +100,7 @@ def _stay(invocation: Invocation, every: float, count: int | None, wait: float, 
         left = count
         async for report in store.persona_introspections(every):
             if invocation.as_json:
-                typer.echo(as_json(report_data(report), indent=None))
+                typer.echo(as_json(report_data(report, None if everything else MAX_ITEMS), indent=None))
             else:
                 typer.echo(f"── {local_time(report.created_at)} ──")
                 _print_report(report, everything=everything)
@@ -172,6 +171,7 @@ SECTIONS: Final = (
     Section("suggested_revisions", "May need a new look", "Look, then write it anew or forget it:"),
     Section("stale_beliefs", "Weak beliefs that hardly anybody uses", "Revive them with `recall`, or:"),
     Section("suggested_connections", "Could be connected", "Accept or decline:"),
+    Section("forgotten_memories", "Forgotten, but not dissolved yet", "If it should stay:"),
     Section("orphaned", "Not connected with anything", ""),
     Section("overloaded_facets", "Full facets", "Some of these may belong into a facet of their own."),
     Section(
@@ -198,13 +198,13 @@ def report_lines(
         now: seconds since 1970.
         limit: how many items of each list are shown; None shows all.
     """
-    states = {name: getattr(report, name) for name in ("active", "fading", "forgotten", "dissolved")}
-    total = quantity(report.total_memories, "memory", "memories")
-    there = f": {counted(states)}" if report.total_memories else ""
-    yield ReportLine(f"{total}{there}", HEADING)
+    for number, line in enumerate(report.digest):
+        yield ReportLine(one_line(line), PLAIN if number else HEADING)
     if report.changes is not None:
-        yield from _changes(report.changes, now)
+        yield from _changes(report.changes, now, _MAX_NAMES if limit is not None else None)
     found = [section for section in SECTIONS if getattr(report, section.name)]
+    if limit is not None:  # a count is in the digest
+        found = [section for section in found if section.name != "orphaned"]
     for section in found:
         yield ReportLine("")
         yield from _section(section, report, limit)
@@ -213,38 +213,24 @@ def report_lines(
         yield ReportLine("Nothing needs attention.")
 
 
-def _changes(changes: PalaceChanges, now: float) -> Iterator[ReportLine]:
+def _changes(changes: PalaceChanges, now: float, limit: int | None) -> Iterator[ReportLine]:
     moved = [(name, getattr(changes, name)) for name in _MOVES]
-    since = f"{age(changes.since, now)} ({local_time(changes.since)})"
-    if not any(paths for _, paths in moved) and not changes.contradicted:
-        yield ReportLine(
-            f"Nothing came, went, faded, revived or was contradicted since the last introspection, {since}.",
-            FAINT,
-        )
-    else:
-        yield ReportLine(f"Since the last introspection, {since}:")
-    for name, paths in moved:
-        if paths:
-            yield ReportLine(f"  {name} {len(paths):,}: {_named(paths)}")
-    if changes.contradicted:
-        pairs = [f"{one} by {other}" for one, other in changes.contradicted]
-        yield ReportLine(f"  contradicted {len(pairs):,}: {_named(pairs)}")
+    moved.append(("contradicted", [f"{one} by {other}" for one, other in changes.contradicted]))
+    if not any(found for _, found in moved) and changes.exact:
+        return
+    yield ReportLine("")
+    yield ReportLine(f"Since {local_time(changes.since)}, {age(changes.since, now)}", HEADING)
+    for name, found in moved:
+        if found:
+            yield ReportLine(f"  {name} {len(found):,}: {_names(found, limit)}")
     for words in changes.untold:
         yield ReportLine(f"  not known: {words}", FAINT)
-
-
-def _named(paths: Sequence[str]) -> str:
-    more = f", … and {len(paths) - _MAX_NAMES:,} more" if len(paths) > _MAX_NAMES else ""
-    return ", ".join(map(one_line, paths[:_MAX_NAMES])) + more
 
 
 def _section(section: Section, report: IntrospectionReport, limit: int | None) -> Iterator[ReportLine]:
     items = getattr(report, section.name)
     reasons = report.reasons.get(section.name, ())
     yield ReportLine(f"{section.title} · {len(items):,}", HEADING)
-    if section.name == "orphaned" and limit is not None:
-        yield ReportLine(f"  {_named([memory.path for memory in items])}")
-        return
     for number, item in enumerate(items[:limit]):
         reason = reasons[number] if number < len(reasons) else ""
         yield from _item(section, item, one_line(reason))
@@ -279,6 +265,10 @@ def _item(section: Section, item: Any, reason: str) -> Iterator[ReportLine]:
             yield ReportLine(f"    {_excerpt(item)}", FAINT)
             verb = "palace show" if section.name == "suggested_revisions" else "forget"
             yield from _do(section.advice, f"{verb} {quoted(item.path)}")
+        case "forgotten_memories":
+            yield ReportLine(f"  {one_line(item.path)}: {reason}")
+            yield ReportLine(f"    {_excerpt(item)}", FAINT)
+            yield from _do("", f"recall {quoted(item.path)}")
         case "orphaned":
             yield ReportLine(f"  {one_line(item.path)}: {reason}")
         case "overloaded_facets":
@@ -308,22 +298,44 @@ def _do(advice: str, *commands: str) -> Iterator[ReportLine]:
 # ── For programs ────────────────────────────────────────────────────────────────────────
 
 
-def report_data(report: IntrospectionReport) -> dict[str, Any]:
-    """A report for JSON: counts, changes, and each list with paths and reasons."""
+_MAX_CHANGED: Final = 20  # memories in a list of changes
+
+
+def report_data(report: IntrospectionReport, limit: int | None = MAX_ITEMS) -> dict[str, Any]:
+    """A report for JSON: the digest, counts, changes, and each list with paths and reasons.
+
+    Args:
+        report: what introspection found.
+        limit: how many items of each list are given, and of what is not connected none; None gives all.
+    """
     found: dict[str, Any] = {"created_at": iso(report.created_at), "total_memories": report.total_memories}
     found |= {name: getattr(report, name) for name in ("active", "fading", "forgotten", "dissolved")}
+    found["digest"] = list(report.digest)
+    found["counts"] = {section.name: len(getattr(report, section.name)) for section in SECTIONS}
     for section in SECTIONS:
         items, reasons = getattr(report, section.name), report.reasons.get(section.name, ())
+        if limit is not None:
+            items = () if section.name == "orphaned" else items[:limit]
         found[section.name] = [
             {**_item_data(item), "reason": reasons[number] if number < len(reasons) else None}
             for number, item in enumerate(items)
         ]
     found["bounded"] = dict(report.bounded)
-    changes = None if report.changes is None else report.changes.model_dump(mode="json")
-    if report.changes is not None and changes is not None:
-        changes["since"] = iso(report.changes.since)
-    found["changes"] = changes
+    found["changes"] = (
+        None
+        if report.changes is None
+        else _changes_data(report.changes, None if limit is None else _MAX_CHANGED)
+    )
     return found
+
+
+def _changes_data(changes: PalaceChanges, limit: int | None) -> dict[str, Any]:
+    found = changes.model_dump(mode="json") | {"since": iso(changes.since)}
+    lists = [name for name, value in found.items() if name != "untold" and isinstance(value, list)]
+    return found | {
+        "counts": {name: len(found[name]) for name in lists},
+        **{name: found[name][:limit] for name in lists},
+    }
 
 
 def _item_data(item: Any) -> Mapping[str, Any]:
