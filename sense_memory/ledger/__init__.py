@@ -10,8 +10,19 @@ from sense_memory.ledger.edits import Basis
 from sense_memory.ledger.heads import Stored
 from sense_memory.ledger.ledger import Ledger
 from sense_memory.ledger.removals import HeadMoved, Origin, Removal
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.schema import HELD, Role
 from sense_memory.ledger.versions import Filed, FilingResult
 
 
-__all__ = ["Basis", "Filed", "FilingResult", "HeadMoved", "Ledger", "Origin", "Removal", "Role", "Stored"]
+__all__ = [
+    "HELD",
+    "Basis",
+    "Filed",
+    "FilingResult",
+    "HeadMoved",
+    "Ledger",
+    "Origin",
+    "Removal",
+    "Role",
+    "Stored",
+]

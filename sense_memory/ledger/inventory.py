@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sense_memory.ledger.heads import LOGS, Heads, beneath
 from sense_memory.ledger.outbox import BEHIND, LOST, WAS_ACCEPTED
 from sense_memory.ledger.relays import Remark
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.schema import HELD, Role
 from sense_memory.limits import HEAL_SECONDS
 
 
@@ -30,11 +30,11 @@ _DROPS = f"EXISTS (SELECT 1 FROM remarks WHERE relay = ?1 AND remark = '{Remark.
 _EXEMPT = (
     "SELECT o.event FROM outbox o WHERE o.relay = ?1 AND o.state IN ('refused', 'parked') UNION "
     f"SELECT e.seq FROM events e CROSS JOIN outbox o ON o.relay = ?1 AND o.event = e.seq WHERE e.role = {int(Role.DELETION)} "
-    f"AND (o.state = 'superseded' OR o.state IN ('acked', 'confirmed') AND {_DROPS}) UNION "
+    f"AND (o.state = 'superseded' OR o.state IN {HELD} AND {_DROPS}) UNION "
     "SELECT s.head FROM deletions d CROSS JOIN slots s ON s.slot = d.target "
     f"CROSS JOIN events e ON e.seq = s.head AND e.role = {int(Role.TOMBSTONE)} AND e.created_at <= d.until "
     "CROSS JOIN events x ON x.id = d.by_event CROSS JOIN outbox o ON o.relay = ?1 AND o.event = x.seq "
-    f"WHERE o.state IN ('acked', 'confirmed') AND NOT {_DROPS}"
+    f"WHERE o.state IN {HELD} AND NOT {_DROPS}"
 )
 # As in the outbox: an accepted event is queued again a given time after it was last sent. An event that the relay has
 # accepted since the comparison began stays accepted.
@@ -61,7 +61,7 @@ _ACCEPTED = f"SELECT event FROM outbox WHERE relay = ? AND {WAS_ACCEPTED}"
 _IS_MEMORY = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.role = {int(Role.MEMORY)})"
 _HELD = (
     "SELECT o.state, count(*) FROM outbox o JOIN slots s ON s.head = o.event WHERE o.relay = ? "
-    f"AND o.state IN ('acked', 'confirmed') AND NOT (s.slot >= ? AND s.slot < ?) AND {_IS_MEMORY} GROUP BY o.state"
+    f"AND o.state IN {HELD} AND NOT (s.slot >= ? AND s.slot < ?) AND {_IS_MEMORY} GROUP BY o.state"
 )
 _THERE_AFTER_ALL = (
     "UPDATE outbox SET state = 'acked', reason = '', due_at = ? WHERE relay = ? "

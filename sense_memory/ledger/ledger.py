@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from sense_memory.errors import LedgerBusy, LedgerError, StorageFullError
 from sense_memory.ledger import rescue, stamps, versions
+from sense_memory.ledger.caches import SnapshotFile, Vectors
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.drafts import Drafts
 from sense_memory.ledger.edits import Edits
@@ -19,9 +20,7 @@ from sense_memory.ledger.outbox import Outbox
 from sense_memory.ledger.relays import RelayRecords, Remark
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, save_draft
 from sense_memory.ledger.schema import Role
-from sense_memory.ledger.snapshot_file import SnapshotFile
 from sense_memory.ledger.stamps import Stamps
-from sense_memory.ledger.vectors import Vectors
 from sense_memory.ledger.versions import Filed, FilingResult
 from sense_memory.limits import (
     BUSY_BLOCKED_SECONDS,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.heads import Heads
 from sense_memory.ledger.relays import RelayRecords, Remark
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.schema import HELD, Role
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.limits import (
     AFTER_DELETION_SECONDS,
@@ -55,8 +55,7 @@ BEHIND: Final = "accepted before, and an older version is served instead"
 AFTER_DELETION: Final = "waits until the relay has an older deletion request that may remove it"
 # Accepted before a given time, even if the relay is known to have lost the event since.
 WAS_ACCEPTED: Final = (
-    "(state IN ('acked', 'confirmed') AND due_at <= ? "
-    f"OR state = 'queued' AND reason IN ('{LOST}', '{BEHIND}'))"
+    f"(state IN {HELD} AND due_at <= ? OR state = 'queued' AND reason IN ('{LOST}', '{BEHIND}'))"
 )
 
 
@@ -483,7 +482,7 @@ _RETRY = (
 )
 _LOST_AGAIN = (
     "UPDATE outbox SET state = 'queued', reason = ?1, tries = 0, first_try_at = NULL, due_at = max(?2, due_at + ?3) "
-    "WHERE event = ?4 AND relay = (SELECT relay FROM relays WHERE url = ?5) AND state IN ('acked', 'confirmed')"
+    f"WHERE event = ?4 AND relay = (SELECT relay FROM relays WHERE url = ?5) AND state IN {HELD}"
 )
 _HASTEN = (
     "UPDATE outbox SET due_at = ?1 WHERE state = 'queued' AND due_at > ?1 AND reason NOT IN ('', ?3, ?4) "
@@ -497,16 +496,16 @@ _NO_DELETION: Final = f"e.role <> {int(Role.DELETION)}"
 _IS_SETTLED = (
     f"(e.{_TOMBSTONE} AND EXISTS (SELECT 1 FROM deletions d JOIN events x ON x.id = d.by_event "
     "JOIN outbox k ON k.event = x.seq AND k.relay = o.relay "
-    "WHERE d.target = e.slot AND d.until >= e.created_at AND k.state IN ('acked', 'confirmed')))"
+    f"WHERE d.target = e.slot AND d.until >= e.created_at AND k.state IN {HELD}))"
 )
 _DELETED_THERE = (
     "SELECT 1 FROM deletions d JOIN events e ON e.id = d.by_event JOIN outbox o ON o.event = e.seq "
     "JOIN relays r USING (relay) LEFT JOIN slots s ON s.slot = d.target WHERE d.target = ? AND url = ? "
-    "AND state IN ('acked', 'confirmed') AND (s.head IS NULL OR s.mark_at <= d.until)"
+    f"AND state IN {HELD} AND (s.head IS NULL OR s.mark_at <= d.until)"
 )
 _TOMBSTONES_THERE = (
     f"SELECT 1 FROM slots s JOIN events e ON e.seq = s.head AND e.{_TOMBSTONE} JOIN outbox o ON o.event = e.seq "
-    "JOIN relays r USING (relay) WHERE s.slot = ? AND url = ? AND state IN ('acked', 'confirmed')"
+    f"JOIN relays r USING (relay) WHERE s.slot = ? AND url = ? AND state IN {HELD}"
 )
 _FORGOTTEN_ONCE = "SELECT 1 FROM deletions d JOIN events e ON e.slot = d.target WHERE e.seq = ?"
 # Else SQLite scans every row of a relay for the few that wait.
@@ -548,7 +547,7 @@ _BURY_AGAIN = (
 _OVERTAKEN = (
     "SELECT 1 FROM events e JOIN events n ON n.slot = e.slot AND (n.created_at > e.created_at "
     "OR n.created_at = e.created_at AND n.id < e.id) JOIN outbox o ON o.event = n.seq AND o.relay = ?1 "
-    "AND o.state IN ('acked', 'confirmed') WHERE e.seq = ?2"
+    f"AND o.state IN {HELD} WHERE e.seq = ?2"
 )
 _OLDER_SEEN = (
     "SELECT 1 FROM events h JOIN events e USING (slot) JOIN outbox o ON o.event = e.seq AND e.seq <> h.seq "

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.schema import HELD, Role
 from sense_memory.limits import MAX_FORGOTTEN_TEXTS_COUNT
 from sense_memory.nostr import address
 from sense_memory.nostr.event import Event, wins_over
@@ -243,8 +243,7 @@ class Erasure:
 
 
 _HELD: Final = (
-    "SELECT 1 FROM events e JOIN outbox o ON o.event = e.seq "
-    "WHERE e.id = ? AND o.state IN ('acked', 'confirmed') LIMIT 1"
+    f"SELECT 1 FROM events e JOIN outbox o ON o.event = e.seq WHERE e.id = ? AND o.state IN {HELD} LIMIT 1"
 )
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 _DEVICE: Final = "SELECT value FROM meta WHERE name = 'device'"

@@ -22,6 +22,9 @@ APPLICATION_ID: Final = 0x53454E53  # "SENS"
 _TURN: Final = threading.Lock()  # stores may be opened in several threads
 
 
+HELD: Final = ("acked", "confirmed")  # outbox states of what a relay holds, by its OK or because it served it
+
+
 class Role(IntEnum):
     """What an event is to the ledger; only the envelope can read the role, from inside the ciphertext."""
 

@@ -37,7 +37,7 @@ from sense_memory.ledger.removals import (
     read_removal,
     remove_versions,
 )
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.schema import HELD, Role
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_SAFE_INTEGER
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64, wins_over
@@ -355,7 +355,7 @@ def _file_tombstone(
     return fate, seq
 
 
-_HELD: Final = "SELECT 1 FROM outbox WHERE event = ? AND state IN ('acked', 'confirmed') LIMIT 1"
+_HELD: Final = f"SELECT 1 FROM outbox WHERE event = ? AND state IN {HELD} LIMIT 1"
 
 
 def _has_better_tombstone(db: Database, filed: Filed) -> bool:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sense_memory import arguments
 from sense_memory.errors import InvalidInput, StoreClosed, StoreForked, WrongThreadError
 from sense_memory.ledger import Ledger
+from sense_memory.limits import TURN_SECONDS
 from sense_memory.memories.flat import FlatMemories
 from sense_memory.memories.journal import Journal
 from sense_memory.memories.replication import Replication
-from sense_memory.memories.turns import Turns
 from sense_memory.nostr.relay_url import relay_url
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.reader import Reader
@@ -138,6 +138,35 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
         "relays": settings.relays,
         "ledger": ledger,
     }
+
+
+# ── Turns of the event loop ─────────────────────────────────────────────────────────────
+# A write to the ledger with a local signer awaits nothing that takes time, so a loop of writes would hold up every
+# other task, relays and heartbeats among them, until it ends. So each call that writes takes a turn first: where the
+# event loop has not gone round for 10 ms, the call lets it go round once. That costs a microsecond for each write, and
+# a hundred rounds a second. Nothing has been decided when a call takes its turn, so a call that waited sees what
+# arrived meanwhile, as a later call would. Concurrent calls continue in the order in which they were made.
+
+
+class Turns:
+    """The turns of one event loop, for tasks that write one after the other."""
+
+    def __init__(self) -> None:
+        self._order = asyncio.Lock()  # first come, first served
+        self._since: float | None = None  # the first call of this round of the loop
+
+    async def take(self) -> None:
+        """Let other tasks go first, if none could for `limits.TURN_SECONDS`."""
+        async with self._order:
+            loop = asyncio.get_running_loop()
+            if self._since is None:
+                self._since = loop.time()
+                loop.call_soon(self._end_round)
+            elif loop.time() - self._since >= TURN_SECONDS:
+                await asyncio.sleep(0)
+
+    def _end_round(self) -> None:
+        self._since = None
 
 
 # ── The open store ──────────────────────────────────────────────────────────────────────
@@ -375,7 +404,7 @@ class OpenStore:
 
     def _embedder_client(self, embedder: Embedder) -> EmbedderClient:
         from sense_memory.memories.embedding_jobs import EmbedderClient
-        from sense_memory.records.vector_cache import VectorCache
+        from sense_memory.records.caches import VectorCache
 
         is_named = isinstance(getattr(embedder, "name", None), str)
         if not callable(getattr(embedder, "embed", None)) or not is_named:

@@ -26,8 +26,7 @@ from sense_memory.nostr import address
 from sense_memory.palace.catalog import relevances_at
 from sense_memory.palace.lifecycle import state_at
 from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, is_open, item_of
-from sense_memory.records.cached_index import CachedIndex, made_of, mark_of, with_head, without_head
-from sense_memory.records.vector_cache import VectorSource
+from sense_memory.records.caches import CachedIndex, VectorSource, made_of, mark_of, with_head, without_head
 from sense_memory.search.hits import Evidence, Explanation, Hit, Kind
 from sense_memory.search.index import FORMAT, MemoryIndex
 from sense_memory.search.query import Fields

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from sense_memory.ledger import Ledger
-    from sense_memory.ledger.snapshot_file import SnapshotFile
+    from sense_memory.ledger.caches import SnapshotFile
     from sense_memory.nostr.signer import Signer
 
 

@@ -884,7 +884,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from sense_memory import LocalSigner, MemoryStore
 import sense_memory.records.reader
-from sense_memory.ledger.snapshot_file import SnapshotFile
+from sense_memory.ledger.caches import SnapshotFile
 
 where, ledger, key = sys.argv[1:]
 sense_memory.records.reader.SNAPSHOT_NEW_COUNT = 1
@@ -945,7 +945,7 @@ async def test_a_full_disk_hurts_neither_closing_nor_the_one_before(stage, monke
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sense_memory.ledger.snapshot_file.os.fsync", full)
+        patch.setattr("sense_memory.ledger.caches.os.fsync", full)
         async with stage.open() as store:
             await store.remember("new", "value")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, tell, too_few
 from sense_memory.interfaces.cli.output import copy_data, relay_data
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity
+from sense_memory.ledger import HELD
 
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from sense_memory.memories.status import RelayStatus
     from sense_memory.store import MemoryStore
-
-_HELD: Final = ("acked", "confirmed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Copies:
     @property
     def held(self) -> int:
         """How many events the relay acknowledged."""
-        return sum(self.states.get(state, 0) for state in _HELD)
+        return sum(self.states.get(state, 0) for state in HELD)
 
     @property
     def refused(self) -> int:
@@ -95,9 +94,9 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
         problem = relay.problem or ", ".join([*relay.reasons, *paused(relay)])
         if not problem:
             problem = f"no answer within {wait:g} s" if wait else "not contacted"
-        held = sum(state in _HELD for state in found)
+        held = sum(state in HELD for state in found)
         copies.append(Copies(relay, states, len(ids), "" if held == len(ids) else problem))
-    acks = min((sum(state in _HELD for state in holder.values()) for holder in holders), default=0)
+    acks = min((sum(state in HELD for state in holder.values()) for holder in holders), default=0)
     outdated = any("superseded" in holder.values() for holder in holders)
     return Written(tuple(ids), tuple(copies), acks, outdated)
 

@@ -20,7 +20,7 @@ from sense_memory.palace.connections import near_pairs
 from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
 from sense_memory.palace.contradictions.phrases import Phrases
 from sense_memory.palace.search import STAMP_BYTES, item_of, stamp_of
-from sense_memory.records.vector_cache import MemoryVectors
+from sense_memory.records.caches import MemoryVectors
 from sense_memory.search.embedders.embedder import normalised
 from sense_memory.search.index import texts_of
 from sense_memory.search.ranking import MIN_SIMILAR

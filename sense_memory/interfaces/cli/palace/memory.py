@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,6 +56,7 @@ from sense_memory.interfaces.cli.output import (
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, NONE, command, commands
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, excerpt, links_of
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, quoted
+from sense_memory.ledger import HELD
 
 
 if TYPE_CHECKING:
@@ -64,8 +65,6 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.search import PersonaHit
     from sense_memory.store import MemoryStore
-
-_HELD: Final = ("acked", "confirmed")
 
 
 @command(
@@ -125,7 +124,7 @@ def _data(found: MemoryProfile) -> dict[str, Any]:
         ],
         "versions": [version_data(found.memory.path, version) for version in found.versions],
         "relays": [
-            relay_data(url, copy=copy_data({state: 1}, int(state in _HELD)))
+            relay_data(url, copy=copy_data({state: 1}, int(state in HELD)))
             for url, state in found.holders.items()
         ],
     }
