@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
+from sense_memory.mind.blocks import Blocks
 from sense_memory.mind.log import Log
 from sense_memory.mind.records import MindRecords
 
@@ -29,12 +30,13 @@ class Mind:
         store: the open store.
         records: the records of all parts.
         log: everything that happened.
+        blocks: core memory, always in the prompt.
     """
 
     def __init__(self, store: OpenStore) -> None:
         self.store = store
         self.records = MindRecords(store)
-        self.log = Log(self.records, self._appended)
+        self.log, self.blocks = Log(self.records, self._appended), Blocks(self.records)
         self._flusher: asyncio.Task[None] | None = None
         self._unflushed = 0
         self._last_append = 0.0

@@ -1,0 +1,267 @@
+"""Core memory: editable blocks of text that are always in an agent's prompt (four-tier memory, tier 1).
+
+A block is one record; every change is a new version, and earlier versions stay in the local history. The blocks
+`persona` and `human` exist from the start, empty, and are written when they first change. `compile_blocks` is pure and
+gives the documented XML; a prompt is rebuilt only if its result differs, see `MemoryManager`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+from xml.sax.saxutils import escape
+
+from sense_memory.errors import InvalidInput
+from sense_memory.nostr import address
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sense_memory.mind.records import MindRecord, MindRecords
+
+MAX_BLOCK_CHARS: Final = 20_000  # Letta's CORE_MEMORY_BLOCK_CHAR_LIMIT
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "persona": "Stores details about your current persona, guiding how you behave and respond.",
+    "human": "Stores key details about the person you are conversing with.",
+}
+_INTRODUCTION: Final = "The following memory blocks are currently engaged in your core memory unit:"
+_label = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}").fullmatch  # it is the name of an XML element
+_NOTHING: Final = "; nothing was changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of core memory.
+
+    Attributes:
+        label: names the block, and its XML element.
+        description: what the block is for.
+        value: the text.
+        limit: most characters of the value.
+        read_only: whether the agent's tools may not change the block.
+        version: how often the block was written; 0 for a default block that never was.
+        updated_at: when this version was written, seconds since 1970; None for version 0.
+    """
+
+    label: str
+    description: str = ""
+    value: str = field(default="", repr=False)
+    limit: int = MAX_BLOCK_CHARS
+    read_only: bool = False
+    version: int = 0
+    updated_at: float | None = None
+
+
+class Blocks:
+    """The blocks of an agent.
+
+    Args:
+        records: reads and writes them.
+    """
+
+    def __init__(self, records: MindRecords) -> None:
+        self._records = records
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────────
+
+    async def all(self) -> list[Block]:
+        """Every block: `persona` and `human` first, then the others by label."""
+        stored = {record.name: _block(record) for record in await self._records.under(_path(""))}
+        defaults = {label: Block(label, description) for label, description in DESCRIPTIONS.items()}
+        found = defaults | stored
+        return [found[label] for label in (*defaults, *sorted(found.keys() - defaults.keys()))]
+
+    async def get(self, label: str) -> Block:
+        """One block.
+
+        Raises:
+            InvalidInput: there is no block with this label.
+        """
+        return await self._block(label)
+
+    async def history(self, label: str) -> list[Block]:
+        """The versions of a block that this ledger keeps, the newest first."""
+        versions = await self._records.versions(_path(_checked_label(label)))
+        return [_block(version) for version in versions if not version.is_forgotten]
+
+    async def compile(self) -> str:
+        """All blocks as XML for a system prompt; see `compile_blocks`."""
+        return compile_blocks(await self.all())
+
+    # ── Changing, for programs ──────────────────────────────────────────────────────────
+
+    async def create(
+        self,
+        label: str,
+        value: str = "",
+        *,
+        description: str = "",
+        limit: int = MAX_BLOCK_CHARS,
+        read_only: bool = False,
+    ) -> Block:
+        """Add a block.
+
+        Raises:
+            InvalidInput: the label is taken or is no name for an XML element, or the value exceeds the limit.
+        """
+        if any(block.label == _checked_label(label) and block.version for block in await self.all()):
+            raise InvalidInput(f"a block {label!r} exists already{_NOTHING}")
+        return await self._write(
+            Block(label, description or DESCRIPTIONS.get(label, ""), value, limit, read_only)
+        )
+
+    async def update(
+        self,
+        label: str,
+        *,
+        value: str | None = None,
+        description: str | None = None,
+        limit: int | None = None,
+        read_only: bool | None = None,
+    ) -> Block:
+        """Change what is given of a block, also of a read-only block; returns the new version.
+
+        Raises:
+            InvalidInput: there is no such block, or the value exceeds the limit.
+        """
+        given: dict[str, Any] = {
+            "value": value,
+            "description": description,
+            "limit": limit,
+            "read_only": read_only,
+        }
+        block = await self._block(label)
+        return await self._write(
+            replace(block, **{name: item for name, item in given.items() if item is not None})
+        )
+
+    async def delete(self, label: str) -> None:
+        """Forget a block, here and on relays; a default block is empty again."""
+        await self._block(label)
+        await self._records.forget([_path(label)])
+
+    # ── Changing, as tools of an agent ──────────────────────────────────────────────────
+
+    async def memory_replace(self, block: str, old: str, new: str) -> Block:
+        """Replace text in a block; an empty `new` removes it.
+
+        Args:
+            block: the block's label.
+            old: text that occurs exactly once.
+            new: its replacement.
+
+        Raises:
+            InvalidInput: no such block, the block is read-only, the text does not occur or occurs more than once, or
+                the value would exceed the limit; nothing was changed.
+        """
+        found = await self._writable(block)
+        count = found.value.count(old) if old else 0
+        if count != 1:
+            problem = (
+                "does not contain that text"
+                if not count
+                else f"contains that text {count} times; give more of it"
+            )
+            raise InvalidInput(f"the block {block!r} {problem}{_NOTHING}")
+        return await self._write(replace(found, value=found.value.replace(old, new)))
+
+    async def memory_append(self, block: str, content: str) -> Block:
+        """Append a line to a block. Errors as `memory_replace`."""
+        return await self.memory_insert(block, content)
+
+    async def memory_insert(self, block: str, content: str, line: int = -1) -> Block:
+        """Insert lines into a block. Errors as `memory_replace`.
+
+        Args:
+            block: the block's label.
+            content: the lines.
+            line: after how many lines to insert; 0 for the beginning, -1 for the end.
+
+        Raises:
+            InvalidInput: also if the block has fewer lines.
+        """
+        found = await self._writable(block)
+        lines = found.value.split("\n") if found.value else []
+        if type(line) is not int or not -1 <= line <= len(lines):
+            raise InvalidInput(f"line must be -1 to {len(lines)} for the block {block!r}{_NOTHING}")
+        place = len(lines) if line == -1 else line
+        return await self._write(replace(found, value="\n".join([*lines[:place], content, *lines[place:]])))
+
+    async def _writable(self, label: str) -> Block:
+        block = await self._block(label)
+        if block.read_only:
+            raise InvalidInput(f"the block {label!r} is read-only{_NOTHING}")
+        return block
+
+    async def _block(self, label: str) -> Block:
+        record = await self._records.read(_path(_checked_label(label)))
+        if record is not None:
+            return _block(record)
+        if label in DESCRIPTIONS:
+            return Block(label, DESCRIPTIONS[label])
+        raise InvalidInput(f"there is no block {label!r}{_NOTHING}")
+
+    async def _write(self, block: Block) -> Block:
+        if not isinstance(block.value, str) or not isinstance(block.description, str):
+            raise InvalidInput(f"the value and the description of a block must be text{_NOTHING}")
+        if type(block.limit) is not int or not 0 < block.limit <= MAX_BLOCK_CHARS:
+            raise InvalidInput(f"the limit of a block must be 1 to {MAX_BLOCK_CHARS:,} characters{_NOTHING}")
+        if len(block.value) > block.limit:
+            raise InvalidInput(
+                f"the block {block.label!r} may hold {block.limit:,} characters, not {len(block.value):,}{_NOTHING}"
+            )
+        written = replace(block, version=block.version + 1, updated_at=self._records.store.options.clock())
+        await self._records.write({_path(block.label): _fields(written)})
+        return written
+
+
+def compile_blocks(blocks: Iterable[Block]) -> str:
+    """Blocks as XML for a system prompt, in the format of the four-tier memory. Values are escaped as XML text."""
+    parts = [f"<memory_blocks>\n{_INTRODUCTION}\n"]
+    parts += [
+        f"<{block.label}>\n<description>\n{escape(block.description)}\n</description>\n<metadata>\n"
+        f"- chars_current={len(block.value)}\n- chars_limit={block.limit}\n</metadata>\n"
+        f"<value>\n{escape(block.value)}\n</value>\n</{block.label}>\n"
+        for block in blocks
+    ]
+    return "\n".join((*parts, "</memory_blocks>"))
+
+
+def _checked_label(label: str) -> str:
+    if not isinstance(label, str) or not _label(label):
+        raise InvalidInput(
+            "the label of a block must be 1 to 100 letters, digits, '_' or '-', and begin with a letter or '_'"
+            f"{_NOTHING}"
+        )
+    return label
+
+
+def _path(label: str) -> str:
+    return f"{address.MIND}block/{label}"
+
+
+def _fields(block: Block) -> dict[str, Any]:
+    return {
+        "description": block.description,
+        "value": block.value,
+        "limit": block.limit,
+        "read_only": block.read_only,
+        "version": block.version,
+        "ts": block.updated_at,
+    }
+
+
+def _block(record: MindRecord) -> Block:
+    fields = record.fields
+    limit, version = fields.get("limit"), fields.get("version")
+    return Block(
+        record.name,
+        str(fields.get("description", "")),
+        str(fields.get("value", "")),
+        limit if type(limit) is int else MAX_BLOCK_CHARS,
+        fields.get("read_only") is True,
+        version if type(version) is int else 1,
+        float(fields.get("ts") or record.created_at),
+    )
