@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
+    from sense_memory.memories.persona.persona import Remembered
     from sense_memory.memories.persona.reviews import Pruned
     from sense_memory.memories.portable import BadLine, ImportReport
     from sense_memory.memories.status import RelayStatus, Status
@@ -105,6 +106,7 @@ _HOMES = {
     "Pruned": "memories.persona.reviews",
     "RelayReport": "relay.sync.reports",
     "RelayStatus": "memories.status",
+    "Remembered": "memories.persona.persona",
     "RescueReport": "ledger.rescue",
     "Signer": "nostr.signer",
     "StaticEmbedder": "search.embedders.static",
@@ -148,6 +150,7 @@ __all__ = [
     "Pruned",
     "RelayReport",
     "RelayStatus",
+    "Remembered",
     "RescueReport",
     "SenseMemoryError",
     "Signer",

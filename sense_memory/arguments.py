@@ -73,6 +73,13 @@ def moment(given: object) -> float:
     return given
 
 
+def contradictions(given: object) -> str:
+    """What to do with contradictions."""
+    if given not in ("act", "suggest", "off"):
+        raise InvalidInput(f"contradictions must be 'act', 'suggest' or 'off', not {printable(repr(given))}")
+    return given
+
+
 # ── Of the constructor ──────────────────────────────────────────────────────────────────
 
 

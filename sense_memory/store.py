@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
+    from sense_memory.memories.persona.persona import Remembered
     from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned
     from sense_memory.memories.portable import ImportReport
     from sense_memory.memories.watch import Watch
@@ -78,6 +79,7 @@ class MemoryStore:
         embedder: finds memories by meaning as well as by words: an `Embedder`, an argument of `open_embedder`
             ("static"), or a function that opens an embedder when it is first needed. Only the embedder sees texts.
         share_embeddings: the default of `embed(share=…)`.
+        contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off".
         close_timeout: seconds, at most, for which closing waits until relays that can be reached have taken what is
             queued; 0 does not wait. The rest is logged, and sent when a store of this ledger is open next.
         timeouts: of relay connections, see `Timeouts`.
@@ -103,6 +105,7 @@ class MemoryStore:
         plan: Plan | str | None = None,
         embedder: Embedder | str | Callable[[], Embedder | None] | None = None,
         share_embeddings: bool = False,
+        contradictions: str = "act",
         close_timeout: float = LINGER_SECONDS,
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.time,
@@ -119,6 +122,7 @@ class MemoryStore:
             plan=checked_plan(plan),
             embedder=checked_embedder(embedder),
             share_embeddings=share_embeddings,
+            contradictions=arguments.contradictions(contradictions),
             close_timeout=arguments.close_timeout(close_timeout),
             monotonic=time.monotonic,
         )
@@ -339,11 +343,13 @@ class MemoryStore:
         halflife_days: float | None = None,
         source: str | None = None,
         confidence: float | None = None,
-    ) -> str:
+        contradictions: str | None = None,
+    ) -> Remembered:
         """Write a persona memory under a domain, a facet and a key, at full relevance.
 
         An edit keeps what is not passed. A memory of the same facet that the new value clearly contradicts is marked
-        as superseded in the same write; a suspected contradiction waits for `persona_introspect`.
+        as superseded in the same write, which `persona_reconcile` takes back; a contradiction that is only suspected
+        is listed by `persona_introspect`. Writing the same value again takes all marks from the memory.
 
         Args:
             domain: such as self, people, projects, world, skills; any name of 1 to 64 characters but `flat`.
@@ -356,13 +362,17 @@ class MemoryStore:
             halflife_days: days after which relevance has halved; 30 for a new memory.
             source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
             confidence: 0 to 1; 1 for a new memory.
+            contradictions: "act" marks what the value clearly contradicts, "suggest" marks nothing and only tells,
+                "off" does not look; by default as the store.
 
-        Returns the event's id. Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
+        Returns the event's id, which also has `superseded` and `suspected` (paths) and `contradictions` (the reasons).
+        Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
         """
         async with self._open.writing() as store:
             path = address.persona_path(domain, facet, key).removeprefix(address.PERSONA)
             fields = given.fields(value, themes, halflife_days, source, confidence)
-            return await store.persona().remember(path, fields, given.links(connections))
+            mode = None if contradictions is None else arguments.contradictions(contradictions)
+            return await store.persona().remember(path, fields, given.links(connections), contradictions=mode)
 
     async def persona_recall(
         self,
@@ -427,15 +437,24 @@ class MemoryStore:
             await store.persona().links.disconnect(key1, key2)
 
     async def persona_dismiss(self, key1: str, key2: str) -> None:
-        """Decline a connection or contradiction that `persona_introspect` suggested, for good.
+        """Decline a connection or contradiction that `persona_introspect` suggested, for good; as `persona_reconcile`.
 
         Arguments and errors as `persona_connect`.
         """
         async with self._open.writing() as store:
-            await store.persona().links.dismiss(key1, key2)
+            await store.persona().links.reconcile(key1, key2)
+
+    async def persona_reconcile(self, old_key: str, new_key: str) -> None:
+        """Take the mark away that one memory contradicts or supersedes another: both are right.
+
+        The mark does not come back from another device, nor because one of the two is written again, unless its new
+        text makes another claim. `persona_contradict` sets it again. Arguments and errors as `persona_connect`.
+        """
+        async with self._open.writing() as store:
+            await store.persona().links.reconcile(old_key, new_key)
 
     async def persona_contradict(self, old_key: str, new_key: str) -> None:
-        """Mark a memory as superseded by another; it then decays four times faster. `undo` of it removes the mark.
+        """Mark a memory as superseded by another: it decays four times faster. `persona_reconcile` removes the mark.
 
         Args:
             old_key: `domain/facet/key`, or a key that no other memory has.

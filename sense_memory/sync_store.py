@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
+    from sense_memory.memories.persona.persona import Remembered
     from sense_memory.memories.persona.reviews import Pruned
     from sense_memory.memories.portable import ImportReport
     from sense_memory.memories.status import Status
@@ -64,6 +65,7 @@ class SyncMemoryStore:
         embedder: finds memories by meaning as well as by words: an `Embedder`, an argument of `open_embedder`
             ("static"), or a function that opens an embedder when it is first needed. Only the embedder sees texts.
         share_embeddings: the default of `embed(share=…)`.
+        contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off".
         close_timeout: seconds, at most, for which closing waits until relays that can be reached have taken what is
             queued; 0 does not wait. The rest is logged, and sent when a store of this ledger is open next.
         timeouts: of relay connections, see `Timeouts`.
@@ -89,6 +91,7 @@ class SyncMemoryStore:
         plan: Plan | str | None = None,
         embedder: Embedder | str | Callable[[], Embedder | None] | None = None,
         share_embeddings: bool = False,
+        contradictions: str = "act",
         close_timeout: float = LINGER_SECONDS,
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.time,
@@ -104,6 +107,7 @@ class SyncMemoryStore:
             plan=plan,
             embedder=embedder,
             share_embeddings=share_embeddings,
+            contradictions=contradictions,
             close_timeout=close_timeout,
             timeouts=timeouts,
             clock=clock,
@@ -260,11 +264,13 @@ class SyncMemoryStore:
         halflife_days: float | None = None,
         source: str | None = None,
         confidence: float | None = None,
-    ) -> str:
+        contradictions: str | None = None,
+    ) -> Remembered:
         """Write a persona memory under a domain, a facet and a key, at full relevance.
 
         An edit keeps what is not passed. A memory of the same facet that the new value clearly contradicts is marked
-        as superseded in the same write; a suspected contradiction waits for `persona_introspect`.
+        as superseded in the same write, which `persona_reconcile` takes back; a contradiction that is only suspected
+        is listed by `persona_introspect`. Writing the same value again takes all marks from the memory.
 
         Args:
             domain: such as self, people, projects, world, skills; any name of 1 to 64 characters but `flat`.
@@ -277,8 +283,11 @@ class SyncMemoryStore:
             halflife_days: days after which relevance has halved; 30 for a new memory.
             source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
             confidence: 0 to 1; 1 for a new memory.
+            contradictions: "act" marks what the value clearly contradicts, "suggest" marks nothing and only tells,
+                "off" does not look; by default as the store.
 
-        Returns the event's id. Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
+        Returns the event's id, which also has `superseded` and `suspected` (paths) and `contradictions` (the reasons).
+        Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
         """
         return self._loop.wait(
             self._store.persona_remember(
@@ -291,6 +300,7 @@ class SyncMemoryStore:
                 halflife_days=halflife_days,
                 source=source,
                 confidence=confidence,
+                contradictions=contradictions,
             )
         )
 
@@ -355,14 +365,22 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.persona_disconnect(key1, key2))
 
     def persona_dismiss(self, key1: str, key2: str) -> None:
-        """Decline a connection or contradiction that `persona_introspect` suggested, for good.
+        """Decline a connection or contradiction that `persona_introspect` suggested, for good; as `persona_reconcile`.
 
         Arguments and errors as `persona_connect`.
         """
         return self._loop.wait(self._store.persona_dismiss(key1, key2))
 
+    def persona_reconcile(self, old_key: str, new_key: str) -> None:
+        """Take the mark away that one memory contradicts or supersedes another: both are right.
+
+        The mark does not come back from another device, nor because one of the two is written again, unless its new
+        text makes another claim. `persona_contradict` sets it again. Arguments and errors as `persona_connect`.
+        """
+        return self._loop.wait(self._store.persona_reconcile(old_key, new_key))
+
     def persona_contradict(self, old_key: str, new_key: str) -> None:
-        """Mark a memory as superseded by another; it then decays four times faster. `undo` of it removes the mark.
+        """Mark a memory as superseded by another: it decays four times faster. `persona_reconcile` removes the mark.
 
         Args:
             old_key: `domain/facet/key`, or a key that no other memory has.

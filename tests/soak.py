@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests import test_convergence, test_device_game
-from tests.memories.persona import test_any_order
+from tests.memories.persona import test_any_order, test_links
 
 
 MOVES = 1_000  # of a game
@@ -44,7 +44,12 @@ def knowledge(seed):
         assert not objections, "\n".join((*played.log, *objections))
 
 
-GAMES = {"memories": memories, "palace": palace, "knowledge": knowledge}
+def marks(seed):
+    """Contradictions on two devices, of which a call can take away every one."""
+    asyncio.run(test_links.game(test_links.dealt(seed, MOVES // 20)))
+
+
+GAMES = {"memories": memories, "palace": palace, "knowledge": knowledge, "marks": marks}
 
 
 @contextmanager

@@ -68,6 +68,7 @@ class StoreOptions:
     plan: Plan
     embedder: Callable[[], Any] | None
     share_embeddings: bool
+    contradictions: str
     close_timeout: float
     timeouts: Timeouts | None
     clock: Callable[[], float]
@@ -345,6 +346,7 @@ class OpenStore:
                 ask=self.replication.ask,
                 plan=self.options.plan,
                 embedding=None if self.options.embedder is None else self._embedding,
+                contradictions=self.options.contradictions,
             )
         return self._persona
 

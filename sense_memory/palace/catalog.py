@@ -26,6 +26,7 @@ from sense_memory.limits import (
     SUPERSEDED_FACTOR,
 )
 from sense_memory.models import State
+from sense_memory.palace.supersession import opponents, without
 
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Catalog:
     """The memories of a palace, changed one at a time."""
 
     def __init__(self) -> None:
-        self._memories: list[PersonaMemory | None] = []  # as written; None where not read
+        self._memories: list[PersonaMemory | None] = []  # without void marks; None where not read
         self._unread: dict[int, Callable[[], PersonaMemory]] = {}  # reads the others
         self._shown: dict[int, PersonaMemory] = {}  # where the state differs from the written one
         self._places: dict[str, int] = {}  # by path
@@ -154,6 +155,8 @@ class Catalog:
         self._tree: dict[str, dict[str, dict[str, int]]] = {}  # by domain, facet and path
         self._by_key: dict[str, dict[str, None]] | None = None  # paths; made for the first lookup by key
         self._selections: dict[tuple[str | None, str | None], _Selection] = {}
+        self._opposed: dict[str, PersonaMemory] = {}  # by path: the memories that carry marks, as written
+        self._opposed_by: dict[str, set[str]] = {}  # by the name in a mark: the paths of these memories
 
     def __len__(self) -> int:
         return len(self._places)
@@ -166,7 +169,7 @@ class Catalog:
         return path in self._places
 
     def get(self, path: str) -> PersonaMemory | None:
-        """The memory at a path (`domain/facet/key`) as it was written."""
+        """The memory at a path (`domain/facet/key`) as it was written, without marks that name no other memory."""
         place = self._places.get(path)
         return None if place is None else self._at(place)
 
@@ -175,7 +178,7 @@ class Catalog:
         return list(self._places)
 
     def all_of(self, paths: Iterable[str]) -> list[PersonaMemory]:
-        """The memories at some paths as they were written; missing paths are left out."""
+        """The memories at some paths, as `get` gives them; missing paths are left out."""
         places = [place for path in paths if (place := self._places.get(path)) is not None]
         self._read(places)
         return [memory for place in places if (memory := self._memories[place]) is not None]
@@ -192,9 +195,13 @@ class Catalog:
 
     def put(self, memory: PersonaMemory) -> None:
         """Add a memory, or replace the one at its path."""
-        place = self._placed(memory.path, memory.domain, memory.facet, memory.key)
-        self._memories[place] = memory
+        path = memory.path
+        is_new = path not in self._places
+        place = self._placed(path, memory.domain, memory.facet, memory.key)
+        memory = self._memories[place] = self._counted(memory)
         self._table[:, place] = _numbers(memory)
+        if is_new:
+            self._recount(path)
 
     def put_unread(self, domain: str, facet: str, key: str, read: Callable[[], PersonaMemory]) -> str:
         """As `put`, for a memory that is read when it is first used.
@@ -209,7 +216,10 @@ class Catalog:
             Its path.
         """
         path = f"{domain}/{facet}/{key}"
+        is_new = path not in self._places
         self._unread[self._placed(path, domain, facet, key)] = read
+        if is_new:
+            self._recount(path)
         return path
 
     def expect_many(self) -> None:
@@ -222,6 +232,7 @@ class Catalog:
         memory = None if place is None else self._at(place)
         if place is None or memory is None:
             return
+        self._forget_marks(path)
         self._memories[place] = None
         self._table[:, place] = 0
         self._shown.pop(place, None)
@@ -238,6 +249,50 @@ class Catalog:
             del facets[memory.facet]
         if not facets:
             del self._tree[memory.domain]
+        self._recount(path)
+
+    # ── Marks ───────────────────────────────────────────────────────────────────────────
+    # A mark counts while the memory that it names exists; see `supersession`.
+
+    def opposed_by(self, path: str) -> list[str]:
+        """The paths of memories whose marks name a path, existing or not; memories not read yet are left out."""
+        if not self._opposed_by:
+            return []
+        names = {path, path.rpartition("/")[2]}
+        return sorted({other for name in names for other in self._opposed_by.get(name, ())} - {path})
+
+    def _counted(self, memory: PersonaMemory) -> PersonaMemory:
+        """A memory without the marks that name no other memory; it is counted anew when such a memory comes or goes."""
+        names = opponents(memory)
+        if not names:
+            return memory
+        path = memory.path
+        self._opposed[path] = memory
+        for name in names:
+            self._opposed_by.setdefault(name, set()).add(path)
+        return without(memory, lambda name: self._meant(name) in {None, path})
+
+    def _meant(self, name: str) -> str | None:
+        """The path that a mark names: a path, or a bare key that only one memory has."""
+        if "/" in name:
+            return name if name in self._places else None
+        paths = self.named(name)
+        return paths[0] if len(paths) == 1 else None
+
+    def _recount(self, path: str) -> None:
+        """A memory came or went: the marks that name it count, or no longer count."""
+        for other in self.opposed_by(path):
+            place, written = self._places[other], self._opposed[other]
+            memory = self._memories[place] = self._counted(written)
+            self._table[:, place] = _numbers(memory)
+            self._shown.pop(place, None)
+
+    def _forget_marks(self, path: str) -> None:
+        if self._opposed and (written := self._opposed.pop(path, None)) is not None:
+            for name in opponents(written):
+                self._opposed_by[name].discard(path)
+                if not self._opposed_by[name]:
+                    del self._opposed_by[name]
 
     # ── Views ───────────────────────────────────────────────────────────────────────────
 
@@ -324,6 +379,7 @@ class Catalog:
             return
         with collector_resting(len(unread)):
             memories = [self._unread[place]() for place in unread]
+        memories = [self._counted(memory) for memory in memories]
         for place, memory in zip(unread, memories, strict=True):
             self._memories[place] = memory
             del self._unread[place]
@@ -372,6 +428,7 @@ class Catalog:
             for selection in self._selections_with(domain, facet):
                 selection.add(path, place)
         else:
+            self._forget_marks(path)
             self._memories[place] = None
             self._unread.pop(place, None)
             self._shown.pop(place, None)

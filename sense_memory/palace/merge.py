@@ -1,11 +1,12 @@
 """The merge of concurrent versions of one memory. Pure, and the same on every device.
 
 A version knows another version if its version vector (`seen`) covers the vector of the other; then it replaces the
-other. The versions that no other version knows are merged: times and counts take the maximum, links and themes unite,
-and a value yields to a value that was written in knowledge of the first. Of concurrent values the later one wins (in
-NIP-01's order of the events that first held them), and the others are returned, to be kept as siblings. The vectors are
-joined, so the merged memory knows all versions. A version without a vector is last-write-wins: it replaces every
-version before it, and every version after it replaces it.
+other. The versions that no other version knows are merged: times and counts take the maximum, links and themes unite
+(a mark that one of them dismissed is gone, see `supersession`), and a value yields to a value that was written in
+knowledge of the first. Of concurrent values the later one wins (in NIP-01's order of the events that first held them),
+and the others are returned, to be kept as siblings. The vectors are joined, so the merged memory knows all versions. A
+version without a vector is last-write-wins: it replaces every version before it, and every version after it replaces
+it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.models import State
+from sense_memory.palace.supersession import standing
 from sense_memory.palace.version import PersonaVersion, Provenance, copy_key
 
 
@@ -160,7 +162,7 @@ def _joined(
     for memory in memories:
         for device, count in memory.seen.items():
             seen[device] = max(count, seen.get(device, 0))
-    return main.memory.changed(
+    merged = main.memory.changed(
         relevance=max(memory.relevance for memory in memories if memory.last_accessed == accessed),
         last_accessed=accessed,
         last_reinforced=max(memory.last_reinforced for memory in memories),
@@ -176,6 +178,7 @@ def _joined(
         conflict_of=next((memory.conflict_of for memory in memories if memory.conflict_of), None),
         seen=dict(sorted(seen.items())),
     )
+    return standing(merged)
 
 
 def _united(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:

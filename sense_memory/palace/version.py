@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from sense_memory.limits import MAX_HALFLIFE_DAYS, MAX_SAFE_INTEGER, MIN_HALFLIFE_DAYS
 from sense_memory.models import PersonaMemory
+from sense_memory.palace.supersession import standing
 
 
 if TYPE_CHECKING:
@@ -73,13 +74,17 @@ class PersonaVersion:
 
 
 def memory_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> PersonaMemory:
-    """The memory in the fields of a record.
+    """The memory in the fields of a record; marks that were dismissed are left out.
 
     Args:
         fields: domain, facet, key and value are texts (the envelope checks that); other values may be anything.
         event_id: the event id, 64 hex digits.
         created_at: created_at of the event, used where the fields hold no time.
     """
+    return standing(_validated(fields, event_id, created_at))
+
+
+def _validated(fields: Mapping[str, Any], event_id: str, created_at: int) -> PersonaMemory:
     try:
         return _lean(PersonaMemory.model_validate({"created_at": created_at, **fields, "event_id": event_id}))
     except ValidationError as error:

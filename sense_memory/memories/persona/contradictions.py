@@ -17,7 +17,9 @@ from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import EMBED_BATCH_COUNT, MAX_SUSPICIONS_COUNT
 from sense_memory.nostr import address
 from sense_memory.palace.connections import near_pairs
+from sense_memory.palace.contradictions import claims as claimed
 from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
+from sense_memory.palace.contradictions.detection import compare
 from sense_memory.palace.contradictions.phrases import Phrases
 from sense_memory.palace.search import STAMP_BYTES, item_of, stamp_of
 from sense_memory.records.caches import MemoryVectors
@@ -332,6 +334,16 @@ class ContradictionDetector:
         alike = None if self._nearness is None or not near else self._nearness.phrases.alike
         return self._claims_beside(memory).check(memory, near, alike)
 
+    def check_again(self, memory: PersonaMemory, paths: Iterable[str]) -> list[Contradiction]:
+        """The contradictions between a new memory and some others of its facet, dismissed or not."""
+        others = self._catalog.all_of(paths)
+        found = (compare(_open(other), _open(memory)) for other in others)
+        return [contradiction for contradiction in found if contradiction is not None]
+
+    def claims_the_same(self, one: PersonaMemory, other: PersonaMemory) -> bool:
+        """Whether two texts of a memory make the same claims."""
+        return one.value == other.value or claimed.read(one).claims == claimed.read(other).claims
+
     async def written(self, path: str) -> None:
         """Keep the vectors that `look` made for a memory, because the memory is in the ledger now."""
         if self._nearness is not None:
@@ -386,6 +398,11 @@ class ContradictionDetector:
             self._suspicions[contradiction.old, contradiction.new] = contradiction
         while len(self._suspicions) > MAX_SUSPICIONS_COUNT:
             del self._suspicions[next(iter(self._suspicions))]
+
+
+def _open(memory: PersonaMemory) -> PersonaMemory:
+    """A memory for which nothing is dismissed."""
+    return memory.changed(dismissed=())
 
 
 def _says_the_same(known: PersonaMemory | None, memory: PersonaMemory) -> bool:

@@ -93,6 +93,10 @@ class Edit:
     extra: Mapping[str, Any] = field(default_factory=dict)
     settles: bool = False
 
+    def of(self, memory: PersonaMemory) -> Edit:
+        """The same edit, of another state of the memory."""
+        return self if memory is self.memory else replace(self, memory=memory)
+
     @property
     def basis(self) -> Basis:
         """What the ledger compares the write with; settling leaves the accesses noted in the ledger."""

@@ -14,6 +14,7 @@ from sense_memory.memories.history import RESTORED
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.models import State
 from sense_memory.palace.lifecycle import current_state
+from sense_memory.palace.supersession import opponents, reconciled
 from sense_memory.palace.version import version_of
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import origin_of
@@ -66,11 +67,11 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
     memory = slot_state.memory
     if memory is None or slot_state.joined is None:
         return None
-    older = list(past)
+    older, content = list(past), _content(memory)
     restored = slot_state.joined.version.rest.get(RESTORED)
     if isinstance(restored, str) and any(version.id == restored for version in older):
         older = list(dropwhile(lambda version: version.id != restored, older))
-    content = _content(memory)
+        content = _content(older[0].memory)  # the last undo may have dismissed marks in addition
     earlier = next((version for version in older if _content(version.memory) != content), None)
     if earlier is None:
         return None
@@ -82,7 +83,11 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
         state=State.ACTIVE,
         dissolved_at=None,
     )
-    return Edit(slot_state, changed, is_new_value=True, extra={RESTORED: earlier.id})
+    # A mark that is undone must not come back from a device that has not heard of it. Marks about another text cannot.
+    revoked = set(opponents(memory)) - set(opponents(changed)) if memory.value == changed.value else ()
+    return Edit(
+        slot_state, reconciled(changed, sorted(revoked)), is_new_value=True, extra={RESTORED: earlier.id}
+    )
 
 
 async def as_of(ledger: Ledger, reader: Reader, slots: Iterable[str], time: float) -> list[PersonaMemory]:

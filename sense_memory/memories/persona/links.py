@@ -1,11 +1,12 @@
-"""Links between memories: connections, dismissed suggestions, contradictions. Both ends change in one write."""
+"""Links between memories: connections, contradictions, and what was dismissed. Both ends change in one write."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sense_memory.errors import InvalidInput
+from sense_memory.errors import InvalidInput, TooLargeError
 from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
+from sense_memory.palace.supersession import opponents, reconciled, superseded, undismissed
 
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ class LinkEditor:
         def change(memory: PersonaMemory, to: str) -> PersonaMemory | None:
             return memory.changed(
                 connections=tuple(dict.fromkeys((*memory.connections, to))),
-                dismissed=tuple(path for path in memory.dismissed if path != to),
                 last_reinforced=max(self._clock(), memory.last_reinforced),
             )
 
@@ -50,13 +50,36 @@ class LinkEditor:
 
         await self._change_both(one, other, change, "disconnected from")
 
-    async def dismiss(self, one: str, other: str) -> None:
-        """Dismiss a suggested connection or contradiction, so that it is not suggested again."""
+    async def reconcile(self, one: str, other: str) -> None:
+        """Make two memories compatible: their marks go, and neither a connection nor a contradiction is suggested again.
 
-        def change(memory: PersonaMemory, to: str) -> PersonaMemory | None:
-            return None if to in memory.dismissed else memory.changed(dismissed=(*memory.dismissed, to))
+        A memory whose text leaves no room in an event to dismiss the other one only loses its mark.
+        """
+        try:
+            await self._reconcile(one, other, dismisses=True)
+        except TooLargeError:
+            await self._reconcile(one, other, dismisses=False)
 
-        await self._change_both(one, other, change, "dismissed for")
+    async def _reconcile(self, one: str, other: str, *, dismisses: bool) -> None:
+        async def attempt() -> None:
+            first, second = await self._names.pair(one, other, "reconciled with")
+            batch = EditBatch(self._palace)
+            marked = set()
+            for path, to in ((first, second), (second, first)):
+                memory = await batch.get(path)
+                if memory is None:
+                    continue
+                changed = reconciled(memory, (to,))
+                if opponents(changed) != opponents(memory):
+                    marked.add(path)
+                if not dismisses:
+                    changed = changed.changed(dismissed=memory.dismissed)
+                if changed != memory:
+                    batch.change(changed)
+            if len(batch):
+                await batch.write(skip_unfit=lambda path: path not in marked)
+
+        await retry_while_moved(attempt)
 
     async def contradict(self, old: str, new: str) -> None:
         """Mark a memory as contradicted and replaced by another."""
@@ -64,7 +87,7 @@ class LinkEditor:
         async def attempt() -> None:
             first, second = await self._names.pair(old, new, "contradicted by")
             batch = EditBatch(self._palace)
-            memory = await batch.get(first)
+            memory, successor = await batch.get(first), await batch.get(second)
             if memory is None or (second in memory.contradicts and memory.superseded_by == second):
                 return
             if leads_to(self._palace.catalog, second, first):
@@ -73,6 +96,8 @@ class LinkEditor:
                     "nothing was changed"
                 )
             batch.change(superseded(memory, second))
+            if successor is not None and first in successor.dismissed:
+                batch.change(undismissed(successor, first))
             await batch.write()
 
         await retry_while_moved(attempt)
@@ -115,11 +140,6 @@ class LinkEditor:
                 await batch.write()
 
         await retry_while_moved(attempt)
-
-
-def superseded(memory: PersonaMemory, by: str) -> PersonaMemory:
-    """A memory, marked as contradicted and replaced by another."""
-    return memory.changed(contradicts=tuple(dict.fromkeys((*memory.contradicts, by))), superseded_by=by)
 
 
 def leads_to(catalog: Catalog, path: str, target: str) -> bool:

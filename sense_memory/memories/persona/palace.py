@@ -21,6 +21,7 @@ from sense_memory.nostr import address
 from sense_memory.palace.catalog import Catalog, collector_resting
 from sense_memory.palace.lifecycle import revived
 from sense_memory.palace.merge import joined, merge, sibling
+from sense_memory.palace.supersession import without
 from sense_memory.palace.version import fields_of, memory_of, version_of
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
@@ -179,8 +180,7 @@ class Palace:
         self._paths[slot] = memory.path
         self.plain.pop(memory.path, None)
         self.catalog.put(memory)
-        for follower in self._followers:
-            follower.put(memory)
+        self._pass_on(memory.path)
 
     def _show_plain(self, slot: str, opened: Opened) -> None:
         """Show a memory that equals its event; the fields are validated when the memory is first used."""
@@ -188,8 +188,7 @@ class Palace:
         path = self.catalog.put_unread(*_names(opened), read)
         self._paths[slot] = path
         self.plain[path] = opened.id
-        for follower in self._followers:
-            follower.put(*self.catalog.all_of((path,)))
+        self._pass_on(path)
 
     def _hide(self, slot: str) -> None:
         path = self._paths.pop(slot)
@@ -198,6 +197,15 @@ class Palace:
         self.catalog.drop(path)
         for follower in self._followers:
             follower.drop(path)
+        self._pass_on(*self.catalog.opposed_by(path))
+
+    def _pass_on(self, *paths: str) -> None:
+        """Pass changed memories on to the followers, with those whose marks count or no longer count therefore."""
+        if self._followers:
+            opposed = [other for path in paths for other in self.catalog.opposed_by(path)]
+            for memory in self.catalog.all_of(dict.fromkeys((*paths, *opposed))):
+                for follower in self._followers:
+                    follower.put(memory)
 
     # ── Accesses ────────────────────────────────────────────────────────────────────────
 
@@ -313,6 +321,14 @@ class Palace:
             is_forgotten=basis.head in forgotten,
         )
 
+    def was_removed(self, path: str) -> bool:
+        """Whether a memory was forgotten or pruned, and is not there; false where no version of it ever arrived."""
+        if "/" not in path or path in self.catalog:  # another writer names memories by their bare keys
+            return False
+        slot = address.d_tag(address.PERSONA + path)
+        head = self._ledger.head(slot)
+        return self._ledger.mark(slot) is not None if head is None else head.role is not Role.MEMORY
+
     async def remove_again(self, slot_state: SlotState) -> None:
         """Remove a stray again; the new tombstone reaches no further than the one before.
 
@@ -361,6 +377,7 @@ class Palace:
             TooLargeError, InvalidInput, ClockSkewError, LedgerError: as `Writer.write`.
         """
         now, device = self._clock(), await self._ledger.write_if_due(lambda: self._ledger.edits.device)
+        edits = [edit if edit.settles else edit.of(without(edit.memory, self.was_removed)) for edit in edits]
         records = [record_of(edit, device, now) for edit in edits]
         made = [
             (edit, trimmed(record) if edit.settles else record)

@@ -17,7 +17,7 @@ from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
-from sense_memory.memories.persona.links import LinkEditor, leads_to, superseded
+from sense_memory.memories.persona.links import LinkEditor, leads_to
 from sense_memory.memories.persona.names import NameResolver, path_in, path_to
 from sense_memory.memories.persona.palace import ROOTS, Palace
 from sense_memory.models import PersonaMemory, State
@@ -25,11 +25,19 @@ from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
 from sense_memory.palace.lifecycle import shown
 from sense_memory.palace.plan import Usage
+from sense_memory.palace.supersession import (
+    opponents,
+    reconciled,
+    superseded,
+    undismissed,
+    unopposed,
+    without,
+)
 from sense_memory.palace.version import memory_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.contradictions import ContradictionDetector, Nearness, Opening
@@ -45,6 +53,36 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("sense_memory.persona")
 
 
+class Remembered(str):
+    """The id of the event that a `persona_remember` wrote, which also tells what the new text contradicts.
+
+    Attributes:
+        contradictions: every contradiction that was found, surest first, each with a confidence and a reason.
+        superseded: the paths of the memories that are marked as superseded now.
+        suspected: the paths of the other memories that the text seems to contradict; they are not marked.
+    """
+
+    __slots__ = ("contradictions", "superseded")
+    contradictions: tuple[Contradiction, ...]
+    superseded: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, ident: str, found: Sequence[Contradiction] = (), superseded: Iterable[str] = ()
+    ) -> Remembered:
+        """An event id with the contradictions that were found, and the paths that were marked."""
+        self = cls(ident)
+        marked = frozenset(superseded)
+        self.contradictions = tuple(found)
+        self.superseded = tuple(item.old for item in found if item.old in marked)
+        return self
+
+    @property
+    def suspected(self) -> tuple[str, ...]:
+        """The paths of the memories that the text seems to contradict, and that were not marked."""
+        return tuple(item.old for item in self.contradictions if item.old not in self.superseded)
+
+
 class Persona:
     """The persona memories of an open store.
 
@@ -56,6 +94,7 @@ class Persona:
         ask: asks a relay, if none was asked yet; see `NameResolver`.
         plan: the limits of what may be added.
         embedding: opens the embedder, to find contradictions in other words; by default only words are compared.
+        contradictions: what is done with them: `act`, `suggest` or `off`.
 
     Attributes:
         palace: all persona memories, opened.
@@ -73,9 +112,10 @@ class Persona:
         ask: Callable[[str], Awaitable[bool]],
         plan: Plan,
         embedding: Opening | None = None,
+        contradictions: str = "act",
     ) -> None:
         self._ledger, self._reader, self._writer, self._clock = ledger, reader, writer, clock
-        self._plan, self._embedding = plan, embedding
+        self._plan, self._embedding, self._mode = plan, embedding, contradictions
         self.palace = Palace(ledger, reader, writer, clock)
         self.names = NameResolver(self.palace, ask)
         self.links = LinkEditor(self.palace, self.names, clock)
@@ -85,32 +125,53 @@ class Persona:
     # ── Remember, recall, forget ────────────────────────────────────────────────────────
 
     async def remember(
-        self, path: str, fields: dict[str, Any], connections: Sequence[str], *, drafts: bool = True
-    ) -> str:
-        """Write a memory at a path (`domain/facet/key`), with checked fields; returns the event id."""
+        self,
+        path: str,
+        fields: dict[str, Any],
+        connections: Sequence[str],
+        *,
+        contradictions: str | None = None,
+        drafts: bool = True,
+    ) -> Remembered:
+        """Write a memory at a path (`domain/facet/key`), with checked fields.
+
+        Args:
+            path: where.
+            fields: those of the memory that were given.
+            connections: names of memories to connect with.
+            contradictions: `act`, `suggest` or `off`; by default as the store.
+            drafts: whether the memory becomes a draft where the clock forbids to write.
+        """
         if "halflife_days" in fields:
             self._plan.check_halflife(fields["halflife_days"])
-        near = await self._near(path, fields)
+        mode = contradictions or self._mode
+        near = [] if mode == "off" else await self._near(path, fields)
 
-        async def attempt() -> str:
+        async def attempt() -> Remembered:
             catalog = await self.palace.refresh()
             batch = EditBatch(self.palace)
             before = await batch.get(path)
             if before is None:
                 self._check_plan(catalog, path)
+                await self._clear_marks_of_removed(batch, path)
             memory = self._written(path, before, fields)
             batch.change(memory, is_new_value=True)
-            doubtful = await self._contradict(batch, path, near)
+            revoked = await self._revoke_marks(batch, before, memory)
+            found = [] if mode == "off" else self._found(before, memory, near)
+            acting = [item for item in found if item.acts and mode == "act" and item.old not in revoked]
+            marked = await self._supersede(batch, path, [item.old for item in acting])
             if connections:
                 targets = [path_in(catalog, name) or path_to(name) for name in connections]
                 await self.links.relink(batch, path, list(dict.fromkeys(targets)))
-            ident = await self._write_first(batch, path, drafts=drafts)
-            self._detector().suspect(doubtful)
-            return ident
+            ids = await self._write_first(batch, path, drafts=drafts)
+            if found:
+                self._detector().suspect(item for item in found if item.old not in marked)
+            return Remembered.of(ids[path], found, (old for old in marked if ids.get(old)))
 
-        ident = await retry_while_moved(attempt)
-        await self._detector().written(path)
-        return ident
+        remembered = await retry_while_moved(attempt)
+        if mode != "off":
+            await self._detector().written(path)
+        return remembered
 
     async def recall_one(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
         """The memory at an exact path, revived; None where there is none."""
@@ -162,7 +223,7 @@ class Persona:
 
     # ── The past ────────────────────────────────────────────────────────────────────────
 
-    async def publish_draft(self, record: Record) -> str:
+    async def publish_draft(self, record: Record) -> Remembered:
         """Write the memory of a draft over what the ledger holds now; returns the event id."""
         memory = memory_of(record.fields, "", 0)
         names = ("value", "themes", "halflife_days", "source", "confidence")
@@ -283,35 +344,67 @@ class Persona:
             dissolved_at=None,
         )
         if before.value == changed.value:
-            return changed
-        return changed.changed(contradicts=(), superseded_by=None)  # those were about the old value
+            return reconciled(changed, opponents(before))  # whoever says it again says that it is true
+        return unopposed(changed)  # the marks were about the old value
+
+    async def _clear_marks_of_removed(self, batch: EditBatch, path: str) -> None:
+        """Drop the marks that name a memory which is written anew: they were about the one that was removed."""
+        if not self.palace.was_removed(path):
+            return
+        catalog = self.palace.catalog
+        list(catalog)  # reads every memory, so that `opposed_by` knows them all
+        for other in catalog.opposed_by(path):
+            memory = await batch.get(other)
+            if memory is not None:
+                batch.change(without(memory, path.__eq__))
+
+    async def _revoke_marks(
+        self, batch: EditBatch, before: PersonaMemory | None, memory: PersonaMemory
+    ) -> frozenset[str]:
+        """After a superseded memory was said again: reconcile those that had superseded it; returns their names."""
+        revoked = frozenset(opponents(before)) if before is not None else frozenset()
+        if not revoked or before is None or before.value != memory.value:
+            return frozenset()
+        for name in sorted(revoked):
+            other = await batch.get(name) if name in self.palace.catalog else None
+            if other is not None:
+                batch.change(reconciled(other, (memory.path,)))
+        return revoked
+
+    def _found(
+        self, before: PersonaMemory | None, memory: PersonaMemory, near: Sequence[str]
+    ) -> list[Contradiction]:
+        """What a memory contradicts, surest first.
+
+        Memories that were reconciled with it are looked at again only where it claims something else than before.
+        """
+        detector, dismissed = self._detector(), memory.dismissed if before is None else before.dismissed
+        found = detector.check(unopposed(memory).changed(dismissed=dismissed), near)
+        if before is not None and memory.dismissed and not detector.claims_the_same(before, memory):
+            found += detector.check_again(unopposed(memory), memory.dismissed)
+        return found
+
+    async def _supersede(self, batch: EditBatch, path: str, superseding: Iterable[str]) -> list[str]:
+        """Mark memories that the one at `path` contradicts as superseded by it; returns the paths of those."""
+        marked = []
+        for name in superseding:
+            memory, old = await batch.get(path), await batch.get(name)
+            if memory is None or old is None:
+                continue
+            memory = undismissed(without(memory, name.__eq__), name)
+            batch.change(memory)
+            above = memory.superseded_by
+            if above is None or not leads_to(self.palace.catalog, above, name):
+                batch.change(superseded(old, path))
+                marked.append(name)
+        return marked
 
     async def _near(self, path: str, fields: dict[str, Any]) -> list[str]:
         """The paths of memories near in meaning to the one about to be written; none without an embedder."""
         if self._embedding is None:
             return []
         before = (await self.palace.refresh()).get(path)
-        return await self._detector().look(_unopposed(self._written(path, before, fields)))
-
-    async def _contradict(self, batch: EditBatch, path: str, near: Sequence[str]) -> list[Contradiction]:
-        """Mark the memories that a new one surely contradicts as superseded; returns the doubtful contradictions."""
-        memory = await batch.get(path)
-        if memory is None:
-            return []
-        found = self._detector().check(_unopposed(memory), near)
-        for contradiction in found:
-            old = await batch.get(contradiction.old) if contradiction.acts else None
-            if old is None:
-                continue
-            memory = memory.changed(
-                contradicts=tuple(other for other in memory.contradicts if other != old.path),
-                superseded_by=None if memory.superseded_by == old.path else memory.superseded_by,
-            )
-            batch.change(memory)
-            above = memory.superseded_by
-            if above is None or not leads_to(self.palace.catalog, above, old.path):
-                batch.change(superseded(old, path))
-        return [contradiction for contradiction in found if not contradiction.acts]
+        return await self._detector().look(unopposed(self._written(path, before, fields)))
 
     def _detector(self) -> ContradictionDetector:
         if self._contradictions is None:
@@ -329,11 +422,11 @@ class Persona:
             self._nearness = Nearness(self._embedding)
         return self._nearness
 
-    async def _write_first(self, batch: EditBatch, path: str, *, drafts: bool) -> str:
+    async def _write_first(self, batch: EditBatch, path: str, *, drafts: bool) -> dict[str, str]:
         """Write a batch; where the clock forbids that, write the memory at `path` alone, as a draft if `drafts`.
 
         A change of another memory that would not fit an event is skipped, so that a full memory does not keep others
-        from being written.
+        from being written; its id is then empty.
         """
         if len(batch) > 1:
             with suppress(ClockSkewError):
@@ -344,8 +437,8 @@ class Persona:
                         printable(path),
                         printable(", ".join(unfit)),
                     )
-                return ids[path]
-        return (await batch.only(path).write(drafts=drafts))[path]
+                return ids
+        return await batch.only(path).write(drafts=drafts)
 
     async def suspected(self, limit: int) -> ContradictionScan:
         """The contradictions that were found since this store was opened, and by comparing memories now.
@@ -362,8 +455,3 @@ class Persona:
             return []
         ranked = (await self.palace.refresh()).ranked(self._clock(), None, None)
         return await nearness.pairs(ranked[:MAX_ALIKE_COUNT])
-
-
-def _unopposed(memory: PersonaMemory) -> PersonaMemory:
-    """A memory without its contradictions: remembering a superseded memory again makes it valid again."""
-    return memory.changed(contradicts=(), superseded_by=None)

@@ -7,7 +7,7 @@ doubtful cases end below the bound. Pure and deterministic: no model, no clock; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions.claims import read
@@ -43,7 +43,7 @@ class Contradiction:
     new: str
     kind: str
     confidence: float
-    reason: str
+    reason: str = field(repr=False)
     acts: bool
 
 

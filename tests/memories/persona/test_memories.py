@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 
 import pytest
 
-from sense_memory import InvalidInput, MemoryStore, NotSynced, State, SyncMemoryStore, current_relevance
+from sense_memory import (
+    InvalidInput,
+    MemoryStore,
+    NotSynced,
+    Remembered,
+    State,
+    SyncMemoryStore,
+    current_relevance,
+)
 from sense_memory.errors import (
     ClockSkewError,
     InvalidAddress,
@@ -256,14 +265,15 @@ async def test_connections_given_with_a_memory_replace_those_that_were_there(ope
         assert (await one(store, key="eve")).connections == ("people/facts/lisa",)
 
 
-async def test_a_declined_connection_is_remembered_until_it_is_made(open_store):
+async def test_a_declined_connection_stays_declined_after_it_was_made_and_removed(open_store):
     async with open_store() as store:
         await store.persona_remember(*LISA, "artist")
         await store.persona_remember("people", "facts", "bob", "painter")
         await store.persona_dismiss("lisa", "bob")
         assert (await one(store)).dismissed == ("people/facts/bob",)
         await store.persona_connect("lisa", "bob")
-        assert (await one(store)).dismissed == ()
+        await store.persona_disconnect("lisa", "bob")
+        assert (await one(store)).dismissed == ("people/facts/bob",)
 
 
 class Remote:
@@ -326,8 +336,6 @@ async def test_a_memory_that_says_something_else_is_not_superseded_any_more(open
         await store.persona_remember("self", "beliefs", "old", "walks to work")
         await store.persona_remember("self", "beliefs", "new", "takes the train")
         await store.persona_contradict("old", "new")
-        await store.persona_remember("self", "beliefs", "old", "walks to work", themes=["work"])
-        assert (await one(store, "self", "beliefs", "old")).superseded_by == "self/beliefs/new"
         await store.persona_remember("self", "beliefs", "old", "swims on Sundays")
         old = await one(store, "self", "beliefs", "old")
 
@@ -342,9 +350,58 @@ async def test_a_clear_contradiction_supersedes_in_the_same_write(open_store):
 
         assert (old.superseded_by, old.contradicts) == (new.path, (new.path,))
         assert (new.superseded_by, new.contradicts) == (None, ())
-        await store.persona_remember("people", "facts", "lisa-home", "Lisa lives in Berlin")
+        again = await store.persona_remember("people", "facts", "lisa-home", "Lisa lives in Berlin")
         old, new = await one(store, key="lisa-home"), await one(store, key="lisa-moved")
-        assert (old.superseded_by, new.superseded_by) == (None, old.path)
+        assert (old.superseded_by, new.superseded_by) == (None, None)  # both are said to be true
+        assert (again.superseded, again.suspected) == ((), (new.path,))
+
+
+async def test_remembering_tells_what_it_superseded_and_what_it_suspects(open_store):
+    async with open_store() as store:
+        first = await store.persona_remember("people", "facts", "lisa-home", "Lisa lives in Berlin")
+        second = await store.persona_remember("people", "facts", "lisa-moved", "Lisa lives in Lisbon")
+
+        assert (first.superseded, first.suspected, first.contradictions) == ((), (), ())
+        assert (second.superseded, second.suspected) == (("people/facts/lisa-home",), ())
+        assert "lisbon" in second.contradictions[0].reason
+        assert "lisbon" not in repr(second) + repr(second.contradictions)
+        assert second == (await one(store, key="lisa-moved")).event_id
+        assert (pickle.loads(pickle.dumps(second)).superseded, type(second)) == (
+            second.superseded,
+            Remembered,
+        )
+
+
+@pytest.mark.parametrize(
+    ("of_store", "of_call", "superseded", "suspected"),
+    [
+        ("act", None, True, False),
+        ("suggest", None, False, True),
+        ("off", None, False, False),
+        ("off", "act", True, False),
+        ("act", "suggest", False, True),
+        ("act", "off", False, False),
+    ],
+)
+async def test_contradictions_act_are_suggested_or_are_not_looked_for(
+    open_store, of_store, of_call, superseded, suspected
+):
+    async with open_store(contradictions=of_store) as store:
+        await store.persona_remember("people", "facts", "lisa-home", "Lisa lives in Berlin")
+        moved = ("people", "facts", "lisa-moved", "Lisa lives in Lisbon")
+        told = await store.persona_remember(*moved, contradictions=of_call)
+        old = await one(store, key="lisa-home")
+
+        assert (bool(told.superseded), bool(told.suspected)) == (superseded, suspected)
+        assert (old.superseded_by is not None) == superseded
+
+
+async def test_what_to_do_with_contradictions_is_one_of_three_words(open_store):
+    with pytest.raises(InvalidInput, match="'act', 'suggest' or 'off', not 'maybe'"):
+        open_store(contradictions="maybe")
+    async with open_store() as store:
+        with pytest.raises(InvalidInput, match="'act', 'suggest' or 'off', not ''"):
+            await store.persona_remember(*LISA, "artist", contradictions="")
 
 
 # ── What is refused ─────────────────────────────────────────────────────────────────────
@@ -392,7 +449,7 @@ async def test_a_clear_contradiction_supersedes_in_the_same_write(open_store):
         (lambda s: s.persona_connect("lisa", "people/facts/lisa"), InvalidInput, "connected with itself"),
         (lambda s: s.persona_connect("twin", "lisa"), InvalidInput, "'people/facts/twin', 'self/facts/twin'"),
         (lambda s: s.persona_contradict("lisa", "lisa"), InvalidInput, "contradicted by itself"),
-        (lambda s: s.persona_dismiss("lisa", "lisa"), InvalidInput, "dismissed for itself"),
+        (lambda s: s.persona_dismiss("lisa", "lisa"), InvalidInput, "reconciled with itself"),
         (lambda s: s.persona_recall("", "f", "k"), InvalidAddress, "domain must be"),
         (lambda s: s.persona_recall("d", "f", "a/b"), InvalidAddress, "without '/'"),
         (lambda s: s.persona_forget("d", "", "k"), InvalidAddress, "facet must be"),

@@ -1,0 +1,294 @@
+"""Marks, `contradicts` and `superseded_by`: whatever set them, a call takes them away, and then they stay away."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import AsyncExitStack, suppress
+from io import BytesIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sense_memory import InvalidInput, LocalSigner, MemoryStore
+from sense_memory.errors import TooLargeError
+
+
+FACT = ("people", "facts")
+KEYS = ("a", "b", "c")
+TEXTS = ("Lisa lives in Berlin", "Lisa lives in Lisbon", "Lisa lives in Rome", "Omar likes tea")
+DAY = 86_400
+
+
+def path(key):
+    return f"people/facts/{key}"
+
+
+async def marks(store):
+    """The pairs (memory, who contradicts or supersedes it) that a store shows."""
+    return {
+        (memory.path, name)
+        for memory in await store.persona_recall(include_forgotten=True)
+        for name in (*memory.contradicts, memory.superseded_by)
+        if name is not None
+    }
+
+
+async def meet(one, other):
+    """Exchange every event, both ways, and merge what was written apart."""
+    for giver, taker in ((one, other), (other, one)):
+        file = BytesIO()
+        giver.export(file)
+        file.seek(0)
+        await taker.import_(file)
+
+
+async def marked(store):
+    """Two memories, of which the second has superseded the first."""
+    await store.persona_remember(*FACT, "a", TEXTS[0])
+    await store.persona_remember(*FACT, "b", TEXTS[1])
+    assert await marks(store) == {(path("a"), path("b"))}
+
+
+# ── What takes a mark away ──────────────────────────────────────────────────────────────
+
+
+REMEDIES = {
+    "reconcile": lambda store: store.persona_reconcile("a", "b"),
+    "reconcile the other way": lambda store: store.persona_reconcile("b", "a"),
+    "dismiss": lambda store: store.persona_dismiss("a", "b"),
+    "undo": lambda store: store.undo(path("a")),
+    "say it again": lambda store: store.persona_remember(*FACT, "a", TEXTS[0]),
+}
+
+
+@pytest.mark.parametrize("remedy", REMEDIES.values(), ids=REMEDIES)
+async def test_a_mark_that_was_taken_away_stays_away(open_store, clock, remedy):
+    async with open_store("one") as one, open_store("two") as two:
+        await marked(one)
+        await meet(one, two)
+        await two.persona_recall(*FACT, "a")  # an access, which the other device has not heard of
+        clock.advance(5)
+        await remedy(one)
+        assert await marks(one) == set()
+
+        await two.persona_connect("a", "b")
+        await meet(one, two)
+        await meet(two, one)
+        assert await marks(one) == await marks(two) == set()
+        for store in (one, two):
+            clock.advance(5)
+            await store.persona_remember(*FACT, "b", TEXTS[1], ["moved"])
+            await store.persona_remember(*FACT, "a", TEXTS[0], ["home"])
+            await store.persona_remember(*FACT, "b", f"{TEXTS[1]}.")
+            assert await marks(store) == set()
+
+
+async def test_a_mark_goes_with_the_memory_that_set_it_and_does_not_come_back_with_another_text(
+    open_store, clock, written_fields
+):
+    async with open_store("one") as one, open_store("two") as two:
+        await marked(one)
+        await meet(one, two)
+        await one.persona_forget(*FACT, "b")
+        assert await marks(one) == set()
+        (old,) = await one.persona_recall(*FACT)
+        assert old.current_relevance == pytest.approx(1.0)
+        clock.advance(5)
+        await meet(one, two)
+        assert await marks(two) == set()
+        assert (await two.persona_stats())["superseded"] == 0
+
+        await two.persona_remember(
+            *FACT, "a", TEXTS[0], halflife_days=9
+        )  # the next write drops it for older clients
+        assert (await written_fields(two, path("a")))["superseded_by"] is None
+        await one.persona_remember(*FACT, "b", TEXTS[3])
+        assert await marks(one) == set()
+        await meet(one, two)
+        assert await marks(one) == await marks(two) == set()
+
+
+async def test_a_mark_of_a_memory_that_was_pruned_does_not_count(open_store, clock):
+    async with open_store() as store:
+        await marked(store)
+        await store.persona_remember(*FACT, "b", TEXTS[1], halflife_days=1)
+        for _ in range(4):
+            clock.advance(20 * DAY)
+            await store.persona_recall(*FACT, "a")
+            await store.persona_prune()
+        assert [memory.key for memory in await store.persona_recall(include_forgotten=True)] == ["a"]
+        assert await marks(store) == set()
+
+
+async def test_what_was_reconciled_is_looked_at_again_where_a_text_claims_something_else(open_store, clock):
+    async with open_store() as store:
+        await marked(store)
+        await store.persona_reconcile("a", "b")
+        remembered = await store.persona_remember(*FACT, "b", TEXTS[2])
+
+        assert remembered.superseded == (path("a"),)
+        assert await marks(store) == {(path("a"), path("b"))}
+        await store.persona_reconcile("a", "b")
+        assert await marks(store) == set()
+
+
+async def test_whoever_insists_may_mark_what_was_reconciled(open_store):
+    async with open_store("one") as one, open_store("two") as two:
+        await marked(one)
+        await one.persona_reconcile("a", "b")
+        await one.persona_contradict("a", "b")
+        await meet(one, two)
+
+        assert await marks(one) == await marks(two) == {(path("a"), path("b"))}
+
+
+async def test_two_that_were_marked_by_each_other_on_two_devices_are_both_freed(open_store, clock):
+    async with open_store("one") as one, open_store("two") as two:
+        for key, text in zip("ab", TEXTS[2:], strict=True):
+            await one.persona_remember(*FACT, key, text)
+        await meet(one, two)
+        await one.persona_contradict("a", "b")
+        await two.persona_contradict("b", "a")
+        await meet(one, two)
+        await meet(two, one)
+        assert len(await marks(one)) == 2
+        await two.persona_reconcile("a", "b")
+        await meet(one, two)
+
+        assert await marks(one) == await marks(two) == set()
+
+
+async def test_a_memory_as_long_as_an_event_can_be_freed(open_store):
+    async with open_store() as store:
+        await store.persona_remember(*FACT, "b", "x")
+        shortest, longest = 40_000, 40_960
+        while shortest + 1 < longest:
+            length = (shortest + longest) // 2
+            try:
+                await store.persona_remember(*FACT, "a", "v" * length)
+                await store.persona_contradict("a", "b")
+            except TooLargeError:
+                longest = length
+            else:
+                shortest = length
+        await store.persona_remember(*FACT, "a", "v" * shortest)
+        await store.persona_contradict("a", "b")
+        await store.persona_reconcile("a", "b")
+
+        assert await marks(store) == set()
+
+
+# ── Any sequence ────────────────────────────────────────────────────────────────────────
+
+
+WHATS = (
+    *("remember",) * 5,
+    *("contradict", "contradict", "reconcile", "dismiss", "forget", "undo", "undo", "connect", "recall"),
+    *("meet", "meet", "meet", "prune"),
+)
+moves = st.tuples(
+    st.sampled_from(WHATS),
+    st.integers(0, 1),
+    st.sampled_from(KEYS),
+    st.sampled_from(KEYS),
+    st.sampled_from(TEXTS),
+    st.sampled_from((1, 1, 60, 40 * DAY)),
+)
+
+
+def dealt(seed, count):
+    """Moves from a seed."""
+    chance = random.Random(seed)
+    draw = chance.choice
+    return [
+        (draw(WHATS), chance.randrange(2), draw(KEYS), draw(KEYS), draw(TEXTS), draw((1, 1, 60, 40 * DAY)))
+        for _ in range(count)
+    ]
+
+
+class Devices:
+    """Two devices of one key, which exchange events when they meet."""
+
+    def __init__(self):
+        self.now = 1_800_000_000.0
+
+    async def __aenter__(self):
+        async with AsyncExitStack() as stack:
+            signer = LocalSigner.from_hex("2a" * 32)
+            options = {"ledger": ":memory:", "background": False, "clock": lambda: self.now}
+            self.stores = [await stack.enter_async_context(MemoryStore(signer, **options)) for _ in range(2)]
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *error):
+        await self._stack.aclose()
+
+    async def move(self, deal):
+        what, device, key, other, text, seconds = deal
+        self.now += seconds
+        store = self.stores[device]
+        match what:
+            case "remember":
+                await store.persona_remember(*FACT, key, text)
+            case "forget":
+                await store.persona_forget(*FACT, key)
+            case "undo":
+                await store.undo(path(key))
+            case "recall":
+                await store.persona_recall(*FACT, key)
+            case "prune":
+                await store.persona_prune()
+            case "meet":
+                await meet(store, self.stores[1 - device])
+            case _:
+                with suppress(InvalidInput):  # there is no such memory, or it supersedes the other already
+                    await getattr(store, f"persona_{what}")(path(key), path(other))
+
+    async def free(self, device):
+        """Take away every mark that one device shows, while the other one changes the memories; returns the pairs."""
+        freed, store, other = set(), self.stores[device], self.stores[1 - device]
+        for pair in sorted(await marks(store)):
+            if pair in await marks(store):  # else it went with another one
+                await store.persona_reconcile(*pair)
+                freed.add(frozenset(pair))
+                with suppress(InvalidInput):
+                    await other.persona_connect(*pair)
+        assert await marks(store) == set()
+        return freed
+
+    async def shown(self):
+        return {frozenset(pair) for store in self.stores for pair in await marks(store)}
+
+
+async def game(deal):
+    """Play, then take away what is marked: nothing of it comes back, whatever the devices tell each other."""
+    async with Devices() as devices:
+        for move in deal:
+            await devices.move(move)
+        freed = set()
+        for device in (
+            0,
+            1,
+            0,
+            1,
+        ):  # a mark may have been hidden here, because its memory was forgotten here only
+            freed |= await devices.free(device)
+            devices.now += 10
+            await meet(*devices.stores)
+            assert not await devices.shown() & freed
+        assert await devices.shown() == set()
+        for store in devices.stores:
+            for memory in await store.persona_recall(include_forgotten=True):
+                devices.now += 10
+                await store.persona_remember(*FACT, memory.key, memory.value)
+                assert not await devices.shown() & freed
+        await meet(*devices.stores)
+        assert not await devices.shown() & freed
+
+
+@settings(max_examples=25)
+@given(st.lists(moves, max_size=30))
+def test_no_sequence_of_calls_leaves_a_mark_that_no_call_can_take_away(deal):
+    asyncio.run(game(deal))
