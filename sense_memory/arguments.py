@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 # ── Of calls ────────────────────────────────────────────────────────────────────────────
 
 
+def value(given: object) -> str:
+    """The text of a memory. Blank ones are refused when written; existing ones stay readable."""
+    if not isinstance(given, str):
+        raise InvalidInput(f"a memory's value must be text, not {type(given).__name__}; nothing was written")
+    if not given.strip():
+        raise InvalidInput(
+            "a memory's value must not be blank (to remove the memory, forget it); nothing was written"
+        )
+    return given
+
+
 def several(names: object, what: str) -> list[Any]:
     """A list of names from any iterable but a single text, whose items would be letters."""
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):

@@ -241,7 +241,8 @@ class MemoryStore:
         Returns the event's id, once the event is durable in the ledger.
 
         Raises:
-            InvalidInput: the key breaks the naming rules, or the value is not text (`TooLargeError`: too long).
+            InvalidInput: the key breaks the naming rules, or the value is blank or not text (`TooLargeError`: too
+                long).
             ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
         """
         async with self._open.writing() as store:

@@ -104,8 +104,8 @@ async def test_an_unknown_key_is_none(open_store):
         assert await store.recent() == []
 
 
-async def test_empty_values_and_any_text_are_fine(open_store):
-    texts = ["", " ", "\x00", "ünïcödé", "🧠" * 100, "a\nb\r\n", "</script>", "\u202e\u200b", '{"type": "x"}']
+async def test_any_text_that_is_not_blank_is_fine(open_store):
+    texts = [" x ", "\x00", "ünïcödé", "🧠" * 100, "a\nb\r\n", "</script>", "\u202e\u200b", '{"type": "x"}']
     async with open_store() as store:
         for number, text in enumerate(texts):
             await store.remember(str(number), text)
@@ -491,14 +491,17 @@ async def test_a_spelling_that_was_forgotten_before_does_not_shield_the_other(
         assert await store.recall(NFD) is None
 
 
-@pytest.mark.parametrize("key", ["a..b", "~tilde", "tab\there", "x" * 300])
-async def test_keys_of_other_writers_that_break_our_rules_are_readable_and_forgettable(
-    open_store, written_elsewhere, clock, key
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("a..b", "theirs"), ("~tilde", "theirs"), ("tab\there", "theirs"), ("x" * 300, "theirs"), ("  ", "\n")],
+)
+async def test_memories_of_other_writers_that_break_our_rules_are_readable_and_forgettable(
+    open_store, written_elsewhere, clock, key, value
 ):
     async with open_store() as store:
-        await written_elsewhere(store, key, "theirs", int(clock()))
+        await written_elsewhere(store, key, value, int(clock()))
 
-        assert (await store.recall(key)).value == "theirs"
+        assert (await store.recall(key)).value == value
         await store.forget(key)
         assert await store.recall(key) is None
 
@@ -520,6 +523,7 @@ async def test_a_hashed_address_is_no_key(open_store):
     ("call", "error"),
     [
         (lambda store: store.remember("", "v"), InvalidAddress),
+        (lambda store: store.remember(" \u3000", "v"), InvalidAddress),
         (lambda store: store.remember("a/b", "v"), InvalidAddress),
         (lambda store: store.remember("a\\b", "v"), InvalidAddress),
         (lambda store: store.remember("a..b", "v"), InvalidAddress),
@@ -532,6 +536,9 @@ async def test_a_hashed_address_is_no_key(open_store):
         (lambda store: store.remember(None, "v"), InvalidAddress),
         (lambda store: store.remember(5, "v"), InvalidAddress),
         (lambda store: store.remember(b"key", "v"), InvalidAddress),
+        (lambda store: store.remember("key", ""), InvalidInput),
+        (lambda store: store.remember("key", " \t\n"), InvalidInput),
+        (lambda store: store.remember_many([("good", "v"), ("blank", " ")]), InvalidInput),
         (lambda store: store.remember("key", None), InvalidInput),
         (lambda store: store.remember("key", 5), InvalidInput),
         (lambda store: store.remember("key", b"v"), InvalidInput),
@@ -540,6 +547,7 @@ async def test_a_hashed_address_is_no_key(open_store):
         (lambda store: store.remember("key", "x" * 50_000), TooLargeError),
         (lambda store: store.remember_many([("good", "v"), ("bad/key", "v")]), InvalidAddress),
         (lambda store: store.journal(""), InvalidInput),
+        (lambda store: store.journal(" \n"), InvalidInput),
         (lambda store: store.journal(None), InvalidInput),
         (lambda store: store.journal(b"text"), InvalidInput),
         (lambda store: store.journal("\ud800"), InvalidInput),

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from sense_memory import arguments
 from sense_memory.errors import ClockSkewError, InvalidInput, NeedsNewerVersion, TooLargeError
 from sense_memory.ledger import Role
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
@@ -75,7 +76,7 @@ class FlatMemories:
 
     async def remember(self, key: str, value: str) -> str:
         """Write a value under a key; returns the event's id."""
-        record = await self._carry_over(envelope.flat(key, value, self._clock()))
+        record = await self._carry_over(envelope.flat(key, arguments.value(value), self._clock()))
         await self._check_plan([record])
         (ident,) = await self._writer.write([record])
         return ident
@@ -248,12 +249,12 @@ class BulkWrite:
         """Add a pair.
 
         Raises:
-            InvalidInput: `item` is not a pair, its key breaks the naming rules, or its value is not text.
+            InvalidInput: `item` is not a pair, its key breaks the naming rules, or its value is blank or not text.
         """
         number = len(self._paths) + 1
         with _name_entry(number, item):
             key, value = _pair(item)
-            record = envelope.flat(key, value, self._now)
+            record = envelope.flat(key, arguments.value(value), self._now)
         self._paths.append(record.path)
         self._entries[record.path] = BulkEntry(number, record)  # an existing entry keeps its place
 

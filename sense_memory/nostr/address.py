@@ -37,7 +37,7 @@ def flat_path(key: str) -> str:
     r"""The path of a v1 memory: its key, NFC-normalised.
 
     Raises:
-        InvalidAddress: empty, longer than 256 characters, or with `/`, `\`, control characters, lone
+        InvalidAddress: empty or blank, longer than 256 characters, or with `/`, `\`, control characters, lone
             surrogates, `..` or a leading `~`.
     """
     return _name("memory key", key, MAX_KEY_CHARS)
@@ -167,6 +167,8 @@ def _is_short(tag: str) -> bool:
 def _name(what: str, value: object, limit: int) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidAddress(f"a {what} must be a non-empty string")
+    if not value.strip():
+        raise InvalidAddress(f"a {what} must not be blank")
     if _forbidden(value):
         raise InvalidAddress(f"a {what} must not contain '/', '\\', control characters or lone surrogates")
     name = unicodedata.normalize("NFC", value)

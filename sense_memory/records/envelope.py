@@ -102,10 +102,8 @@ def flat(key: str, value: str, ts: float, extra: Mapping[str, Any] | None = None
     """A v1 memory; `extra` carries the unknown fields of an earlier version over.
 
     Raises:
-        InvalidInput: the key breaks the naming rules, or the value is no text.
+        InvalidAddress: the key breaks the naming rules.
     """
-    if not isinstance(value, str):
-        raise InvalidInput(f"a memory's value must be text, not {type(value).__name__}; nothing was written")
     path = address.flat_path(key)
     return Record(RecordType.FLAT, path, {**(extra or {}), "key": path, "value": value, "ts": ts})
 
@@ -114,10 +112,10 @@ def journal(content: str, ts: float) -> Record:
     """A journal entry.
 
     Raises:
-        InvalidInput: the content is empty, or not a text.
+        InvalidInput: the content is blank, or not a text.
     """
-    if not isinstance(content, str) or not content:
-        raise InvalidInput("a journal entry must be a non-empty text; nothing was written")
+    if not isinstance(content, str) or not content.strip():
+        raise InvalidInput("a journal entry must be a text that is not blank; nothing was written")
     return Record(RecordType.JOURNAL, "", {"content": content, "ts": ts})
 
 

@@ -140,7 +140,8 @@ async def test_an_old_export_never_overwrites_what_is_newer(store, clock, tmp_pa
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.dictionaries(
-        st.from_regex(r"[a-zé東 ]{1,9}", fullmatch=True), st.text(st.characters(codec="utf-8"))
+        st.from_regex(r"[a-zé東 ]{1,9}", fullmatch=True).filter(str.strip),
+        st.text(st.characters(codec="utf-8")).filter(str.strip),
     )
 )
 def test_any_text_survives_an_export(store, texts):

@@ -621,7 +621,7 @@ async def test_what_is_no_plain_file_is_not_read(stage, kind):
 async def test_records_of_any_length_fit(stage, monkeypatch):
     """Messages are cut by length, and one record that is longer than any message stays out."""
     monkeypatch.setattr("sense_memory.records.snapshot.SNAPSHOT_MESSAGE_BYTES", 1_000)
-    texts = {f"k{number}": "x" * (number * 40) for number in range(30)}
+    texts = {f"k{number}": "x" * (number * 40) for number in range(1, 31)}
     async with stage.open() as store:
         await store.remember_many(texts.items())
     async with stage.open() as store:

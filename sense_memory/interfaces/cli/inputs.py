@@ -191,16 +191,13 @@ _MAX_PATH_CHARS: Final = 400  # of a path in an error; a path of the palace has 
 _MANY: Final = ("one `remember --many`", "Split it into several files.")
 
 
-def text_or_stdin(
-    argument: str | None, what: str, *, is_lines: bool = False, may_be_empty: bool = True
-) -> str:
+def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) -> str:
     """The argument, or stdin where it is missing or "-".
 
     Args:
         argument: as it was typed.
         what: a word for the text, for errors.
         is_lines: whether the line break at the end of stdin only ends its last line, and is not a part of the text.
-        may_be_empty: whether the error offers an empty argument.
 
     Raises:
         InvalidInput: stdin is empty, not UTF-8, or longer than any memory.
@@ -213,9 +210,8 @@ def text_or_stdin(
     if is_lines and text.endswith("\n"):
         text = text.removesuffix("\n").removesuffix("\r")
     if not text:  # empty stdin is far more often an accident than a wish, and would replace the memory
-        empty = f" ('' for an empty {what})" if may_be_empty else ""
         raise InvalidInput(
-            f"give the {what} on stdin, or as an argument{empty}: stdin is empty, and nothing was written"
+            f"give the {what} on stdin, or as an argument: stdin is empty, and nothing was written"
         )
     return text
 
@@ -361,15 +357,16 @@ def _pair(place: str, found: Any) -> tuple[Any, Any]:
 
 
 def _checked(place: str, key: Any, value: Any) -> tuple[str, str]:
+    from sense_memory import arguments
     from sense_memory.errors import InvalidAddress, TooLargeError
     from sense_memory.records import envelope
 
-    if not isinstance(value, str):
-        raise InvalidInput(f"{place}: a value must be text; nothing was written")
     try:
-        record = envelope.flat(key, value, time.time())
+        record = envelope.flat(key, arguments.value(value), time.time())
     except InvalidAddress as error:
         raise InvalidAddress(f"{place}: {error}; nothing was written") from None
+    except InvalidInput as error:
+        raise InvalidInput(f"{place}: {error}") from None
     if (size := envelope.plaintext_bytes(record)) > MAX_PLAINTEXT_BYTES:
         raise InvalidInput(f"{place}: {TooLargeError(size, MAX_PLAINTEXT_BYTES)}")
     return record.path, value

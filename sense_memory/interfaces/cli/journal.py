@@ -72,7 +72,7 @@ def journal(
             context.fail("give either TEXT or --remove ID, not both")
         _remove_entry(context, remove, wait, require_acks)
         return
-    content = inputs.text_or_stdin(text, "entry", is_lines=True, may_be_empty=False)
+    content = inputs.text_or_stdin(text, "entry", is_lines=True)
     invocation = of(context)
 
     async def work(store: MemoryStore) -> delivery.Written:

@@ -12,11 +12,11 @@ import unicodedata
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.errors import InvalidAddress, InvalidInput
+from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, unknown
 from sense_memory.interfaces.cli.output import lost_edits, shown_path
 from sense_memory.interfaces.cli.text import age, one_line, quantity, quoted, some
-from sense_memory.limits import MAX_FUTURE_SECONDS
+from sense_memory.limits import MAX_CANDIDATES_COUNT, MAX_FUTURE_SECONDS
 
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.store import MemoryStore
 
-_MAX_CANDIDATES: Final = 10
 _MAX_NEAR: Final = 3  # names that are suggested
 _ALIKE: Final = 0.75  # the least similarity of a suggestion, 0 to 1: a typing error, not another word
 
@@ -92,14 +91,11 @@ def only_one(found: Sequence[PersonaMemory], key: str) -> PersonaMemory | None:
     Raises:
         InvalidInput: several memories were found.
     """
-    if len(found) <= 1:
-        return found[0] if found else None
-    listed = sorted(repr(memory.path) for memory in found)
-    more = ", …" if len(listed) > _MAX_CANDIDATES else ""
-    raise InvalidInput(
-        f"give the path, because several memories have the key {key!r}: "
-        f"{', '.join(listed[:_MAX_CANDIDATES])}{more}"
-    )
+    from sense_memory.memories.persona.names import several_memories
+
+    if len(found) > 1:
+        raise several_memories(key, [memory.path for memory in found])
+    return found[0] if found else None
 
 
 async def path_of(store: MemoryStore, name: str) -> str | None:
@@ -215,7 +211,7 @@ async def check_place(store: MemoryStore, domain: str, facet: str | None = None)
     if name not in facets:
         raise no_domain(domain, list(facets), store.status())
     if facet is not None and unicodedata.normalize("NFC", facet) not in facets[name]:
-        there = some(sorted(facets[name]), _MAX_CANDIDATES)
+        there = some(sorted(facets[name]), MAX_CANDIDATES_COUNT)
         problem = f"there is no facet {facet!r} in {one_line(domain)}; there are: {there}"
         raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 
@@ -224,7 +220,7 @@ def no_domain(domain: str, known: Sequence[str], status: Status) -> CommandFaile
     """The error for a missing domain, with the existing ones; without a complete pull, a relay may have the domain."""
     if not status.is_complete:
         return unknown(f"the domain {domain!r} is")
-    there = f"there are: {some(sorted(known), _MAX_CANDIDATES)}" if known else "there are none yet"
+    there = f"there are: {some(sorted(known), MAX_CANDIDATES_COUNT)}" if known else "there are none yet"
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"there is no domain {domain!r}; {there}")
 
 

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
+from sense_memory import arguments
 from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.limits import (
     MAX_HALFLIFE_DAYS,
@@ -38,9 +39,7 @@ def fields(
     Raises:
         InvalidInput: a field has the wrong type, or is out of its range.
     """
-    if not isinstance(value, str):
-        raise InvalidInput(f"a memory's value must be text, not {type(value).__name__}; nothing was written")
-    found: dict[str, Any] = {"value": value}
+    found: dict[str, Any] = {"value": arguments.value(value)}
     texts = [] if themes is None else _texts("themes", themes, MAX_THEMES_COUNT)
     if texts:
         found["themes"] = tuple(dict.fromkeys(texts))

@@ -12,7 +12,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.palace.catalog import Catalog
@@ -35,13 +35,17 @@ def path_in(catalog: Catalog, name: object) -> str | None:
             return path
     candidates = [path for key in list(names)[:2] for path in catalog.named(key)]
     if len(candidates) > 1:
-        listed = ", ".join(map(repr, candidates[:MAX_CANDIDATES_COUNT]))
-        more = ", …" if len(candidates) > MAX_CANDIDATES_COUNT else ""
-        raise InvalidInput(
-            f"name one by its path, because several memories have the key {quoted(name)}: {listed}{more}; "
-            "nothing was changed"
-        )
+        raise several_memories(name, candidates)
     return candidates[0] if candidates else None
+
+
+def several_memories(key: str, paths: Sequence[str]) -> InvalidInput:
+    """The error for a key that several memories have; lists their paths, or the first ones of many."""
+    listed = ", ".join(map(repr, sorted(paths)[:MAX_CANDIDATES_COUNT]))
+    more = ", …" if len(paths) > MAX_CANDIDATES_COUNT else ""
+    return InvalidInput(
+        f"give the path, because several memories have the key {quoted(key)}: {listed}{more}; nothing was changed"
+    )
 
 
 def path_to(name: str) -> str:

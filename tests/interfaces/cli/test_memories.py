@@ -60,10 +60,23 @@ def test_a_value_comes_from_stdin_where_it_is_missing_or_a_dash(agent, arguments
 def test_an_empty_stdin_never_replaces_a_memory(agent):
     agent("remember", "k", "v")
 
-    assert "('' for an empty value): stdin is empty" in agent("remember", "k", stdin="", code=2).stderr
+    assert (
+        "as an argument: stdin is empty, and nothing was written"
+        in agent("remember", "k", stdin="", code=2).stderr
+    )
     assert agent("recall", "k").stdout == "v"
-    agent("remember", "k", "")
-    assert agent("recall", "k").stdout == ""
+
+
+@pytest.mark.parametrize("name", ["k", "people/facts/lisa"])
+def test_a_blank_text_never_replaces_a_memory(agent, name):
+    agent("remember", name, "v")
+
+    for blank in ("", "  "):
+        assert (
+            "must not be blank (to remove the memory, forget it)"
+            in agent("remember", name, blank, code=2).stderr
+        )
+    assert agent("recall", name).stdout == "v"
 
 
 def test_a_value_that_begins_with_a_dash_stands_behind_two(agent):
@@ -287,7 +300,8 @@ def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
         ('{"key": "a", "value": "1"}\n{"key": "b"', "line 2 is not JSON"),
         ('{"key": "a", "value": "1"}\n{"key": "b"}', 'line 2 is not an object with "key" and "value"'),
         ('{"key": "a", "value": "1"}\n{"key": "b/c", "value": "2"}', "line 2: a memory key must not contain"),
-        ('{"a": "1", "b": 2}', "entry 2: a value must be text"),
+        ('{"a": "1", "b": 2}', "entry 2: a memory's value must be text"),
+        ('{"a": "1", "b": " "}', "entry 2: a memory's value must not be blank"),
         ('[{"key": "a", "value": "1"}, 7]', "entry 2 is not an object"),
         ('{"a": "1"}\n{"key": "b", "value": "%s"}' % ("x" * 41_000), "line 1 is not an object"),
         ('{"a": "1", "b": "%s"}' % ("x" * 41_000), "entry 2: "),
@@ -386,7 +400,7 @@ def test_an_empty_journal_and_an_empty_entry(agent):
     assert agent("recent").stderr.endswith("sync`\nThe journal is empty.\n")
     assert agent.json("recent") == []
     assert "stdin is empty" in agent("journal", stdin="", code=2).stderr
-    assert "non-empty" in agent("journal", "", code=2).stderr
+    assert "not blank" in agent("journal", "", code=2).stderr
     assert agent.json("recent", "-n", "0", code=2)["error"] == {
         "type": "InvalidInput",
         "message": "--limit must lie between 1 and 100,000, not 0",

@@ -175,7 +175,7 @@ def test_a_key_that_several_memories_of_the_palace_have_is_an_error_that_names_t
     for command in (["recall"], ["history"], ["undo"], ["refresh"], ["as-of", "0 s"]):
         assert agent(*command, "lisa", code=2).stderr == (
             "error: give the path, because several memories have the key 'lisa': "
-            "'people/beliefs/lisa', 'people/facts/lisa'\n"
+            "'people/beliefs/lisa', 'people/facts/lisa'; nothing was changed\n"
         )
 
 

@@ -46,6 +46,8 @@ def remember(**fields):
         (remember(domain="d" * 65), InvalidAddress, "a domain may have at most 64 characters, not 65"),
         (remember(key="ﬀ" * 257), InvalidAddress, "at most 256 characters, not 257"),
         (remember(value=None), InvalidInput, "a memory's value must be text, not NoneType"),
+        (remember(facet=" "), InvalidAddress, "a facet must not be blank"),
+        (remember(value=" \n"), InvalidInput, "a memory's value must not be blank"),
         (remember(value=b"bytes"), InvalidInput, "not bytes"),
         (remember(value="v" * 41 * 1024), TooLargeError, "at most 40,960 fit"),
         (remember(value="\u0001" * 10_000), TooLargeError, "at most 40,960 fit"),  # as JSON six times as long
