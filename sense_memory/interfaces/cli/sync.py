@@ -257,6 +257,7 @@ def _events(counts: Mapping[str, int]) -> str:
         "heads": f"{counts['heads']:,} current",
         "logs": quantity(counts["logs"], "log of an introspection", "logs of introspections"),
         "embeddings": quantity(counts["embeddings"], "embedding"),
+        "mind": quantity(counts["mind"], "record of the mind", "records of the mind"),
         "older": quantity(counts["older"], "older version"),
         "tombstones": f"{counts['tombstones']:,} of what was forgotten",
         "deletions": quantity(counts["deletions"], "deletion request"),
