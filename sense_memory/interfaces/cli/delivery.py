@@ -16,7 +16,6 @@ from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, tell, too_few
 from sense_memory.interfaces.cli.output import copy_data, relay_data
 from sense_memory.interfaces.cli.text import as_json, one_line, quantity
-from sense_memory.ledger import HELD
 
 
 if TYPE_CHECKING:
@@ -24,6 +23,13 @@ if TYPE_CHECKING:
 
     from sense_memory.memories.status import RelayStatus
     from sense_memory.store import MemoryStore
+
+
+def is_held(state: str) -> bool:
+    """Whether an event in that state is held by the relay."""
+    from sense_memory.ledger import HELD  # late: Tab must not load the ledger
+
+    return state in HELD
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class Copies:
     @property
     def held(self) -> int:
         """How many events the relay acknowledged."""
-        return sum(self.states.get(state, 0) for state in HELD)
+        return sum(count for state, count in self.states.items() if is_held(state))
 
     @property
     def refused(self) -> int:
@@ -94,9 +100,9 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
         problem = relay.problem or ", ".join([*relay.reasons, *paused(relay)])
         if not problem:
             problem = f"no answer within {wait:g} s" if wait else "not contacted"
-        held = sum(state in HELD for state in found)
+        held = sum(map(is_held, found))
         copies.append(Copies(relay, states, len(ids), "" if held == len(ids) else problem))
-    acks = min((sum(state in HELD for state in holder.values()) for holder in holders), default=0)
+    acks = min((sum(map(is_held, holder.values())) for holder in holders), default=0)
     outdated = any("superseded" in holder.values() for holder in holders)
     return Written(tuple(ids), tuple(copies), acks, outdated)
 

@@ -56,7 +56,6 @@ from sense_memory.interfaces.cli.output import (
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, NONE, command, commands
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, excerpt, links_of
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, quoted
-from sense_memory.ledger import HELD
 
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def _data(found: MemoryProfile) -> dict[str, Any]:
         ],
         "versions": [version_data(found.memory.path, version) for version in found.versions],
         "relays": [
-            relay_data(url, copy=copy_data({state: 1}, int(state in HELD)))
+            relay_data(url, copy=copy_data({state: 1}, int(delivery.is_held(state))))
             for url, state in found.holders.items()
         ],
     }
