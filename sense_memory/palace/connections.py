@@ -2,7 +2,7 @@
 
 Memories with the same two themes form a group. Pairs come from the smallest groups first, because a rarely shared theme
 is the strongest evidence. The work is bounded for any palace: where a bound was reached, `Suggestions.bounded` says so,
-and the pairs are the best of those that were scored. A caller with embeddings may add pairs that are near in meaning.
+and the pairs are the best of those that were scored; where not all are listed, a memory is in few of them. A caller with embeddings may add pairs that are near in meaning.
 Deterministic; nothing is changed.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 import unicodedata
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, repeat
@@ -121,6 +122,8 @@ class Links:
 
 
 _SHOWN_COUNT: Final = 5  # themes that a reason names
+_PAIRS_PER_MEMORY_COUNT: Final = 2  # so that ten memories that say the same do not fill the list
+_POOL_FACTOR: Final = 10  # pairs to choose from, for each pair that is listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +182,24 @@ def suggest(
     bounded = candidates.themes.bounded()
     alike = candidates.alike(bounded)
     similar = candidates.near(near)
-    scored = candidates.scored(alike, similar, count)
+    scored = _spread(candidates.scored(alike, similar, _POOL_FACTOR * count), count)
     if len(alike) + len(similar) > count:
         bounded.append(f"only the best {count} pairs are listed")
     return Suggestions(tuple(candidates.suggestion(found, similar) for found in scored), tuple(bounded))
+
+
+def _spread(scored: Sequence[_ScoredPair], count: int) -> list[_ScoredPair]:
+    """The best of some ranked pairs; where not all fit, the first choice has no memory in more than a few of them."""
+    uses = Counter[int]()
+    chosen: list[_ScoredPair] = []
+    others: list[_ScoredPair] = []
+    for pair in scored:
+        both = (pair.first, pair.second)
+        is_new = all(uses[number] < _PAIRS_PER_MEMORY_COUNT for number in both)
+        (chosen if is_new else others).append(pair)
+        if is_new:
+            uses.update(both)
+    return sorted([*chosen, *others][:count])
 
 
 def folded(text: str) -> str:

@@ -464,7 +464,7 @@ def _decisions(report: IntrospectionReport) -> Iterator[tuple[str, str, str, lis
     forgotten = [f"{item.path} ({reason})" for item, reason in told("forgotten_memories")]
     yield "Recall what should stay of", "forgotten memory", "forgotten memories", forgotten
     connections = [
-        f"{one.path} and {other.path} ({reason})" for (one, other), reason in told("suggested_connections")
+        f"{one.path} and {other.path}, {reason}" for (one, other), reason in told("suggested_connections")
     ]
     yield "Connect or decline", "pair", "pairs", connections
     full = [

@@ -250,6 +250,17 @@ def test_only_the_best_are_listed_and_it_says_so():
     assert suggested(*palace, count=190).bounded == ()
 
 
+def test_a_few_memories_that_say_the_same_do_not_fill_the_list():
+    same = [memory(f"same-{number:02}", "rare", "rarer") for number in range(20)]
+    others = [memory(f"other-{number:02}", f"t{number // 2}", "common") for number in range(60)]
+
+    found = suggested(*same, *others)
+
+    assert len(found.pairs) == SUGGESTED_PAIRS_COUNT
+    assert sum(pair.first.key.startswith("other") for pair in found.pairs) == 30
+    assert len(suggested(*same[:8]).pairs) == 28  # all are listed where all fit
+
+
 def test_of_a_large_group_the_most_relevant_are_compared(monkeypatch):
     monkeypatch.setattr(connections, "THEME_GROUP_COUNT", 3)
     palace = [memory(f"m{number}", "art", "sea") for number in range(10)]
