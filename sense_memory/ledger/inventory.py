@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory.ledger.heads import LOGS, Heads, beneath
-from sense_memory.ledger.outbox import BEHIND, LOST, WAS_ACCEPTED
-from sense_memory.ledger.relays import Remark
+from sense_memory.ledger.outbox import WAS_ACCEPTED
+from sense_memory.ledger.reasons import Reason, Remark
 from sense_memory.ledger.schema import HELD, Role
 from sense_memory.limits import HEAL_SECONDS
 
@@ -193,7 +193,9 @@ class Inventory:
         behind = {row[0] for row in found if row is not None}
         slots = {seq: self._db.row("SELECT slot FROM events WHERE seq = ?", seq) for seq in lacking}
         return {
-            seq: (HEAL_SECONDS, BEHIND) if row is not None and row[0] in behind else (every, LOST)
+            seq: (HEAL_SECONDS, Reason.BEHIND)
+            if row is not None and row[0] in behind
+            else (every, Reason.LOST)
             for seq, row in slots.items()
         }
 

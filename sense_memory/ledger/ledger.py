@@ -17,7 +17,8 @@ from sense_memory.ledger.heads import Heads, Stored, stored
 from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.log_rows import LogRows
 from sense_memory.ledger.outbox import Outbox
-from sense_memory.ledger.relays import RelayRecords, Remark
+from sense_memory.ledger.reasons import Remark
+from sense_memory.ledger.relays import RelayRecords
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, save_draft
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.stamps import Stamps

@@ -1,6 +1,6 @@
 """What the ledger remembers of each relay, apart from the outbox: how far it was pulled, and how it behaves.
 
-Remarks are our own words for what a relay did; no text of a relay is kept here. Times are seconds since 1970 and
+Remarks are our own codes for what a relay did (see `reasons`); no text of a relay is kept here. Times are seconds since 1970 and
 come from the caller.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from sense_memory.ledger.reasons import Remark, remark_sentence
 from sense_memory.limits import (
     CURSOR_OVERLAP_SECONDS,
     HEAL_SECONDS,
@@ -25,24 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sense_memory.ledger.database import Database
-
-
-class Remark(StrEnum):
-    """What a relay did, as its status says it."""
-
-    LATE = "sends events after saying that there are no more"
-    FORGETFUL = "forgets what it accepted"
-    DROPS_DELETIONS = (
-        "keeps no deletion requests: tombstones stay in their place, and a journal entry that was forgotten may "
-        "come back from another device"
-    )
-    LOST = "did not have what it had accepted, when it was last asked"
-    INCOMPLETE = (
-        "has not shown everything for hours: conflict copies and recalls do not wait for it any more, and a text "
-        "that only it knows to be forgotten may be copied"
-    )
-    UNDELETED = "deletion not honoured: it accepted the request and still serves the memory"
-    RATE_LIMITED = "limits how often it takes events: sending to it pauses, for an hour at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +229,7 @@ class RelayRecords:
     def remarks(self, url: str) -> tuple[str, ...]:
         """The remarks for a relay's status. Losing events once or twice may be an accident, see `LOST_COUNT`."""
         return tuple(
-            Remark.LOST if remark == Remark.FORGETFUL and count < LOST_COUNT else remark
+            remark_sentence(Remark.LOST if remark == Remark.FORGETFUL and count < LOST_COUNT else remark)
             for remark, count in self._of(url).items()
             if remark != Remark.INCOMPLETE or count >= INCOMPLETE_COUNT
         )

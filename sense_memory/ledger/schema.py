@@ -187,6 +187,35 @@ MIGRATIONS: Final = (
     """
     CREATE TABLE log_rows (row INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL) STRICT;
     """,
+    # Remarks and reasons were sentences, and are codes now, see `reasons`.
+    """
+    UPDATE remarks SET remark = CASE
+      WHEN remark = 'sends events after saying that there are no more' THEN 'late'
+      WHEN remark = 'forgets what it accepted' THEN 'forgetful'
+      WHEN remark LIKE 'keeps no deletion requests: tombstones s%' THEN 'drops-deletions'
+      WHEN remark LIKE 'has not shown everything for hours: conf%' THEN 'incomplete'
+      WHEN remark = 'deletion not honoured: it accepted the request and still serves the memory' THEN 'undeleted'
+      WHEN remark = 'limits how often it takes events: sending to it pauses, for an hour at most' THEN 'rate-limited'
+      ELSE remark END WHERE remark <> '';
+    UPDATE outbox SET reason = CASE
+      WHEN reason = 'says it has a newer version' THEN 'newer-version'
+      WHEN reason = 'requires proof of work' THEN 'proof-of-work'
+      WHEN reason = 'no answer' THEN 'no-answer'
+      WHEN reason = 'relay error' THEN 'relay-error'
+      WHEN reason = 'called invalid' THEN 'invalid'
+      WHEN reason = 'unreadable answer' THEN 'unreadable-answer'
+      WHEN reason = 'unknown answer' THEN 'unknown-answer'
+      WHEN reason = 'too old for this relay' THEN 'too-old'
+      WHEN reason = 'too far in the future for this relay' THEN 'too-far-ahead'
+      WHEN reason = 'too large for this relay' THEN 'too-large'
+      WHEN reason = 'deleted there, though never forgotten here' THEN 'not-our-deletion'
+      WHEN reason = 'keeps neither the deletion request nor the tombstone' THEN 'no-tombstone'
+      WHEN reason = 'accepted before, and not there any more' THEN 'lost'
+      WHEN reason = 'accepted before, and an older version is served instead' THEN 'behind'
+      WHEN reason = 'waits until the relay has an older deletion request that may remove it' THEN 'after-deletion'
+      WHEN reason LIKE 'an older deletion counts there%' THEN 'old-deletion'
+      ELSE reason END WHERE reason <> '';
+    """,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -32,39 +32,52 @@ class RelayVerdict:
 
     Attributes:
         outcome: what to do.
-        reason: a word of the table, such as "blocked"; empty where accepted.
+        reason: words of the table, such as "blocked"; empty where accepted.
     """
 
     outcome: RelayOutcome
     reason: str = ""
 
 
+# By the code under which the ledger keeps a reason. Reasons that are one word are their own code.
+REASONS: Final = {
+    "newer-version": "says it has a newer version",
+    "proof-of-work": "requires proof of work",
+    "no-answer": "no answer",
+    "relay-error": "relay error",
+    "invalid": "called invalid",
+    "unreadable-answer": "unreadable answer",
+    "unknown-answer": "unknown answer",
+    "too-old": "too old for this relay",
+    "too-far-ahead": "too far in the future for this relay",
+    "too-large": "too large for this relay",
+}
 RESTRICTED: Final = RelayVerdict(
     RelayOutcome.REFUSED, "restricted"
 )  # not for this client, or not before NIP-42
-NO_ANSWER: Final = RelayVerdict(RelayOutcome.RETRY, "no answer")  # nothing came back in time
+NO_ANSWER: Final = RelayVerdict(RelayOutcome.RETRY, REASONS["no-answer"])  # nothing came back in time
 _ACCEPTED: Final = RelayVerdict(RelayOutcome.ACCEPTED)
-_SUPERSEDED: Final = RelayVerdict(RelayOutcome.SUPERSEDED, "says it has a newer version")
+_SUPERSEDED: Final = RelayVerdict(RelayOutcome.SUPERSEDED, REASONS["newer-version"])
 _DELETED: Final = RelayVerdict(RelayOutcome.DELETED, "deleted")
 _BY_PREFIX: Final = {
     "duplicate": _ACCEPTED,
     "rate-limited": RelayVerdict(RelayOutcome.RATE_LIMITED, "rate-limited"),
     "auth-required": RelayVerdict(RelayOutcome.NEEDS_AUTH, "auth-required"),
-    "pow": RelayVerdict(RelayOutcome.REFUSED, "requires proof of work"),
+    "pow": RelayVerdict(RelayOutcome.REFUSED, REASONS["proof-of-work"]),
     "blocked": RelayVerdict(RelayOutcome.REFUSED, "blocked"),
     "restricted": RESTRICTED,
     "mute": RelayVerdict(RelayOutcome.REFUSED, "muted"),
     "unsupported": RelayVerdict(RelayOutcome.REFUSED, "unsupported"),
     "replaced": _SUPERSEDED,
     "deleted": _DELETED,
-    "error": RelayVerdict(RelayOutcome.RETRY, "relay error"),
-    "invalid": RelayVerdict(RelayOutcome.REFUSED, "called invalid"),
+    "error": RelayVerdict(RelayOutcome.RETRY, REASONS["relay-error"]),
+    "invalid": RelayVerdict(RelayOutcome.REFUSED, REASONS["invalid"]),
 }
 # Prefixes under which some relays also say that the event is outdated or deleted: only there, and where no prefix
 # is given, the words count. A false OK with `duplicate:` may be about another version.
 _VAGUE: Final = frozenset({"", "duplicate", "blocked", "invalid"})
-_GARBAGE: Final = RelayVerdict(RelayOutcome.RETRY, "unreadable answer")
-_UNKNOWN: Final = RelayVerdict(RelayOutcome.RETRY, "unknown answer")
+_GARBAGE: Final = RelayVerdict(RelayOutcome.RETRY, REASONS["unreadable-answer"])
+_UNKNOWN: Final = RelayVerdict(RelayOutcome.RETRY, REASONS["unknown-answer"])
 
 _prefix = re.compile(r"([a-z-]{1,32}):").match
 _newer = re.compile(r"have (?:a )?newer (?:event|version)|newer (?:event|version) (?:already )?exists").search
@@ -105,10 +118,10 @@ def _invalid(lower: str) -> RelayVerdict:
     """`invalid:` is final except where only our clock has to catch up."""
     if _created_at(lower):
         if _too_old(lower) and "future" not in lower:
-            return RelayVerdict(RelayOutcome.REFUSED, "too old for this relay")
-        return RelayVerdict(RelayOutcome.RETRY, "too far in the future for this relay")
+            return RelayVerdict(RelayOutcome.REFUSED, REASONS["too-old"])
+        return RelayVerdict(RelayOutcome.RETRY, REASONS["too-far-ahead"])
     if _too_large(lower):
-        return RelayVerdict(RelayOutcome.REFUSED, "too large for this relay")
+        return RelayVerdict(RelayOutcome.REFUSED, REASONS["too-large"])
     return _BY_PREFIX["invalid"]
 
 

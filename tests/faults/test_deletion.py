@@ -18,8 +18,7 @@ from relays.faults import (
 )
 from sense_memory.errors import ClockSkewError
 from sense_memory.ledger import database
-from sense_memory.ledger.outbox import NOT_OUR_DELETION, OLD_DELETION
-from sense_memory.ledger.relays import Remark
+from sense_memory.ledger.reasons import Reason, Remark, reason_sentence, remark_sentence
 from sense_memory.nostr.event import Unsigned
 
 
@@ -193,14 +192,14 @@ async def test_d03_relay_ignores_kind5(stage, keeps):
         await store.forget("k")
         await stage.sync(store)
         lie.on = True
-        assert store.status().relays[0].remarks == (Remark.DROPS_DELETIONS,)
+        assert store.status().relays[0].remarks == (remark_sentence(Remark.DROPS_DELETIONS),)
         (grave,) = await stage.stored(liar.upstream, kinds=[30078])
         assert grave["id"] != event["id"]
 
         await stage.sync(store, full=True)
         assert await store.recall("k") is None
         remarks = store.status().relays[0].remarks
-        assert (Remark.UNDELETED in remarks) is (keeps == "the memory")
+        assert (remark_sentence(Remark.UNDELETED) in remarks) is (keeps == "the memory")
         assert store.status().relays[1].remarks == ()
         async with stage.store(liar, honest) as fresh:
             await stage.sync(fresh)
@@ -210,7 +209,7 @@ async def test_d03_relay_ignores_kind5(stage, keeps):
             lie.on = False
             stage.clock.advance(60)
             await stage.sync(store, full=True)
-            assert Remark.UNDELETED not in store.status().relays[0].remarks
+            assert remark_sentence(Remark.UNDELETED) not in store.status().relays[0].remarks
 
 
 async def test_d05_kind5_bounds_by_time(stage):
@@ -407,7 +406,7 @@ async def test_d13_relay_keeps_no_kind5(stage):
         stage.clock.advance(60)
         await store.forget("k")
         assert (await stage.sync(store)).in_step
-        assert store.status().relays[0].remarks == (Remark.DROPS_DELETIONS,)
+        assert store.status().relays[0].remarks == (remark_sentence(Remark.DROPS_DELETIONS),)
         await store.forget("l")
         assert (await stage.sync(store)).in_step
         kinds = [frame[1]["kind"] for frame in record.said("EVENT")]
@@ -476,5 +475,8 @@ async def test_d06_an_old_deletion_that_a_relay_holds_against_what_was_written_a
         await store.remember("l", stage.plaintext)
         lie.on = True
         (line,) = (await stage.sync(store)).relays
-        assert line.reasons == {OLD_DELETION: 1, NOT_OUR_DELETION: 1}
+        assert line.reasons == {
+            reason_sentence(Reason.OLD_DELETION): 1,
+            reason_sentence(Reason.NOT_OUR_DELETION): 1,
+        }
         assert not line.in_step

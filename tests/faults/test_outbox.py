@@ -19,8 +19,7 @@ from relays.faults import (
     SwallowPublish,
 )
 from sense_memory.errors import RelayLimitWarning, StorageFullError
-from sense_memory.ledger.outbox import LOST
-from sense_memory.ledger.relays import Remark
+from sense_memory.ledger.reasons import Reason, Remark, reason_sentence, remark_sentence
 from sense_memory.limits import PUBLISH_WINDOW_COUNT, RETRY_MAX_SECONDS
 
 
@@ -143,7 +142,7 @@ async def test_p07_acks_but_forgets(stage):
                 assert record.published == [ident] * (times + 1)
                 assert store.holders(ident) == {liar.url: "acked", honest.url: "confirmed"}
                 remarks = [relay.remarks for relay in store.status().relays]
-                assert remarks == [(Remark.FORGETFUL if times == 3 else Remark.LOST,), ()]
+                assert remarks == [(remark_sentence(Remark.FORGETFUL if times == 3 else Remark.LOST),), ()]
                 assert [relay.memories for relay in store.status().relays] == [0, 1]
                 assert [relay.promised for relay in store.status().relays] == [1, 0]
         lie.on = False
@@ -178,7 +177,7 @@ async def test_p07_a_plain_sync_heals_once_an_hour_and_who_asks_for_everything_n
         assert await sync() == (False, 1, 0, 2)
         assert await sync() == (False, 1, 1, 2)
         assert await sync() == (False, 1, 1, 2)
-        assert store.status().relays[0].reasons == {LOST: 1}
+        assert store.status().relays[0].reasons == {reason_sentence(Reason.LOST): 1}
         lie.on = False
         assert await sync(full=True) == (False, 1, 0, 3)
         assert await sync() == (True, 0, 0, 3)
@@ -270,7 +269,7 @@ async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage):
             assert window <= len(record.published) <= window + 8
             (relay,) = store.status().relays
             assert relay.events == {"queued": 700}
-            assert Remark.RATE_LIMITED in relay.remarks
+            assert remark_sentence(Remark.RATE_LIMITED) in relay.remarks
         async with stage.store(liar, background=True, ledger="k.db") as store:
             await store.remember("new", stage.plaintext)
             (line,) = (await stage.sync(store)).relays
@@ -282,7 +281,7 @@ async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage):
             limit.on = False
             await stage.passes(2 * 3_600)
             assert store.status().relays[0].events.get("queued", 0) == 0
-            assert Remark.RATE_LIMITED not in store.status().relays[0].remarks
+            assert remark_sentence(Remark.RATE_LIMITED) not in store.status().relays[0].remarks
 
 
 @pytest.mark.virtual_time

@@ -30,7 +30,7 @@ from relays.faults import (
     Stall,
 )
 from sense_memory import NotSynced
-from sense_memory.ledger.relays import Remark
+from sense_memory.ledger.reasons import Remark, remark_sentence
 from sense_memory.relay.client.page import LATE
 
 
@@ -247,11 +247,11 @@ async def test_r06_early_eose_then_events(stage):
                 assert bad.pulled.reasons == (LATE,)
                 assert not bad.complete
                 assert len(await store.recall_all()) == 20
-                assert store.status().relays[0].remarks == (Remark.LATE,)
+                assert store.status().relays[0].remarks == (remark_sentence(Remark.LATE),)
         stage.clock.advance(60)
         lie.on = False
         async with stage.store(liar, honest, ledger="k.db") as store:
-            assert store.status().relays[0].remarks == (Remark.LATE,)
+            assert store.status().relays[0].remarks == (remark_sentence(Remark.LATE),)
             assert (await stage.sync(store)).in_step
             assert store.status().relays[0].remarks == ()
 
@@ -270,7 +270,7 @@ async def test_r06_a_relay_that_does_it_at_once_is_noticed_at_once(stage):
         assert line.held_back
         assert len(record.said("REQ")) <= 12
         assert await store.recall_all()
-        assert store.status().relays[0].remarks == (Remark.LATE,)
+        assert store.status().relays[0].remarks == (remark_sentence(Remark.LATE),)
 
 
 async def test_r06_what_is_written_while_an_answer_ends_is_no_lie(stage):

@@ -10,7 +10,8 @@ import textwrap
 import pytest
 
 from sense_memory.ledger import FilingResult, Ledger
-from sense_memory.ledger.outbox import NOT_OUR_DELETION, Outbox
+from sense_memory.ledger.outbox import Outbox
+from sense_memory.ledger.reasons import Reason, reason_sentence
 from sense_memory.limits import (
     HEAL_SECONDS,
     JITTER,
@@ -220,7 +221,10 @@ def test_an_answer_to_a_version_that_was_replaced_meanwhile_changes_nothing(me, 
         (RelayVerdict(RelayOutcome.NEEDS_AUTH, "auth-required"), ("refused", "auth-required")),
         (RelayVerdict(RelayOutcome.RETRY, "relay error"), ("queued", "relay error")),
         (RelayVerdict(RelayOutcome.RATE_LIMITED, "rate-limited"), ("queued", "rate-limited")),
-        (RelayVerdict(RelayOutcome.DELETED, "deleted"), ("refused", NOT_OUR_DELETION)),
+        (
+            RelayVerdict(RelayOutcome.DELETED, "deleted"),
+            ("refused", reason_sentence(Reason.NOT_OUR_DELETION)),
+        ),
     ],
 )
 def test_each_verdict_on_a_memory_has_its_state(me, ledger, write, verdict, ends):

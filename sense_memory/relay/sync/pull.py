@@ -20,8 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import RelayError
-from sense_memory.ledger.outbox import LOST
-from sense_memory.ledger.relays import PullProgress, Remark
+from sense_memory.ledger.reasons import Remark
 from sense_memory.limits import (
     CURSOR_OVERLAP_SECONDS,
     MAX_FUTURE_SECONDS,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sense_memory.ledger import Ledger
+    from sense_memory.ledger.relays import PullProgress
     from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.sync.agenda import PullStep, RelayQuestion
@@ -204,7 +204,7 @@ class Puller:
             relays.add_remark(self._url, Remark.FORGETFUL, now)
             if heals:
                 relays.record_healing(self._url, now)
-        elif found.complete and self._saw_everything and LOST not in outbox.reasons(self._url):
+        elif found.complete and self._saw_everything and not outbox.has_lost(self._url):
             relays.remove_remark(self._url, Remark.FORGETFUL)
 
     async def _make(

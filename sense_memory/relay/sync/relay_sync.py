@@ -22,11 +22,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.errors import RelayError
-from sense_memory.ledger.relays import Remark
+from sense_memory.ledger.reasons import Remark
 from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION
 from sense_memory.nostr.filters import Filter
-from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
+from sense_memory.nostr.verdict import REASONS, RelayOutcome, RelayVerdict
 from sense_memory.relay.client.connection import each
 from sense_memory.relay.client.nip11 import is_too_large
 from sense_memory.relay.client.timeouts import CONNECTION_LOST, TOO_LARGE_LOST
@@ -127,7 +127,7 @@ class Isolation:
         self.suspects, self._in_vain = (), 0
 
 
-_TOO_LARGE = RelayVerdict(RelayOutcome.REFUSED, "too large for this relay")
+_TOO_LARGE = RelayVerdict(RelayOutcome.REFUSED, REASONS["too-large"])
 _HANGS_UP = RelayVerdict(RelayOutcome.REFUSED, "the relay disconnects when it receives this event")
 
 

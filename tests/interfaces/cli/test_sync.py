@@ -8,7 +8,7 @@ import pytest
 from relays.faults import ForgetAfterAck, Refuse
 from sense_memory import RelayReport, RelayStatus, Status
 from sense_memory.interfaces.cli.sync import outcome, survival
-from sense_memory.ledger.relays import Remark
+from sense_memory.ledger.reasons import Remark, remark_sentence
 from sense_memory.relay.sync.walk import PullResult
 
 
@@ -243,9 +243,9 @@ def test_a_relay_that_keeps_nothing_is_not_in_step_and_holds_nothing(agent, faul
     assert f"{relay}: 2 events that it had accepted are gone; sent again" in shown
     assert not agent.json("--relay", relay, "sync", "--full", code=3)["in_step"]
     line = agent.json("--relay", relay, "status")["relays"][0]
-    assert (line["memories"], line["promised"], line["remarks"]) == (0, 2, [Remark.LOST])
+    assert (line["memories"], line["promised"], line["remarks"]) == (0, 2, [remark_sentence(Remark.LOST)])
     checks = {check["name"]: check for check in agent.json("--relay", relay, "doctor")["checks"]}
-    assert Remark.LOST in checks[relay]["finding"]
+    assert remark_sentence(Remark.LOST) in checks[relay]["finding"]
     assert checks[relay]["state"] == "warn"
 
 
