@@ -91,6 +91,7 @@ class Change(_Frozen):
         created_at: when the memory was written or forgotten, seconds since 1970.
         event_id: the event that made the change, 64 hex digits.
         relay: the relay that brought the event, or None for another process on this machine.
+        superseded_by: of a persona memory that was marked as superseded by this change: the path of its successor.
     """
 
     kind: ChangeKind
@@ -100,6 +101,7 @@ class Change(_Frozen):
     created_at: float
     event_id: str
     relay: str | None = None
+    superseded_by: str | None = None
 
 
 class State(StrEnum):

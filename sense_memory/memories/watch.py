@@ -247,13 +247,13 @@ class Watchers:
         path, fields = self._path(head, record), record.fields if record is not None else {}
         if not path or (head.gone is None and record is None):
             return None
-        kind, value = ChangeKind.FORGOTTEN, None
+        kind, value, superseded_by = ChangeKind.FORGOTTEN, None, None
         if head.gone is None:
             kind, value = ChangeKind.REMEMBERED, fields.get("value")
             if record is not None and record.type is RecordType.JOURNAL:
                 kind, value = ChangeKind.JOURNAL, fields.get("content")
             elif record is not None and record.type is RecordType.PERSONA:
-                kind = await self._kind(head, record)
+                kind, superseded_by = await self._kind(head, record)
         return Change(
             kind=kind,
             path=path,
@@ -262,21 +262,28 @@ class Watchers:
             created_at=_time(fields, head.by),
             event_id=ident,
             relay=self._sources.get(ident),
+            superseded_by=superseded_by,
         )
 
-    async def _kind(self, head: HeadChange, record: Record) -> ChangeKind:
-        """How a persona memory changed since the last report, going by the versions in the ledger."""
+    async def _kind(self, head: HeadChange, record: Record) -> tuple[ChangeKind, str | None]:
+        """How a persona memory changed since the last report, going by the versions in the ledger.
+
+        Returns the kind, and the path of the memory that superseded it meanwhile.
+        """
         versions = self._ledger.versions(head.slot)
         known = next(
             (item for item in versions if item.role is Role.MEMORY and item.seq <= self._reported.seq), None
         )
         before = None if known is None else await self._reader.record(known)
+        by = record.fields.get("superseded_by")
+        if not isinstance(by, str) or (before is not None and before.fields.get("superseded_by") == by):
+            by = None
         if before is None or before.fields.get("value") != record.fields.get("value"):
-            return ChangeKind.REMEMBERED
+            return ChangeKind.REMEMBERED, by
         is_same = all(
             (before.fields.get(name) or None) == (record.fields.get(name) or None) for name in _LINKS
         )
-        return ChangeKind.CHANGED if is_same else ChangeKind.LINKED
+        return (ChangeKind.CHANGED if is_same else ChangeKind.LINKED), by
 
     def _path(self, head: HeadChange, record: Record | None) -> str:
         """The path of a change, for a person; empty where the change is not reported."""

@@ -257,6 +257,24 @@ async def test_a_new_text_that_was_linked_at_once_is_told_as_a_new_text(device):
             ]
 
 
+async def test_a_memory_that_was_superseded_elsewhere_says_by_what(device):
+    before, after = io.BytesIO(), io.BytesIO()
+    async with device() as one, device() as two:
+        await one.persona_remember("people", "facts", "home", "Lisa lives in Berlin")
+        one.export(before)
+        await one.persona_remember("people", "facts", "moved", "Lisa lives in Lisbon")
+        one.export(after)
+        before.seek(0), after.seek(0)
+        await two.import_(before)
+        async with watching(two) as watcher:
+            await two.import_(after)
+            await watcher.until(lambda: len(watcher.changes) == 2)
+            assert {(change.kind, change.key, change.superseded_by) for change in watcher.changes} == {
+                ("linked", "home", "people/facts/moved"),
+                ("remembered", "moved", None),
+            }
+
+
 async def test_what_this_store_writes_is_not_told(device, clock):
     async with (
         EmbeddedRelay(clock=clock) as relay,

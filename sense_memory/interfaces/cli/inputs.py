@@ -159,6 +159,15 @@ SourceOption = Annotated[
         show_default=False,
     ),
 ]
+ContradictionsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT",
+        help="Palace: act marks what the text clearly contradicts (the default), suggest only names it, off does not "
+        "look.",
+        show_default=False,
+    ),
+]
 ConfidenceOption = Annotated[
     float | None,
     typer.Option(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -22,6 +22,7 @@ from sense_memory.interfaces.cli.inputs import (
     AnywayOption,
     ConfidenceOption,
     ConnectOption,
+    ContradictionsOption,
     HalflifeOption,
     IncludeForgottenOption,
     JsonOption,
@@ -39,6 +40,7 @@ from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, named, 
 from sense_memory.interfaces.cli.names import (
     absent_in_palace,
     ask_relays,
+    events_of,
     everything,
     find,
     flat_keys,
@@ -64,13 +66,11 @@ from sense_memory.interfaces.cli.text import one_line, quantity, quoted
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
+    from sense_memory.memories.persona.persona import Remembered
     from sense_memory.models import Memory, PersonaMemory
-    from sense_memory.palace.contradictions.detection import Contradiction
     from sense_memory.store import MemoryStore
-
-_Superseded: TypeAlias = "tuple[PersonaMemory, Contradiction | None]"  # a memory, and why it was superseded
 
 _OPTION_NAMES: Final = {  # by the names of the values in the store
     "themes": "--theme",
@@ -78,6 +78,7 @@ _OPTION_NAMES: Final = {  # by the names of the values in the store
     "halflife_days": "--halflife",
     "source": "--source",
     "confidence": "--confidence",
+    "contradictions": "--contradictions",
 }
 
 
@@ -120,6 +121,7 @@ def remember(
     halflife: HalflifeOption = None,
     source: SourceOption = None,
     confidence: ConfidenceOption = None,
+    contradictions: ContradictionsOption = None,
     wait: WaitOption = WAIT_SECONDS,
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
@@ -132,11 +134,11 @@ def remember(
 
     A PATH keeps the memory in the palace, at full relevance. Over an older text, options that are not given keep their
     values. A memory of the same facet that the new text clearly contradicts is marked as superseded and fades four
-    times faster; the output gives the reason and the command that takes the mark away. Possible contradictions are left
-    to `palace introspect`.
+    times faster; the output gives the reason and the command that takes the mark away. What the text only may
+    contradict is named, and not marked.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
-    details = PalaceDetails(theme or [], connect or [], halflife, source, confidence)
+    details = PalaceDetails(theme or [], connect or [], halflife, source, confidence, contradictions)
     if many is not None:
         if name is not None or details.given:
             context.fail(
@@ -217,6 +219,7 @@ class PalaceDetails:
     halflife_days: float | None = None
     source: str | None = None
     confidence: float | None = None
+    contradictions: str | None = None
 
     @property
     def given(self) -> list[str]:
@@ -233,7 +236,7 @@ def remember_in_palace(
     wait: float,
     require_acks: int,
 ) -> None:
-    """Keep a memory of the palace, and say which memories it superseded.
+    """Keep a memory of the palace, and say what it contradicts.
 
     Args:
         context: of the command.
@@ -253,7 +256,7 @@ def remember_in_palace(
     text = inputs.text_or_stdin(value, "value")
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[delivery.Written, list[_Superseded], bool, str]:
+    async def work(store: MemoryStore) -> tuple[delivery.Written, Remembered, bool, str]:
         known = await path_of(store, path)
         if known is None:
             raise InvalidAddress(
@@ -261,33 +264,35 @@ def remember_in_palace(
                 "nothing was changed"
             )
         domain, facet, key = parts(known)
-        begun, is_renewed = time.time(), await _says(store, f"{domain}/{facet}/{key}", text)
+        is_renewed = await _says(store, f"{domain}/{facet}/{key}", text)
         options: dict[str, Any] = {
             "halflife_days": details.halflife_days,
             "source": details.source,
             "confidence": details.confidence,
+            "contradictions": details.contradictions,
         }
         with named(**_OPTION_NAMES):
-            ident = await store.persona_remember(
+            told = await store.persona_remember(
                 domain, facet, key, text, details.themes, details.connections, **options
             )
         await _note_missing(store, details.connections)
-        superseded = await _superseded(store, domain, facet, key, begun)
-        ids = [ident, *(memory.event_id for memory, _ in superseded)]
-        return await delivery.send(store, ids, wait), superseded, is_renewed, f"{domain}/{facet}/{key}"
+        marked = await events_of(store, told.superseded) if told.superseded else {}
+        sent = await delivery.send(store, [told, *marked.values()], wait)
+        return sent, told, is_renewed, f"{domain}/{facet}/{key}"
 
-    written, superseded, is_renewed, name = invocation.run(work, creates=True)
+    written, told, is_renewed, name = invocation.run(work, creates=True)
     result = {
         **name_data(name),
         "event_id": written.ids[0],
         "renewed": is_renewed,
-        "superseded": [_superseded_data(memory, reason) for memory, reason in superseded],
+        "superseded": _contradiction_data(told, told.superseded),
+        "suspected": _contradiction_data(told, told.suspected),
     }
     try:
         delivery.end(invocation, written, "renewed" if is_renewed else "kept", result, require_acks)
     finally:
-        for memory, reason in [] if invocation.as_json else superseded:
-            _print_superseded(memory, reason)
+        if not invocation.as_json:
+            _print_contradictions(told, name)
 
 
 async def _says(store: MemoryStore, path: str, text: str) -> bool:
@@ -308,41 +313,30 @@ async def _note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
             say("note", f"{target} does not exist yet; the connection counts once it does")
 
 
-async def _superseded(
-    store: MemoryStore, domain: str, facet: str, key: str, begun: float
-) -> list[_Superseded]:
-    """The memories that a write (begun at a time) marked as superseded by the new memory, and why."""
-    from sense_memory.palace.contradictions.detection import compare
-
-    memories = await store.persona_recall(domain, facet, include_forgotten=True)
-    new = find(memories, f"{domain}/{facet}/{key}")
-    found = []
-    for old in memories if new is not None else ():
-        if new is None or old.superseded_by != new.path:
-            continue
-        if (await store.history(old.path))[0].created_at < begun:
-            continue  # the memory was superseded before
-        before = old.changed(
-            contradicts=tuple(path for path in old.contradicts if path != new.path), superseded_by=None
-        )
-        found.append((old, compare(before, new.changed(contradicts=(), superseded_by=None))))
-    return found
+def _contradiction_data(told: Remembered, paths: Collection[str]) -> list[dict[str, Any]]:
+    """Some of the contradictions that were found, as JSON shows them."""
+    return [
+        {
+            "path": item.old,
+            "reason": item.reason,
+            "kind": item.kind,
+            "confidence": round(item.confidence, 3),
+        }
+        for item in told.contradictions
+        if item.old in paths
+    ]
 
 
-def _superseded_data(memory: PersonaMemory, reason: Contradiction | None) -> dict[str, Any]:
-    return {
-        "path": memory.path,
-        "reason": reason.reason if reason else None,
-        "kind": reason.kind if reason else None,
-        "confidence": round(reason.confidence, 3) if reason else None,
-    }
-
-
-def _print_superseded(memory: PersonaMemory, reason: Contradiction | None) -> None:
-    path = one_line(memory.path)
-    why = f" ({one_line(reason.reason)}; {reason.confidence:.0%} sure)" if reason else ""
-    typer.echo(f"It contradicts {path}{why}, which is superseded now.")
-    typer.echo(f"If both are right: sense-memory undo {quoted(memory.path)}")
+def _print_contradictions(told: Remembered, name: str) -> None:
+    for item in told.contradictions:
+        old, why = one_line(item.old), f"({one_line(item.reason)}; {item.confidence:.0%} sure)"
+        pair = f"{quoted(item.old)} {quoted(name)}"
+        if item.old in told.superseded:
+            typer.echo(f"It contradicts {old} {why}, which is superseded now.")
+            typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
+        else:
+            typer.echo(f"It may contradict {old} {why}.")
+            typer.echo(f"If that is wrong now: sense-memory palace contradict {pair}")
 
 
 # ── recall ──────────────────────────────────────────────────────────────────────────────

@@ -396,6 +396,8 @@ def line(change: Change) -> str:
     elif change.value is not None:
         cut = "…" if len(change.value) > _EXCERPT_CHARS else ""
         words += f": {one_line(change.value, _EXCERPT_CHARS)}{cut}"
+    if change.superseded_by is not None:
+        words = f"superseded by {one_line(change.superseded_by)}"
     path = one_line(shown_path(change.path))
     if path == f"journal/{change.key}":
         path = path[: len("journal/") + _ID_CHARS]

@@ -185,6 +185,7 @@ palace connect     | palace connect lisa voice
 palace disconnect  | palace disconnect lisa voice
 palace dismiss     | palace dismiss lisa voice
 palace contradict  | palace contradict tram lisa
+palace reconcile   | palace reconcile tram lisa
 palace             | palace
 palace domains     | palace domains
 palace facets      | palace facets people

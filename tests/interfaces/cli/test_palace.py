@@ -82,6 +82,21 @@ def test_a_memory_that_contradicts_another_says_what_it_superseded_and_how_to_ta
     assert palace.json("palace", "recall", "lisa-home")["superseded_by"] is None
 
 
+@pytest.mark.parametrize(
+    ("mode", "superseded", "suspected"),
+    [("act", ["people/facts/lisa-home"], []), ("suggest", [], ["people/facts/lisa-home"]), ("off", [], [])],
+)
+def test_what_contradicts_is_marked_or_named_or_not_looked_for(palace, mode, superseded, suspected):
+    moved = ("remember", "people/facts/lisa-moved", "Lisa lives in Lisbon.", "--contradictions", mode)
+    told = palace.json(*moved)
+
+    assert [item["path"] for item in told["superseded"]] == superseded
+    assert [item["path"] for item in told["suspected"]] == suspected
+    assert ("If that is wrong now" in palace(*moved).stdout) == (mode == "suggest")
+    palace("remember", "x/y/z", "x", "--contradictions", "maybe", code=2)
+    palace("remember", "flat", "x", "--contradictions", "off", code=2)
+
+
 def test_what_was_superseded_before_is_not_told_again(palace):
     first = palace.json("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon.")
     again = palace.json("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon now.")
@@ -483,7 +498,7 @@ def test_memories_are_connected_and_disconnected(palace, relay):
     assert palace.json("palace", "show", "voice")["connections"] == []
 
 
-@pytest.mark.parametrize("command", ["connect", "disconnect", "dismiss", "contradict"])
+@pytest.mark.parametrize("command", ["connect", "disconnect", "dismiss", "contradict", "reconcile"])
 def test_links_need_two_memories_that_are_there(palace, command):
     assert "no memory 'none'" in palace("palace", command, "lisa", "none", code=2).stderr
     palace("palace", command, "lisa", "lisa", code=2)
@@ -494,9 +509,10 @@ def test_a_contradiction_says_how_to_take_it_back(palace):
 
     assert result.stdout == (
         "superseded by people/facts/lisa: people/facts/lisa-home · on this machine only: no relays are configured\n"
-        "To take that back: sense-memory undo people/facts/lisa-home\n"
+        "To take that back: sense-memory palace reconcile people/facts/lisa-home people/facts/lisa\n"
     )
-    assert palace.json("undo", "people/facts/lisa-home")["superseded_by"] is None
+    palace("palace", "reconcile", "people/facts/lisa-home", "people/facts/lisa")
+    assert palace.json("palace", "show", "lisa-home")["superseded_by"] is None
     assert palace.json("palace", "contradict", "lisa-home", "lisa")["link"] == "contradicted"
 
 

@@ -31,7 +31,7 @@ NONE: Final = (
 )
 
 _ORDER: Final = (  # of the help page
-    *("show", "connect", "disconnect", "dismiss", "contradict"),
+    *("show", "connect", "disconnect", "dismiss", "contradict", "reconcile"),
     *("introspect", "compress", "prune", "stats", "domains", "facets"),
     *("remember", "recall", "search", "list", "as-of", "forget"),  # hidden
 )

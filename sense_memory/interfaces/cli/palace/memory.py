@@ -1,4 +1,4 @@
-"""`palace show`, `connect`, `disconnect`, `dismiss` and `contradict`: one memory, and its links with others.
+"""`palace show`, `connect`, `disconnect`, `dismiss`, `contradict` and `reconcile`: one memory, and its links with others.
 
 At the end stand the spellings of 2.0.0a1, hidden: `palace remember`, `recall`, `search`, `list`, `as-of` and `forget`.
 """
@@ -181,7 +181,7 @@ def dismiss(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Decline a connection or a contradiction that `introspect` suggested, for good."""
+    """Decline a connection or a contradiction that `introspect` suggested, for good; a mark between them goes."""
 
     async def change(store: MemoryStore) -> None:
         await store.persona_dismiss(one, other)
@@ -208,8 +208,8 @@ def contradict(
 ) -> None:
     """Mark a memory as contradicted and superseded by another: it loses half its relevance and fades four times faster.
 
-    `remember` does this by itself if the contradiction is plain. Both memories stay readable; `undo` of the old one
-    takes the mark away.
+    `remember` does this by itself if the contradiction is plain. Both memories stay readable; `reconcile` takes the
+    mark away.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
@@ -226,7 +226,37 @@ def contradict(
         delivery.end(invocation, written, done, result, require_acks)
     finally:
         if not invocation.as_json:
-            typer.echo(f"To take that back: sense-memory undo {quoted(first)}")
+            typer.echo(f"To take that back: sense-memory palace reconcile {quoted(first)} {quoted(second)}")
+
+
+@command(
+    LINKS,
+    "# Lisa has two homes:",
+    "sense-memory palace reconcile people/facts/lisa-home people/facts/lisa-moved",
+    codes=_FEWER,
+)
+def reconcile(
+    context: typer.Context,
+    *,
+    old: Annotated[
+        str, typer.Argument(metavar="OLD", show_default=False, help=f"The superseded memory: {_WHICH}")
+    ],
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", show_default=False, help="The memory that superseded it.")
+    ],
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Take the mark of a contradiction away, on every device: both memories are right.
+
+    It does not come back when one of them is written again, unless the new text claims something else.
+    """
+
+    async def change(store: MemoryStore) -> None:
+        await store.persona_reconcile(old, new)
+
+    _link(context, (old, new), change, ("reconciled", "both are right"), (wait, require_acks))
 
 
 def _link(

@@ -247,7 +247,7 @@ def _item(section: Section, item: Any, reason: str) -> Iterator[ReportLine]:
             old, new = item
             yield ReportLine(f"  {reason}")
             yield from _texts(old, new)
-            yield from _do(section.advice, f"undo {quoted(old.path)}")
+            yield from _do(section.advice, f"palace reconcile {quoted(old.path)} {quoted(new.path)}")
         case "suggested_contradictions":
             suggestion: SuggestedContradiction = item
             yield ReportLine(f"  {reason} ({suggestion.confidence:.0%} sure)")
