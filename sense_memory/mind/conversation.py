@@ -1,0 +1,285 @@
+"""Recall memory: every message of a conversation, and which of them are in the context window (four-tier memory, tier 2).
+
+Messages are entries of the log, of the kinds `message.user`, `message.assistant`, `message.system` and `message.tool`. The only
+record is the state of the context: a summary, what it covers, and the messages in context. Messages that came after the
+state was written are in context without being named in it.
+
+Compaction: guaranteed: no message is lost (all stay in the log, where `search` finds them), the newest messages stay
+verbatim, and a tool call is never parted from its result. It is safe to repeat: the summary names the last message that it
+covers, and a summary of a summary covers what both did. The model is asked first, and nothing is written if it fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.mind.log import NewEntry
+from sense_memory.mind.model import SummarizeConversation
+from sense_memory.nostr import address
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from sense_memory.mind.log import Log, LogEntry
+    from sense_memory.mind.model import LanguageModel
+    from sense_memory.mind.records import MindRecords
+
+ROLES: Final = ("user", "assistant", "system", "tool")
+COMPACTION_SHARE: Final = 0.8  # of the context window, from which it is compacted
+KEPT_SHARE: Final = 0.3  # of the context window, which stays verbatim
+_KIND: Final = "message."
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message.
+
+    Attributes:
+        id: of its entry in the log.
+        role: user, assistant, system or tool.
+        content: the text.
+        at: seconds since 1970.
+        name: who said it, or which tool; empty if unknown.
+        tool_calls: ids of the calls that an assistant's message makes.
+        tool_call_id: the call that a tool's message answers.
+    """
+
+    id: str
+    role: str
+    content: str = field(repr=False)
+    at: float
+    name: str = ""
+    tool_calls: tuple[str, ...] = ()
+    tool_call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextState:
+    """What is in context beside the newest messages.
+
+    Attributes:
+        summary: of the messages that are no longer in context; empty if none was compacted.
+        covers: id of the last message that the summary covers; empty if none.
+        covered_count: how many messages it covers.
+        message_ids: the messages in context when the state was written.
+        upto: id of the newest message then; later messages are in context.
+        is_by_rule: whether rules wrote the summary, and no language model.
+    """
+
+    summary: str = field(default="", repr=False)
+    covers: str = ""
+    covered_count: int = 0
+    message_ids: tuple[str, ...] = ()
+    upto: str = ""
+    is_by_rule: bool = False
+
+
+class Conversation:
+    """One conversation of an agent.
+
+    Args:
+        log: holds the messages.
+        records: holds the state.
+        ident: names the conversation.
+        count_tokens: counts the tokens of a text.
+        window: tokens of the model's context window.
+    """
+
+    def __init__(
+        self, log: Log, records: MindRecords, ident: str, *, count_tokens: Callable[[str], int], window: int
+    ) -> None:
+        self.id, self.window = ident, window
+        self._path = address.mind_path("conversation", ident)
+        self._log, self._records, self._count = log, records, count_tokens
+
+    # ── Messages ────────────────────────────────────────────────────────────────────────
+
+    async def add(
+        self,
+        role: str,
+        content: str,
+        *,
+        name: str = "",
+        tool_calls: Iterable[str] = (),
+        tool_call_id: str = "",
+        at: float | None = None,
+    ) -> Message:
+        """Append a message; it is durable when this returns.
+
+        Args:
+            role: user, assistant, system or tool.
+            content: the text; may be empty beside tool calls.
+            name: who said it, or which tool.
+            tool_calls: ids of the calls that the message makes.
+            tool_call_id: the call that it answers.
+            at: when it was said, seconds since 1970; now by default.
+
+        Raises:
+            InvalidInput: no such role, or the content is not text; nothing was appended.
+            TooLargeError: the message fits no event; nothing was appended.
+        """
+        if role not in ROLES or not isinstance(content, str):
+            raise InvalidInput(f"a message needs text and a role of {', '.join(ROLES)}; nothing was appended")
+        payload: dict[str, Any] = {"content": content}
+        if calls := list(tool_calls):
+            payload["tool_calls"] = calls
+        if tool_call_id:
+            payload["tool_call_id"] = tool_call_id
+        new = NewEntry(f"{_KIND}{role}", payload, name or role, conversation=self.id, at=at)
+        (entry,) = await self._log.append_many([new])
+        return _message(entry)
+
+    async def messages(self, limit: int | None = None) -> list[Message]:
+        """All messages, oldest first, or the newest `limit` of them."""
+        found = [entry for entry in await self._log.entries(conversation=self.id) if _is_message(entry)]
+        return [
+            _message(entry) for entry in (found if limit is None else found[max(0, len(found) - limit) :])
+        ]
+
+    # ── The context ─────────────────────────────────────────────────────────────────────
+
+    async def state(self) -> ContextState:
+        """The state of the context as it was last written; an empty state at first."""
+        record = await self._records.read(self._path)
+        if record is None:
+            return ContextState()
+        fields = record.fields
+        return ContextState(
+            str(fields.get("summary", "")),
+            str(fields.get("covers", "")),
+            int(fields.get("covered_count", 0)),
+            tuple(map(str, fields.get("message_ids", ()))),
+            str(fields.get("upto", "")),
+            fields.get("is_by_rule") is True,
+        )
+
+    async def in_context(self) -> list[Message]:
+        """The messages in context, oldest first; the summary of the others is in `state`."""
+        return _in_context(await self.messages(), await self.state())
+
+    async def message_ids(self) -> list[str]:
+        """The ids of the messages in context, oldest first."""
+        return [message.id for message in await self.in_context()]
+
+    async def set_message_ids(self, ids: Sequence[str]) -> None:
+        """Choose the messages in context; messages that come later are in context too.
+
+        Raises:
+            InvalidInput: an id is no message of this conversation; nothing was changed.
+        """
+        messages = await self.messages()
+        known = {message.id for message in messages}
+        if unknown := [ident for ident in ids if ident not in known]:
+            raise InvalidInput(
+                f"{len(unknown)} of the ids are no messages of this conversation; nothing was changed"
+            )
+        state = await self.state()
+        upto = messages[-1].id if messages else ""
+        await self._write(state, message_ids=list(ids), upto=upto)
+
+    async def tokens(self) -> int:
+        """The tokens of the summary and of the messages in context."""
+        summary = (await self.state()).summary
+        return self._count(summary) + sum(self._tokens(message) for message in await self.in_context())
+
+    def needs_compaction(self, current_tokens: int) -> bool:
+        """Whether a context of so many tokens takes 80 % of the window or more."""
+        return current_tokens >= COMPACTION_SHARE * self.window
+
+    async def compact(self, model: LanguageModel) -> ContextState:
+        """Replace the older messages in context by a summary; returns the new state.
+
+        The newest messages stay: as many as take 30 % of the window, at least the last one. Does nothing if there is
+        nothing to summarise.
+
+        Raises:
+            ModelError: the model gave no usable summary; nothing was changed.
+        """
+        state, messages = await self.state(), await self.messages()
+        context = _in_context(messages, state)
+        place = self._first_kept(context)
+        old, kept = context[:place], context[place:]
+        if not old:
+            return state
+        task = SummarizeConversation(conversation_history=transcript(old), previous_summary=state.summary)
+        found = await model.answer(task)
+        return await self._write(
+            state,
+            summary=found.summary,
+            is_by_rule=found.is_by_rule,
+            covers=old[-1].id,
+            covered_count=state.covered_count + len(old),
+            message_ids=[message.id for message in kept],
+            upto=messages[-1].id,
+        )
+
+    def _first_kept(self, context: Sequence[Message]) -> int:
+        """The place of the first message that stays verbatim, never between a tool call and its result."""
+        left = KEPT_SHARE * self.window
+        place = len(context)
+        while place > 0 and (place == len(context) or self._tokens(context[place - 1]) <= left):
+            place -= 1
+            left -= self._tokens(context[place])
+        calls = {call: number for number, message in enumerate(context) for call in message.tool_calls}
+        while place < len(context):
+            cut = [
+                calls[message.tool_call_id]
+                for message in context[place:]
+                if message.tool_call_id in calls and calls[message.tool_call_id] < place
+            ]
+            if not cut:
+                break
+            place = min(cut)
+        return place
+
+    def _tokens(self, message: Message) -> int:
+        return self._count(f"{message.role}: {message.content}")
+
+    async def _write(self, state: ContextState, **changes: Any) -> ContextState:
+        fields = {
+            "summary": state.summary,
+            "covers": state.covers,
+            "covered_count": state.covered_count,
+            "message_ids": list(state.message_ids),
+            "upto": state.upto,
+            "is_by_rule": state.is_by_rule,
+        } | changes
+        await self._records.write({self._path: fields})
+        return await self.state()
+
+
+def transcript(messages: Iterable[Message]) -> str:
+    """Messages as text for a model, one on a line: who, then what. Line breaks within a message become spaces."""
+    lines = ((message.name or message.role, " ".join(message.content.split())) for message in messages)
+    return "\n".join(f"{name}: {content}" for name, content in lines)
+
+
+def _in_context(messages: Sequence[Message], state: ContextState) -> list[Message]:
+    if not state.upto:
+        return list(messages)
+    chosen = set(state.message_ids)
+    newest = next(
+        (place for place, message in enumerate(messages) if message.id == state.upto), len(messages) - 1
+    )
+    return [message for place, message in enumerate(messages) if place > newest or message.id in chosen]
+
+
+def _is_message(entry: LogEntry) -> bool:
+    return entry.kind.startswith(_KIND) and entry.kind.removeprefix(_KIND) in ROLES
+
+
+def _message(entry: LogEntry) -> Message:
+    role = entry.kind.removeprefix(_KIND)
+    calls = entry.payload.get("tool_calls")
+    return Message(
+        entry.id,
+        role,
+        str(entry.payload.get("content", "")),
+        entry.at,
+        "" if entry.actor == role else entry.actor,
+        tuple(map(str, calls)) if isinstance(calls, list) else (),
+        str(entry.payload.get("tool_call_id", "")),
+    )
