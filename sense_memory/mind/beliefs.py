@@ -124,7 +124,7 @@ def _linked(reflections: Sequence[LogEntry], known: Iterable[str]) -> dict[str, 
     claims = ClaimIndex()
     read: list[tuple[str, frozenset[str]]] = []
     for entry in newest:
-        memory, said = _as_memory(entry), words(entry.text)
+        memory, said = as_memory(entry.id, entry.text, entry.at), words(entry.text)
         against = {found.old.rpartition("/")[2] for found in claims.check(memory)}
         alike = (other for other, theirs in read if jaccard(said, theirs) >= SUPPORT_BOUND)
         for links, others in ((contradicts, sorted(against)), (supports, alike)):
@@ -149,14 +149,14 @@ def _belief(
     return Belief(entry.id, entry.actor, entry.text, entry.at, evidence, missing, supports, contradicts)
 
 
-def _as_memory(entry: LogEntry) -> PersonaMemory:
-    """A belief as the rules of contradictions read it."""
+def as_memory(key: str, text: str, at: float) -> PersonaMemory:
+    """A statement as the palace's rules of contradictions read it: a belief of the agent's own, written at a time."""
     return PersonaMemory(
         domain="self",
         facet="beliefs",
-        key=entry.id,
-        value=entry.text,
-        last_accessed=entry.at,
-        last_reinforced=entry.at,
-        created_at=entry.at,
+        key=key,
+        value=text,
+        last_accessed=at,
+        last_reinforced=at,
+        created_at=at,
     )

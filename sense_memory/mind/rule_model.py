@@ -1,0 +1,283 @@
+"""`RuleModel`: every task of `model` answered by rules, offline and deterministic; the default.
+
+The rules take sentences from what they are given and never make one up, so an answer says nothing that its input did not
+say. Every answer is marked `is_by_rule`. Words are compared by their stems, stop words aside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from sense_memory.mind.beliefs import as_memory
+from sense_memory.mind.model import (
+    MAX_SUMMARY_WORDS,
+    Answer,
+    AnswerT,
+    Canonical,
+    Canonicalize,
+    CheckCoherence,
+    ClassifyTopic,
+    Coherence,
+    CoherenceIssue,
+    DistilledIdentity,
+    DistillIdentity,
+    Ranking,
+    Reflect,
+    Reflection,
+    Reply,
+    RerankPassages,
+    SummarizeConversation,
+    Summary,
+    Task,
+    Topics,
+    TopicSummary,
+    UpdateTopicSummary,
+    WriteReply,
+)
+from sense_memory.palace import compare
+from sense_memory.search.documents import SearchItem
+from sense_memory.search.index import MemoryIndex as SearchIndex
+from sense_memory.search.tokens import STOP_WORDS, stemmer, words
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_TOPIC_WORDS: Final = 120  # of a topic's summary
+_THEME_WORDS: Final = 150  # of an identity's themes
+_SAME_BOUND: Final = 0.5  # Jaccard similarity from which two sentences say the same
+_TOPIC_TERMS: Final = 2  # words of a summary that a text must share with it, beside a quarter of its own
+_sentences = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]*").findall
+_role = re.compile(r"\bI(?:'m| am) an? ([^.,;!?\n]{3,60})")
+_value = re.compile(r"\bI (?:value|believe in|care about|stand for|prefer) ([^.;!?\n]{3,80})")
+_contrast = re.compile(r"\b(?:but|however|although|on the other hand|yet)\b", re.IGNORECASE)
+_ban = re.compile(r"\b(?:never|do not|don't|avoid|no|must not|refuse to)\s+(.+)", re.IGNORECASE)
+_denial = re.compile(
+    r"\b(?:never|not|no|without|won't|don't|doesn't|cannot|can't|avoid\w*|refus\w*)\b", re.IGNORECASE
+)
+_filler = re.compile(
+    r"^\s*(?:(?:certainly|sure|of course|absolutely|great question)\b[!,.]*\s*|as an? (?:ai|language model|ai language model)"
+    r"[^,.]*,\s*)+",
+    re.IGNORECASE,
+)
+_section = re.compile(r"(Task|State|Next): (.*?)(?= (?:State|Next): |$)", re.DOTALL)
+
+
+class RuleModel:
+    """Answers every task by rules.
+
+    Args:
+        language: of words in Latin letters, for their stems, as Snowball names it.
+    """
+
+    def __init__(self, language: str = "english") -> None:
+        self._stem = stemmer(language)
+        self._stops = STOP_WORDS[language]
+
+    async def answer(self, task: Task[AnswerT]) -> AnswerT:
+        """The answer to a task, marked `is_by_rule`.
+
+        Raises:
+            TypeError: no rule answers such a task.
+        """
+        rules: Mapping[type, Callable[[Any], Answer]] = {
+            SummarizeConversation: self._summarize,
+            ClassifyTopic: self._classify,
+            UpdateTopicSummary: self._update_summary,
+            DistillIdentity: self._distil,
+            CheckCoherence: self._check,
+            Reflect: self._reflect,
+            Canonicalize: _canonical,
+            WriteReply: self._reply,
+            RerankPassages: _ranking,
+        }
+        rule = rules.get(type(task))
+        if rule is None:
+            raise TypeError(f"no rule answers {type(task).__name__}; configure a language model")
+        return cast("AnswerT", rule(task).model_copy(update={"is_by_rule": True}))
+
+    def _terms(self, text: str) -> list[str]:
+        """The stems of a text in order, without stop words."""
+        return [self._stem(word) for word in words(text) if word not in self._stops and len(word) > 1]
+
+    def _central(self, sentences: Sequence[str], about: str = "") -> list[str]:
+        """Sentences, those first whose words occur most in all of them, or in `about`; of equals the later ones."""
+        counts = Counter(term for sentence in (*sentences, about) for term in set(self._terms(sentence)))
+
+        def centrality(place: int) -> tuple[float, int]:
+            terms = set(self._terms(sentences[place]))
+            return sum(counts[term] for term in terms) / (len(terms) + 3), place
+
+        order = sorted(range(len(sentences)), key=centrality, reverse=True)
+        return [sentences[place] for place in order]
+
+    def _alike(self, one: str, other: str) -> float:
+        first, second = set(self._terms(one)), set(self._terms(other))
+        return len(first & second) / len(first | second) if first | second else 0.0
+
+    # ── Conversations ───────────────────────────────────────────────────────────────────
+
+    def _summarize(self, task: SummarizeConversation) -> Summary:
+        """The task (the first request, or that of the previous summary), the state, and the last thing said."""
+        lines = [line.partition(": ")[::2] for line in task.conversation_history.splitlines() if line.strip()]
+        contents = [content for _, content in lines if content]
+        before = dict(_section.findall(task.previous_summary))
+        asked = next(
+            (content for who, content in lines if who == "user" and content), next(iter(contents), "")
+        )
+        last = contents[-1] if contents else ""
+        middle = [sentence for content in contents for sentence in split_sentences(content)]
+        central = [sentence for sentence in self._central(middle) if sentence not in {asked, last}][:2]
+        state = " ".join(
+            (_cut(before.get("State", task.previous_summary), 14), *(_cut(item, 18) for item in central))
+        )
+        parts = {"Task": _cut(before.get("Task", asked), 24), "State": state.strip(), "Next": _cut(last, 20)}
+        summary = " ".join(f"{name}: {text}" for name, text in parts.items() if text)
+        return Summary(summary=_cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1))
+
+    # ── Topics and identity ─────────────────────────────────────────────────────────────
+
+    def _classify(self, task: ClassifyTopic) -> Topics:
+        counts = Counter(self._terms(task.text))
+        counts.update(dict.fromkeys(self._terms(task.title), 2))
+        scores = {}
+        for topic, summary in task.existing_topics.items():
+            named = set(self._terms(topic.replace("-", " "))) & counts.keys()
+            shared = set(self._terms(summary)) & counts.keys()
+            if named or len(shared) >= max(_TOPIC_TERMS, len(counts) / 4):
+                scores[topic] = 3 * sum(counts[term] for term in named) + len(shared)
+        if scores:
+            best = sorted(scores, key=lambda topic: (-scores[topic], topic))
+            return Topics(topics=tuple(topic for topic in best[:3] if 2 * scores[topic] >= scores[best[0]]))
+        return Topics(topics=(self._new_topic(task, counts),))
+
+    def _new_topic(self, task: ClassifyTopic, counts: Counter[str]) -> str:
+        """The two most frequent words, in the order of the text; `general` if there are none."""
+        spelled: dict[str, str] = {}
+        for word in words(f"{task.title} {task.text}"):
+            spelled.setdefault(self._stem(word), word)
+        order = list(spelled)
+        best = sorted(counts, key=lambda term: (-counts[term], order.index(term)))[:2]
+        return "-".join(spelled[term] for term in sorted(best, key=order.index)) or "general"
+
+    def _update_summary(self, task: UpdateTopicSummary) -> TopicSummary:
+        """The previous sentences that the new text neither repeats nor contradicts, then the new ones; newest kept."""
+        new = split_sentences(task.new_text)
+        old = [
+            sentence
+            for sentence in split_sentences(task.previous_summary)
+            if not any(
+                self._alike(sentence, said) >= _SAME_BOUND or contradicts(sentence, said) for said in new
+            )
+        ]
+        return TopicSummary(summary=_newest([*old, *new], _TOPIC_WORDS))
+
+    def _distil(self, task: DistillIdentity) -> DistilledIdentity:
+        summaries = sorted(task.topic_summaries.items(), key=lambda item: (-len(item[1].split()), item[0]))
+        text = "\n".join(summary for _, summary in summaries)
+        leads = [self._central(split_sentences(summary))[:1] for _, summary in summaries]
+        sentences = split_sentences(text)
+        tensions = [sentence for sentence in sentences if _contrast.search(sentence)]
+        tensions += [
+            f"{one} / {other}"
+            for place, one in enumerate(sentences[:40])
+            for other in sentences[place + 1 : 40]
+            if contradicts(one, other)
+        ]
+        return DistilledIdentity(
+            themes=_newest([sentence for lead in reversed(leads) for sentence in lead], _THEME_WORDS),
+            roles=_distinct(found.strip() for found in _role.findall(text)),
+            values=_distinct(found.strip() for found in _value.findall(text)),
+            tensions=_distinct(tensions)[:5],
+        )
+
+    # ── Reflection, coherence, replies ──────────────────────────────────────────────────
+
+    def _reflect(self, task: Reflect) -> Reflection:
+        """The most central experience as the belief, resting on those that share its words."""
+        belief = self._central(task.experiences, task.scene)[0]
+        wanted = set(self._terms(belief))
+        shared = [len(wanted & set(self._terms(said))) for said in task.experiences]
+        bound = max(1, min(2, len(wanted)))
+        based = tuple(place for place, count in enumerate(shared) if count >= bound)
+        sentence = next(iter(split_sentences(belief)), belief)
+        return Reflection(belief=sentence, based_on=based or (task.experiences.index(belief),))
+
+    def _check(self, task: CheckCoherence) -> Coherence:
+        against = [("identity", line) for line in task.identity]
+        against += [("objective", line) for line in task.objectives] + [
+            ("value", line) for line in task.values
+        ]
+        issues = []
+        for kind, statement in against:
+            for sentence in split_sentences(task.output):
+                reason = self._conflict(statement, sentence)
+                if reason:
+                    issue = {"against": kind, "statement": statement, "excerpt": sentence, "reason": reason}
+                    issues.append(CoherenceIssue.model_validate(issue))
+        return Coherence(is_coherent=not issues, issues=tuple(issues))
+
+    def _conflict(self, statement: str, sentence: str) -> str:
+        """Why a sentence goes against a statement; empty if it does not."""
+        if contradicts(statement, sentence):
+            return "it says the opposite"
+        ban = _ban.search(statement)
+        banned = set(self._terms(ban[1])) if ban else set()
+        if banned and banned <= set(self._terms(sentence)) and not _denial.search(sentence):
+            return "it does what the statement rules out"
+        return ""
+
+    def _reply(self, task: WriteReply) -> Reply:
+        """The sentences of the context that share most words with the input, at most three."""
+        wanted = set(self._terms(task.input))
+        sentences = _distinct(split_sentences(task.context))
+        shared = {sentence: len(wanted & set(self._terms(sentence))) for sentence in sentences}
+        best = sorted((item for item in sentences if shared[item]), key=lambda item: -shared[item])[:3]
+        chosen = [sentence for sentence in sentences if sentence in best]
+        return Reply(text=" ".join(chosen) or "I remember nothing about that.")
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text, without blanks around them."""
+    return [found for sentence in _sentences(text) if (found := sentence.strip())]
+
+
+def contradicts(old: str, new: str) -> bool:
+    """Whether one sentence surely contradicts another, by the palace's rules."""
+    found = compare(as_memory("old", old, 0.0), as_memory("new", new, 1.0))
+    return found is not None and found.acts
+
+
+def _canonical(task: Canonicalize) -> Canonical:
+    text = _filler.sub("", task.text).strip() or task.text.strip()
+    return Canonical(text=re.sub(r"[ \t]+", " ", text[:1].upper() + text[1:]))
+
+
+def _ranking(task: RerankPassages) -> Ranking:
+    index = SearchIndex()
+    index.put_many(SearchItem(str(place), passage) for place, passage in enumerate(task.passages))
+    found = [int(hit.id) for hit in index.search(task.query, len(task.passages), explain=False)]
+    rest = (place for place in range(len(task.passages)) if place not in found)
+    return Ranking(ranked_indices=(*found, *rest))
+
+
+def _cut(text: str, count: int) -> str:
+    """The first words of a text; an ellipsis stands for the others."""
+    parts = text.split()
+    return " ".join(parts) if len(parts) <= count else " ".join(parts[:count]).rstrip(",;:") + "…"
+
+
+def _newest(sentences: Sequence[str], count: int) -> str:
+    """The last sentences that have at most `count` words together, in their order; at least the last one, cut."""
+    kept: list[str] = []
+    for sentence in reversed(sentences):
+        if kept and sum(len(item.split()) for item in (*kept, sentence)) > count:
+            break
+        kept.append(_cut(sentence, count))
+    return " ".join(reversed(kept))
+
+
+def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))

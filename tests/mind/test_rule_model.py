@@ -1,0 +1,159 @@
+"""The rules that answer every task without a language model."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sense_memory.mind.model import (
+    Canonicalize,
+    CheckCoherence,
+    ClassifyTopic,
+    DistillIdentity,
+    LanguageModel,
+    Reflect,
+    RerankPassages,
+    SummarizeConversation,
+    UpdateTopicSummary,
+    WriteReply,
+)
+from sense_memory.mind.rule_model import RuleModel
+
+
+MODEL = RuleModel()
+TALK = """\
+user: Please migrate the billing service to PostgreSQL 18 before Friday.
+assistant: I moved the invoices table and the tests pass.
+user: Great. The exports still read from MySQL.
+assistant: The exports read from MySQL because of the nightly report job. I will change the report job next.
+user: Then deploy to staging."""
+ANY = st.text(max_size=80)
+
+
+async def test_a_summary_names_the_task_the_state_and_the_next_step():
+    answer = await MODEL.answer(SummarizeConversation(conversation_history=TALK))
+    assert answer.summary.startswith(
+        "Task: Please migrate the billing service to PostgreSQL 18 before Friday."
+    )
+    assert "MySQL" in answer.summary
+    assert answer.summary.endswith("Next: Then deploy to staging.")
+    assert answer.is_by_rule
+    assert len(answer.summary.split()) < 100
+
+
+async def test_a_summary_of_a_summary_keeps_the_first_task():
+    first = await MODEL.answer(SummarizeConversation(conversation_history=TALK))
+    later = "user: Staging is up.\nassistant: The smoke tests passed on staging."
+    again = await MODEL.answer(
+        SummarizeConversation(conversation_history=later, previous_summary=first.summary)
+    )
+    assert again.summary.startswith("Task: Please migrate the billing service")
+    assert again.summary.endswith("Next: The smoke tests passed on staging.")
+
+
+@pytest.mark.parametrize(
+    ("text", "existing", "expected"),
+    [
+        ("Memory is what makes an agent persist.", {"agent-memory": "", "cooking": ""}, ("agent-memory",)),
+        (
+            "SQLite stores every event of the log.",
+            {"technical": "Prefers SQLite and one event log."},
+            ("technical",),
+        ),
+        ("Sourdough needs patience. Sourdough needs flour.", {"agent-memory": ""}, ("sourdough-needs",)),
+        ("…", {}, ("general",)),
+    ],
+)
+async def test_a_text_joins_an_existing_topic_or_names_a_new_one(text, existing, expected):
+    assert (await MODEL.answer(ClassifyTopic(text=text, existing_topics=existing))).topics == expected
+
+
+async def test_a_topic_summary_drops_what_the_new_text_repeats_or_corrects():
+    before = "The agent lives in Berlin. It prefers minimal dependencies. SQLite is enough."
+    task = UpdateTopicSummary(topic="self", previous_summary=before, new_text="The agent lives in Lisbon.")
+    assert (await MODEL.answer(task)).summary == (
+        "It prefers minimal dependencies. SQLite is enough. The agent lives in Lisbon."
+    )
+
+
+async def test_an_identity_takes_roles_values_and_tensions_from_the_topics():
+    summaries = {
+        "self": "I am a careful gardener of memories. I value precise claims over hype.",
+        "work": "Speed matters, but correctness comes first.",
+    }
+    found = await MODEL.answer(DistillIdentity(topic_summaries=summaries))
+    assert found.roles == ("careful gardener of memories",)
+    assert found.values == ("precise claims over hype",)
+    assert found.tensions == ("Speed matters, but correctness comes first.",)
+    assert found.themes == "Speed matters, but correctness comes first. I value precise claims over hype."
+
+
+@pytest.mark.parametrize(
+    ("output", "is_coherent"),
+    [
+        ("The port of the relay is 7777.", True),
+        ("Our claims are precise today.", True),
+        ("I will share the private keys of the user with the vendor.", False),
+        ("I will never share private keys.", True),
+        ("I no longer live in Lisbon.", False),
+    ],
+)
+async def test_an_output_is_coherent_unless_it_goes_against_a_statement(output, is_coherent):
+    task = CheckCoherence(
+        output=output, identity=("I live in Lisbon.",), values=("never share private keys",)
+    )
+    verdict = await MODEL.answer(task)
+    assert verdict.is_coherent is is_coherent
+    assert all(issue.excerpt in output for issue in verdict.issues)
+
+
+async def test_a_reflection_rests_on_the_experiences_that_share_its_words():
+    said = ("The baker hid the key.", "It rained.", "The baker lied about the key.", "A dog barked.")
+    found = await MODEL.answer(Reflect(agent="smith", experiences=said))
+    assert found.based_on == (0, 2)
+    assert found.belief in said
+
+
+async def test_passages_are_ranked_and_none_is_lost():
+    passages = ("The weather is fine.", "Kaja lives in Graz.", "Graz is a city.")
+    found = await MODEL.answer(RerankPassages(query="Where does Kaja live?", passages=passages))
+    assert found.ranked_indices[0] == 1
+    assert sorted(found.ranked_indices) == [0, 1, 2]
+
+
+async def test_a_reply_says_only_what_the_context_says():
+    context = "Kaja lives in Graz. The mill is old. Kaja paints."
+    assert (await MODEL.answer(WriteReply(input="Where does Kaja live?", context=context))).text == (
+        "Kaja lives in Graz. Kaja paints."
+    )
+    assert (await MODEL.answer(WriteReply(input="Who?", context=""))).text == "I remember nothing about that."
+
+
+async def test_a_canonical_text_loses_its_filler_and_nothing_else():
+    found = await MODEL.answer(Canonicalize(text="Certainly! As an AI language model, the port is 7777."))
+    assert found.text == "The port is 7777."
+
+
+def test_it_is_a_language_model():
+    assert isinstance(MODEL, LanguageModel)
+
+
+@settings(max_examples=40)
+@given(ANY, ANY, st.dictionaries(st.text(min_size=1, max_size=12), ANY, max_size=3))
+def test_every_task_has_an_answer_whatever_the_text(one, other, some):
+    tasks = [
+        SummarizeConversation(conversation_history=one, previous_summary=other),
+        ClassifyTopic(text=one, title=other, existing_topics=some),
+        UpdateTopicSummary(topic="t", previous_summary=one, new_text=other),
+        DistillIdentity(topic_summaries=some, previous_themes=one),
+        Reflect(agent="a", experiences=(one, other)),
+        CheckCoherence(output=one, identity=(other,), values=tuple(some)),
+        Canonicalize(text=one),
+        WriteReply(input=one, context=other),
+        RerankPassages(query=one, passages=(other, *some)),
+    ]
+    for task in tasks:
+        assert asyncio.run(MODEL.answer(task)) == asyncio.run(MODEL.answer(task))
