@@ -6,18 +6,23 @@
 
     (+37 active memories left out)
 
-Memories are chosen by relevance, the most relevant first, ties by path. A memory that does not fit is left out whole,
-because half a memory can say the opposite; shorter memories are still tried. Headers are in alphabetical order; lines
-under a header, and memories on a line, are in the order of relevance. `palace.shorthand` shortens the values. Pure: no
-clock, no I/O.
+Which memories. First what has the theme `pinned`. Then what a question needs, if there is one, else nothing. Then
+identity, the domain `self`, up to a quarter of the budget. Without a question every domain then gets its share: the next
+memory always comes from the domain that has cost least so far. Within a domain the most relevant come first, ties by
+path. A memory that does not fit is left out whole, because half a memory can say the opposite; shorter ones are still
+tried. The text is counted as a whole, and what its parts were counted too high is filled in further rounds.
+
+Headers are in alphabetical order; lines under a header, and memories on a line, are in the order of selection.
+`palace.shorthand` shortens the values. Pure: no clock, no I/O.
 """
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -29,7 +34,7 @@ from sense_memory.palace.token_estimate import estimated_tokens
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,26 +42,39 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_TOKENS: Final = 500  # the spec's target for the entire active memory
 MIN_MAX_TOKENS: Final = 32  # fewer tokens cannot hold a header, a line and a notice
-_MAX_MISSES: Final = 32  # consecutive memories that did not fit; the rest is not tried
+PINNED: Final = "pinned"  # the theme of memories that are always in the prompt
+IDENTITY: Final = "self"  # the domain of what an agent is
+_IDENTITY_SHARE: Final = 4  # identity gets a quarter of the budget before the other domains get any
+_MAX_MISSES: Final = 32  # consecutive memories of a domain that did not fit; its rest is not tried
+_MAX_ROUNDS: Final = 6
+_SLACK_TOKENS: Final = 4  # that no further round is worth
 _MAX_CHARS_PER_TOKEN: Final = 16  # a longer value cannot fit, however well it compresses
 _BREAK_TOKENS: Final = 1  # a line break or a separator, counted on its own
 
 
-@dataclass(frozen=True, slots=True)
-class Compressed:
-    """A palace, or one domain of it, in shorthand.
+class Compressed(str):
+    """A palace, or one domain of it, in shorthand: headers, lines, and a notice of how many memories were left out.
+
+    Empty where no memory is active.
 
     Attributes:
-        text: headers, lines and a notice of how many were left out; empty where no memory is active.
-        tokens: the cost of `text`, by the counter that was used.
-        included: paths of the memories in `text`, the most relevant first.
-        left_out: the number of active memories that are not in `text`.
+        tokens: the cost of the text, by the counter that was used.
+        included: paths of the memories in the text, in the order of selection.
+        left_out: paths of the other active memories, the most relevant first.
     """
 
-    text: str
+    __slots__ = ("included", "left_out", "tokens")
+
     tokens: int
     included: tuple[str, ...]
-    left_out: int
+    left_out: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str, tokens: int, included: tuple[str, ...], left_out: tuple[str, ...]) -> Self:
+        """A text with what it holds."""
+        self = cls(text)
+        self.tokens, self.included, self.left_out = tokens, included, left_out
+        return self
 
 
 def compress(
@@ -64,6 +82,7 @@ def compress(
     now: float,
     *,
     domain: str | None = None,
+    needed: Sequence[str] = (),
     max_tokens: int = DEFAULT_MAX_TOKENS,
     relevances: NDArray[np.float64] | None = None,
     count: Callable[[str], int] = estimated_tokens,
@@ -77,7 +96,9 @@ def compress(
         memories: the memories of a palace; their order does not matter.
         now: seconds since 1970.
         domain: only memories of this domain; None for all.
-        max_tokens: the most that `text` may cost, 32 or more.
+        needed: paths of memories that a question needs, the most needed first. If any of them is active, only these,
+            what is pinned and identity, up to a quarter of the budget, are in the text.
+        max_tokens: the most that the text may cost, 32 or more.
         relevances: current relevance of each memory, in the order of `memories`; computed if None.
         count: counts the tokens of a text; the default is an estimate that errs upward.
         full: whether to use shorthand; otherwise every memory is written word for word under its key (the basic tier).
@@ -93,13 +114,23 @@ def compress(
     if relevances is None:
         relevances = Columns.of(memories).relevances(now)
     active = _active(memories, relevances, domain)
-    short = shorthand if full else plain
-    chosen = _chosen(_by_relevance(memories, relevances, active), len(active), max_tokens, count, short)
-    text = _text(chosen, len(active) - len(chosen))
-    while (tokens := count(text)) > max_tokens and text:  # parts may cost less than the whole text
-        chosen = chosen[: len(chosen) - max(1, len(chosen) * (tokens - max_tokens) // (2 * tokens))]
-        text = _text(chosen, len(active) - len(chosen)) if chosen or tokens <= max_tokens else ""
-    return Compressed(text, tokens, tuple(item.path for item in chosen), len(active) - len(chosen))
+    queues = _Queues.of(memories, relevances, active, needed)
+    pieces = _Pieces(shorthand if full else plain, count)
+    room = max_tokens
+    best: tuple[str, int, tuple[str, ...]] = ("", 0, ())
+    for _ in range(_MAX_ROUNDS):
+        chosen = _chosen(queues, pieces, room - pieces.cost(_notice(len(active))) - _BREAK_TOKENS, max_tokens)
+        text = _text(chosen, len(active) - len(chosen))
+        tokens = count(text)
+        if best[1] < tokens <= max_tokens:
+            best = text, tokens, tuple(item.path for item in chosen)
+        if len(chosen) == len(active) or 0 <= max_tokens - tokens <= _SLACK_TOKENS:
+            break
+        room += max_tokens - tokens
+    text, tokens, included = best
+    inside = set(included)
+    ranked = (memory.path for memory in _by_relevance(memories, relevances, active))
+    return Compressed.of(text, tokens, included, tuple(path for path in ranked if path not in inside))
 
 
 # ── Which ───────────────────────────────────────────────────────────────────────────────
@@ -122,19 +153,11 @@ def _active(
     return np.array(kept, dtype=np.intp)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    path: str
-    domain: str
-    facet: str
-    piece: Piece
-
-
 def _by_relevance(
-    memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], active: NDArray[np.intp]
+    memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], which: NDArray[np.intp]
 ) -> Iterator[PersonaMemory]:
-    """The active memories, the most relevant first, ties by path; sorted only as far as the caller reads."""
-    order = active[np.argsort(-relevances[active], kind="stable")]
+    """Some memories, the most relevant first, ties by path; sorted only as far as the caller reads."""
+    order = which[np.argsort(-relevances[which], kind="stable")]
     for _, equal in groupby(order.tolist(), key=relevances.__getitem__):
         heap = [
             f"{memories[index].path}\0{index}" for index in equal
@@ -144,39 +167,150 @@ def _by_relevance(
             yield memories[int(heapq.heappop(heap).rpartition("\0")[2])]
 
 
-def _chosen(
-    candidates: Iterator[PersonaMemory],
-    total: int,
-    max_tokens: int,
-    count: Callable[[str], int],
-    short: Callable[[PersonaMemory], Piece],
-) -> list[_Chosen]:
-    """The memories that fit, the most relevant first."""
-    chosen: list[_Chosen] = []
-    room = max_tokens - count(_notice(total)) - _BREAK_TOKENS
-    lines: set[tuple[str, str, str]] = set()
-    headers: set[tuple[str, str]] = set()
-    misses = 0
-    for memory in candidates:
-        if misses == _MAX_MISSES or room <= _BREAK_TOKENS:
-            break
-        misses += 1
-        if len(memory.value) > _MAX_CHARS_PER_TOKEN * room:
-            continue
-        item = _Chosen(memory.path, memory.domain, memory.facet, short(memory))
+class _Queue:
+    """Memories in an order, read as far as they were asked for; every round begins at the first."""
+
+    def __init__(self, memories: Iterable[PersonaMemory]) -> None:
+        self._source = iter(memories)
+        self._read: list[PersonaMemory] = []
+
+    def __iter__(self) -> Iterator[PersonaMemory]:
+        place = 0
+        while True:
+            if place == len(self._read):
+                memory = next(self._source, None)
+                if memory is None:
+                    return
+                self._read.append(memory)
+            yield self._read[place]
+            place += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Queues:
+    """The candidates: what comes first, then the domains by name. With a question, `self` is the only domain."""
+
+    first: _Queue
+    domains: dict[str, _Queue]
+    has_question: bool
+
+    @classmethod
+    def of(
+        cls,
+        memories: Sequence[PersonaMemory],
+        relevances: NDArray[np.float64],
+        active: NDArray[np.intp],
+        needed: Sequence[str],
+    ) -> Self:
+        pinned: list[int] = []
+        found: dict[str, PersonaMemory] = {}
+        domains: defaultdict[str, list[int]] = defaultdict(list)
+        paths = set(needed)
+        for index in active.tolist():
+            memory = memories[index]
+            if memory.themes and PINNED in memory.themes:
+                pinned.append(index)
+            elif paths and memory.path in paths:
+                found[memory.path] = memory
+            else:
+                domains[memory.domain].append(index)
+
+        def ranked(which: list[int]) -> Iterator[PersonaMemory]:
+            return _by_relevance(memories, relevances, np.array(which, dtype=np.intp))
+
+        first = [*ranked(pinned), *(found[path] for path in needed if path in found)]
+        names = [name for name in sorted(domains) if name == IDENTITY or not found]
+        return cls(_Queue(first), {name: _Queue(ranked(domains[name])) for name in names}, bool(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    path: str
+    domain: str
+    facet: str
+    piece: Piece
+
+
+class _Pieces:
+    """The pieces of memories and the costs of texts; each is worked out once, however many rounds there are."""
+
+    def __init__(self, short: Callable[[PersonaMemory], Piece], count: Callable[[str], int]) -> None:
+        self._short, self._count = short, count
+        self._made: dict[str, _Chosen] = {}
+        self._costs: dict[str, int] = {}
+
+    def of(self, memory: PersonaMemory) -> _Chosen:
+        path = memory.path
+        made = self._made.get(path)
+        if made is None:
+            made = self._made[path] = _Chosen(path, memory.domain, memory.facet, self._short(memory))
+        return made
+
+    def cost(self, text: str) -> int:
+        if text not in self._costs:
+            self._costs[text] = self._count(text)
+        return self._costs[text]
+
+
+@dataclass(slots=True)
+class _Page:
+    """What was chosen in one round, and the room that is left."""
+
+    pieces: _Pieces
+    room: int
+    chosen: list[_Chosen] = field(default_factory=list)
+    begun: set[tuple[str, ...]] = field(default_factory=set)  # sections and lines
+
+    def add(self, memory: PersonaMemory) -> int:
+        """Add a memory, if there is room for it; returns what it cost, 0 if there was no room."""
+        if len(memory.value) > _MAX_CHARS_PER_TOKEN * self.room:
+            return 0
+        item = self.pieces.of(memory)
         section, line = (item.domain, item.facet), (item.domain, item.facet, item.piece.head)
-        cost = _BREAK_TOKENS + count(
-            item.piece.text if line in lines else f"{item.piece.head}: {item.piece.text}"
-        )
-        if section not in headers:
-            cost += _BREAK_TOKENS + count(header(*section))
-        if cost <= room:
-            room -= cost
-            misses = 0
-            chosen.append(item)
-            headers.add(section)
-            lines.add(line)
-    return chosen
+        text = item.piece.text if line in self.begun else f"{item.piece.head}: {item.piece.text}"
+        cost = _BREAK_TOKENS + self.pieces.cost(text)
+        if section not in self.begun:
+            cost += _BREAK_TOKENS + self.pieces.cost(header(*section))
+        if cost > self.room:
+            return 0
+        self.room -= cost
+        self.chosen.append(item)
+        self.begun |= {section, line}
+        return cost
+
+
+def _chosen(queues: _Queues, pieces: _Pieces, room: int, max_tokens: int) -> list[_Chosen]:
+    """The memories of one round."""
+    page = _Page(pieces, room)
+    _fill(page, queues.first, room)
+    sources = {name: iter(queue) for name, queue in queues.domains.items()}
+    spent = dict.fromkeys(sources, 0)
+    if IDENTITY in sources:
+        spent[IDENTITY] = _fill(page, sources[IDENTITY], max_tokens // _IDENTITY_SHARE)
+    misses = dict.fromkeys(sources, 0)
+    turns = [] if queues.has_question else [(cost, name) for name, cost in spent.items()]
+    heapq.heapify(turns)
+    while turns and page.room > _BREAK_TOKENS:
+        cost, name = heapq.heappop(turns)
+        memory = next(sources[name], None)
+        if memory is None or misses[name] == _MAX_MISSES:
+            continue
+        added = page.add(memory)
+        misses[name] = 0 if added else misses[name] + 1
+        heapq.heappush(turns, (cost + added, name))
+    return page.chosen
+
+
+def _fill(page: _Page, source: Iterable[PersonaMemory], limit: int) -> int:
+    """Add memories in their order until they cost `limit` or too many found no room; returns what they cost."""
+    spent = misses = 0
+    for memory in source:
+        added = page.add(memory)
+        spent += added
+        misses = 0 if added else misses + 1
+        if spent >= limit or misses == _MAX_MISSES:
+            break
+    return spent
 
 
 # ── How ─────────────────────────────────────────────────────────────────────────────────

@@ -113,6 +113,8 @@ def _word(word: str, glued: bool) -> int:
     cost = 100 + (pairs if glued else max(0, pairs - _FREE))
     if len(word) > 4 and lower[-1] in "aiou":  # hardly an English word: vocabularies hold fewer other words
         cost += 30
+    if word[0].isupper() and not glued and cost > 130:  # vocabularies hold names
+        cost -= 25
     if len(word) > 2 and word.isupper():
         cost = max(cost, 45 * len(word))
     elif len(word) > 3:
