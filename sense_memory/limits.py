@@ -53,6 +53,7 @@ INDEX_SECONDS = 3.0  # a search waits this long for the index, then answers from
 EMBED_SECONDS = 1.0  # a search embeds memories for this long; words find the others
 MAX_ALIKE_COUNT = 5_000  # memories compared in meaning, each with each, in less than a second
 CHARS_PER_TOKEN_COUNT = 4  # of English text in the usual tokenizers; an estimate is enough
+COMPRESSED_HITS_COUNT = 100  # memories that a question may bring into a prompt
 OVERLOADED_FACET_COUNT = 50  # active memories; at ten tokens a line, more would exceed the 500 tokens
 SUGGESTED_PAIRS_COUNT = 50  # pairs that one run suggests; the next run continues
 THEMES_PAIRED_COUNT = 12  # the rarest themes of one memory, which give 66 pairs of themes

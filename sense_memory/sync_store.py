@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.status import Status
     from sense_memory.models import Change, Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
     from sense_memory.nostr.signer import PynostrKey, Signer
+    from sense_memory.palace.compression import Compressed
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
     from sense_memory.relay.client.timeouts import Timeouts
@@ -424,16 +425,49 @@ class SyncMemoryStore:
         """
         return self._loop.wait(self._store.persona_search(query, limit, relevance_floor=relevance_floor))
 
-    def persona_compress(self, domain: str | None = None, *, max_tokens: int = 500) -> str:
-        """The active persona memories as compressed text for a prompt, the most relevant ones first.
+    def persona_compress(
+        self,
+        domain: str | None = None,
+        *,
+        question: str | None = None,
+        max_tokens: int = 500,
+        count: Callable[[str], int] | None = None,
+    ) -> Compressed:
+        """The active persona memories as compressed text for a prompt.
 
-        A plan with basic compression gets the memories word for word.
+        Pinned memories come first, then a quarter of the budget for the domain `self`, then a share for every domain,
+        the most relevant first. Nothing is revived. A plan with basic compression gets the memories word for word.
 
         Args:
             domain: only of this domain.
-            max_tokens: the largest size of the text, by an estimate that is rather too high; at least 32.
+            question: what the prompt is about; what a search finds for it takes the place of the shares.
+            max_tokens: the largest size of the text; at least 32.
+            count: gives the tokens of a text, by the tokenizer of your model; by default an estimate that is some 5 %
+                too high for English, more for other languages.
+
+        Returns:
+            The text, which also tells its `tokens`, and the paths `included` and `left_out`.
+
+        The callback is called in the store's thread, and cannot call the store.
         """
-        return self._loop.wait(self._store.persona_compress(domain, max_tokens=max_tokens))
+        return self._loop.wait(
+            self._store.persona_compress(domain, question=question, max_tokens=max_tokens, count=count)
+        )
+
+    def persona_pin(self, key: str) -> None:
+        """Pin a memory, so that `persona_compress` puts it first while it is active; it gets the theme `pinned`.
+
+        Args:
+            key: `domain/facet/key`, or a key that no other memory has.
+
+        Raises:
+            InvalidInput: the memory does not exist, or a bare key is not unique.
+        """
+        return self._loop.wait(self._store.persona_pin(key))
+
+    def persona_unpin(self, key: str) -> None:
+        """Unpin a memory: its theme `pinned` is taken away. Arguments and errors as `persona_pin`."""
+        return self._loop.wait(self._store.persona_unpin(key))
 
     def persona_introspect(self) -> IntrospectionReport:
         """Report on the palace: what needs attention, what could be connected, what changed since the last report.

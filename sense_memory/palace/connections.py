@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from sense_memory.palace.compression import PINNED
 from sense_memory.limits import (
     FADING_FROM,
     MAX_ALIKE_COUNT,
@@ -229,7 +230,9 @@ class _Themes:
         """The themes of each memory, from the themes as they were written."""
         texts = {theme: folded(theme) for theme in set(chain.from_iterable(spelled))}
         numbers = {text: number for number, text in enumerate(sorted(set(texts.values())))}
-        of_themes = {theme: numbers[text] if text else -1 for theme, text in texts.items()}
+        of_themes = {
+            theme: numbers[text] if text not in {"", PINNED} else -1 for theme, text in texts.items()
+        }
         flat = np.fromiter(map(of_themes.__getitem__, chain.from_iterable(spelled)), np.int64)
         lengths = np.fromiter(map(len, spelled), np.int64, len(spelled))
         owners = np.repeat(np.arange(len(spelled)), lengths)[flat >= 0]

@@ -284,7 +284,8 @@ _NOT_A_REASON: Final = re.compile(
     r"\b(?:unless|until|except|but|although|though|while|whereas|because|so|if|when)\b|\. ", re.IGNORECASE
 )
 _NOT_BEFORE_A_REASON: Final = re.compile(
-    r"\b(?:no|not|never|nor|neither|nobody|nothing|none|without|cannot|hardly|because)\b|n['\u2019]t\b|[;()]|\. "
+    r"\b(?:no|not|never|nor|neither|nobody|nothing|none|without|cannot|hardly|because|that|said"
+    r"|(?:believe|think|say|claim|hope|fear|feel|expect|suspect|guess|argue|know)s?)\b|n['\u2019]t\b|[;()]|\. "
     r"|\b(?:only|just|partly|mainly|mostly|simply|probably|perhaps|maybe|is|was|are|were|and|or|but|even)$",
     re.IGNORECASE,
 )
@@ -318,7 +319,8 @@ def _side(words: str) -> list[str]:
 def _is_name(words: list[str]) -> bool:
     """Whether every word looks like a name: `Orpheus 3B`, `D1`, `useState`."""
     return all(
-        re.fullmatch(r"(?=.*[A-Z])[\w.+#-]+", word) and word.lower() not in _NO_THING for word in words
+        re.fullmatch(r"(?=.*[A-Z])[\w.+#-]+", word) and not (word.istitle() and word.lower() in _NO_THING)
+        for word in words
     )
 
 
@@ -343,8 +345,8 @@ def _with_reason(text: str) -> str:
     if _NOT_A_REASON.search(reason) or _NOT_BEFORE_A_REASON.search(before):
         return text
     if found["of"]:
-        items = [item.strip() for item in re.sub(r",? and (?=[^,]*$)", ", ", reason).split(",")]
-        if any(len(item.split(" ")) > 4 for item in items):
+        items = [item.strip() for item in re.sub(r"(?<!,) and (?=[^,]*$)", ", ", reason).split(",")]
+        if any(len(item.split(" ")) > 4 or item.startswith(("and ", "or ")) for item in items):
             return text
         reason = re.sub(r"^(?:its|the|an?) ", "", ", ".join(items))
     elif "," in reason:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory.errors import InvalidInput, TooLargeError
 from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
+from sense_memory.palace.compression import PINNED
 from sense_memory.palace.supersession import opponents, reconciled, superseded, undismissed
 
 
@@ -101,6 +102,21 @@ class LinkEditor:
             await batch.write()
 
         await retry_while_moved(attempt)
+
+    async def pin(self, name: str, *, pinned: bool) -> str:
+        """Give a memory the theme `pinned`, or take it away; returns the path of the memory."""
+
+        async def attempt() -> str:
+            path = await self._names.path_of(name)
+            batch = EditBatch(self._palace)
+            memory = await batch.get(path)
+            if memory is not None and (PINNED in memory.themes) != pinned:
+                themes = [theme for theme in memory.themes if theme != PINNED] + [PINNED] * pinned
+                batch.change(memory.changed(themes=tuple(themes)))
+                await batch.write()
+            return path
+
+        return await retry_while_moved(attempt)
 
     async def relink(self, batch: EditBatch, path: str, targets: list[str]) -> None:
         """Connect a memory with exactly these targets, both ways where a target exists; the batch is not written yet.

@@ -25,6 +25,7 @@ from sense_memory.palace.compression import compress
 from sense_memory.palace.introspection import introspect
 from sense_memory.palace.introspection_log import from_log, outdated
 from sense_memory.palace.pruning import PruneAction, PruneReport, plan
+from sense_memory.palace.token_estimate import estimated_tokens
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import PRUNE
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.models import IntrospectionReport
+    from sense_memory.palace.compression import Compressed
     from sense_memory.palace.introspection_log import Baseline
     from sense_memory.palace.pruning import PrunePlan, PruneStep
+    from sense_memory.palace.search import PersonaHit
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
 
@@ -76,6 +79,7 @@ class IntrospectionSchedule:
             raise StopAsyncIteration from None
 
 
+_NEEDED_SHARE: Final = 0.2  # of the best score: what scores less is not what a question needs
 _FULL: Final = "its text leaves no room in an event for the new state; shorten the text, or forget the memory"
 
 
@@ -115,18 +119,43 @@ class Reviews:
 
     # ── Looking ─────────────────────────────────────────────────────────────────────────
 
-    async def compress(self, domain: str | None, max_tokens: int, *, full: bool) -> str:
-        """The active memories in the compressed format of the specification, with shorthand where `full`."""
+    async def compress(
+        self,
+        domain: str | None,
+        max_tokens: int,
+        count: Callable[[str], int] | None,
+        hits: Sequence[PersonaHit],
+        *,
+        full: bool,
+    ) -> Compressed:
+        """The active memories in the compressed format of the specification, with shorthand where `full`.
+
+        Args:
+            domain: only of this domain.
+            max_tokens: the budget.
+            count: counts the tokens of a text; None for the estimate.
+            hits: what was found for a question, the best first.
+            full: whether to use shorthand.
+        """
         domain, _ = given.selection(domain, None)
         if type(max_tokens) is not int:
             raise InvalidInput("max_tokens must be a whole number")
+        if count is not None and not callable(count):
+            raise InvalidInput("count must be a function that takes a text and returns its number of tokens")
+        needed = [hit.path for hit in hits if hit.score >= _NEEDED_SHARE * hits[0].score]
         catalog = await self._persona.names.catalog()
         now = self._clock()
         relevances = catalog.columns().relevances(now)
-        found = compress(
-            list(catalog), now, domain=domain, max_tokens=max_tokens, relevances=relevances, full=full
+        return compress(
+            list(catalog),
+            now,
+            domain=domain,
+            needed=needed,
+            max_tokens=max_tokens,
+            relevances=relevances,
+            count=count or estimated_tokens,
+            full=full,
         )
-        return found.text
 
     async def stats(self) -> dict[str, Any]:
         """Counts of memories: total, by state, by domain and facet, superseded, conflicts; and of connections."""

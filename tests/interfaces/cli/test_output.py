@@ -186,6 +186,8 @@ palace disconnect  | palace disconnect lisa voice
 palace dismiss     | palace dismiss lisa voice
 palace contradict  | palace contradict tram lisa
 palace reconcile   | palace reconcile tram lisa
+palace pin         | palace pin lisa
+palace unpin       | palace unpin lisa
 palace             | palace
 palace domains     | palace domains
 palace facets      | palace facets people

@@ -554,6 +554,27 @@ def test_a_palace_in_shorthand(palace):
     assert 0 < only["tokens"] <= 64
     assert "no active memories in world." in palace("palace", "compress", "world").stderr
     palace("palace", "compress", "--max-tokens", "3", code=2)
+    assert palace.json("palace", "compress", "--domain", "projects", "--budget", "64") == only
+    palace("palace", "compress", "people", "--domain", "people", code=2)
+
+
+def test_compress_says_on_stderr_what_it_left_out_and_pinning_brings_it_in(palace):
+    everything = palace.json("palace", "compress")["included"]
+    small = palace.json("palace", "compress", "--budget", "32")
+    assert sorted(small["included"] + small["left_out"]) == sorted(everything)
+    path = small["left_out"][-1]
+    said = palace("palace", "compress", "--budget", "32").stderr
+    assert said.startswith(f"left out: {small['left_out'][0]}")
+    assert "pinned: " in palace("palace", "pin", path).stdout
+    assert palace.json("palace", "compress", "--budget", "32")["included"][0] == path
+    assert palace.json("palace", "unpin", path)["link"] == "not pinned"
+    assert palace.json("palace", "compress", "--budget", "32") == small
+
+
+def test_a_question_brings_what_it_needs(palace):
+    found = palace.json("palace", "compress", "--question", "Where does Lisa live?")
+    assert found["included"] == ["people/facts/lisa"]
+    assert "projects/facts/voxrelay" in found["left_out"]
 
 
 def test_counts(palace, terminal):

@@ -136,7 +136,7 @@ async def test_every_method_returns_what_the_page_says(open_store):
         assert await store.persona_connect("lisa", VERGEL[2]) is None
         assert await store.persona_contradict("lisa", VERGEL[2]) is None
         assert type(await store.persona_introspect()) is IntrospectionReport
-        assert type(await store.persona_compress()) is str
+        assert isinstance(await store.persona_compress(), str)
         assert isinstance(await store.persona_prune(), int)
         assert (await store.persona_domains(), await store.persona_facets("people")) == (
             ["people"],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sense_memory.models import PersonaMemory
+    from sense_memory.palace.compression import Compressed
     from sense_memory.store import MemoryStore
 
 INSIGHTS: Final = "Memories"
@@ -30,8 +31,9 @@ NONE: Final = (
     "There are no memories in the palace yet. Begin with: sense-memory remember DOMAIN/FACET/KEY VALUE"
 )
 
+_NAMED_COUNT: Final = 3  # memories that the line about what was left out names
 _ORDER: Final = (  # of the help page
-    *("show", "connect", "disconnect", "dismiss", "contradict", "reconcile"),
+    *("show", "connect", "disconnect", "dismiss", "contradict", "reconcile", "pin", "unpin"),
     *("introspect", "compress", "prune", "stats", "domains", "facets"),
     *("remember", "recall", "search", "list", "as-of", "forget"),  # hidden
 )
@@ -179,7 +181,8 @@ def command(panel: str, *examples: str, **options: Any) -> Callable[[Any], Any]:
 @command(
     REVIEWS,
     "sense-memory palace compress",
-    "sense-memory palace compress people --max-tokens 200",
+    "sense-memory palace compress people --budget 200",
+    'sense-memory palace compress --question "What does Lisa eat?"',
     "# As the beginning of a prompt:",
     "(echo 'What you know:'; sense-memory palace compress) > prompt.txt",
     codes={4: "there is no such domain"},
@@ -190,24 +193,43 @@ def compress(
     domain: Annotated[
         str | None, typer.Argument(metavar="DOMAIN", show_default=False, help="Only this domain.")
     ] = None,
+    domain_option: Annotated[
+        str | None, typer.Option("--domain", metavar="DOMAIN", show_default=False, help="As the argument.")
+    ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option(
+            "--question",
+            "-q",
+            metavar="TEXT",
+            show_default=False,
+            help="Print what a search finds for this question, with what is pinned and some of the domain self.",
+        ),
+    ] = None,
     max_tokens: Annotated[
         int,
         typer.Option(
+            "--max-tokens",
+            "--budget",
             metavar="N",
-            help="Print at most N tokens, by an estimate that is rather too high; at least 32.",
+            help="Print at most N tokens, by an estimate that is a little too high; at least 32.",
         ),
     ] = 500,
     _json: JsonOption = False,
 ) -> None:
-    """Print the active memories in shorthand, for a prompt: the most relevant as far as they fit.
+    """Print the active memories in shorthand, for a prompt, as far as they fit.
 
-    The last line counts what did not fit. Nothing is revived.
+    What is pinned comes first, then some of the domain self, then a share for every domain, the most relevant first.
+    The last line counts what did not fit, and stderr names some of it. Nothing is revived.
     """
+    if domain is not None and domain_option is not None:
+        context.fail("give the domain once: as the argument or with --domain")
+    domain = domain if domain is not None else domain_option
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> str:
+    async def work(store: MemoryStore) -> Compressed:
         with named(max_tokens="--max-tokens"):
-            text = await store.persona_compress(domain, max_tokens=max_tokens)
+            text = await store.persona_compress(domain, question=question, max_tokens=max_tokens)
         if domain is not None and not text:
             await check_place(store, domain)
         warn_if_incomplete(store)
@@ -215,13 +237,21 @@ def compress(
 
     text = invocation.run(work)
     if invocation.as_json:
-        from sense_memory.palace.token_estimate import estimated_tokens
-
-        typer.echo(as_json({"text": text, "tokens": estimated_tokens(text)}))
+        held = {"included": text.included, "left_out": text.left_out}
+        typer.echo(as_json({"text": text, "tokens": text.tokens, **held}))
     elif not text:
         typer.echo("There are no active memories" + (f" in {safe(domain)}." if domain else "."), err=True)
     else:
         typer.echo(safe(text) if sys.stdout.isatty() else text)
+        if text.left_out:
+            typer.echo(_left_out(text.left_out), err=True)
+
+
+def _left_out(paths: Sequence[str]) -> str:
+    """`left out: 37, the most relevant of them people/facts/lisa, …; a larger --budget or `palace pin` brings them in`."""
+    shown = ", ".join(one_line(path) for path in paths[:_NAMED_COUNT])
+    more = "" if len(paths) <= _NAMED_COUNT else f" and {len(paths) - _NAMED_COUNT:,} more"
+    return f"left out: {shown}{more}; give a larger --budget, or pin what you need"
 
 
 @command(REVIEWS, "sense-memory palace domains", "sense-memory palace domains --json")

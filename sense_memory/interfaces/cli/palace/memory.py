@@ -261,12 +261,12 @@ def reconcile(
 
 def _link(
     context: typer.Context,
-    pair: tuple[str, str],
+    names: tuple[str, ...],
     change: Callable[[MemoryStore], Awaitable[None]],
     words: tuple[str, str],
     ending: tuple[float, int],
 ) -> None:
-    """Change the link between two memories, and report the change."""
+    """Change the links of memories, or pin one, and report the change."""
     wait, require_acks = ending
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
@@ -274,12 +274,51 @@ def _link(
 
     async def work(store: MemoryStore) -> tuple[delivery.Written, list[str]]:
         await change(store)
-        events = await events_of(store, pair)
+        events = await events_of(store, names)
         return await delivery.send(store, list(events.values()), wait), list(events)
 
     written, paths = invocation.run(work)
     shown = " and ".join(one_line(path) for path in paths)
     delivery.end(invocation, written, f"{done}: {shown}", {"link": name, "paths": paths}, require_acks)
+
+
+@command(
+    LINKS,
+    "# Always in the prompt:",
+    "sense-memory palace pin self/facts/name",
+    codes={3: "pinned here, but fewer relays than --require-acks accepted it"},
+)
+def pin(
+    context: typer.Context,
+    *,
+    path: PalaceNameArgument,
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Pin a memory: `compress` puts it first while it is active. It gets the theme `pinned`; it fades as before."""
+    _pin(context, path, (wait, require_acks), is_pinned=True)
+
+
+@command(LINKS, "sense-memory palace unpin self/facts/name", codes=_FEWER)
+def unpin(
+    context: typer.Context,
+    *,
+    path: PalaceNameArgument,
+    wait: WaitOption = WAIT_SECONDS,
+    require_acks: AcksOption = 0,
+    _json: JsonOption = False,
+) -> None:
+    """Unpin a memory. If it is not pinned, nothing changes."""
+    _pin(context, path, (wait, require_acks), is_pinned=False)
+
+
+def _pin(context: typer.Context, path: str, ending: tuple[float, int], *, is_pinned: bool) -> None:
+    async def change(store: MemoryStore) -> None:
+        await (store.persona_pin(path) if is_pinned else store.persona_unpin(path))
+
+    word = "pinned" if is_pinned else "not pinned"
+    _link(context, (path,), change, (word, word), ending)
 
 
 # ── The spellings of 2.0.0a1, hidden ────────────────────────────────────────────────────
