@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from sense_memory.palace.compression import PINNED
 from sense_memory.limits import (
     FADING_FROM,
     MAX_ALIKE_COUNT,
@@ -29,6 +28,7 @@ from sense_memory.limits import (
     THEME_PAIRS_COUNT,
     THEMES_PAIRED_COUNT,
 )
+from sense_memory.palace.compression import PINNED
 
 
 if TYPE_CHECKING:
