@@ -1,100 +1,190 @@
-"""What a memory claims, clause by clause: content words, polarity, time, figures, status and slot.
+"""What a memory claims: for each clause who is spoken of, what is said, with what value, under which conditions.
 
-A light and deterministic reading of short English notes; nothing is understood that is not in the tables of
-`words`, `slots`, `quantities` and `opposites`. Long texts are read up to a bound. No I/O, no clock.
+A claim is (subject, relation, value, scope, polarity). A clause makes one claim of the relation that it names ("Nora works
+at Bosch"), where `vocabulary` knows it, and always one of what it says as a whole: its words, with opposites folded into
+an axis and figures set apart, so that "telemetry is enabled" and "telemetry is off" are one sentence with two sides.
+Nothing else is understood. Long texts are read up to a bound. Pure.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.contradictions.antonyms import STATUS, polarity
-from sense_memory.palace.contradictions.quantities import Quantity, split_quantities
-from sense_memory.palace.contradictions.slots import ATTRIBUTES, Slot, contents, needs_key, slot_of
-from sense_memory.palace.contradictions.words import (
+from sense_memory.palace.contradictions.figures import Figure, items
+from sense_memory.palace.contradictions.vocabulary import (
+    ARTICLES,
+    ATTRIBUTES,
+    AUXILIARIES,
     BE,
     CHANGES,
-    FORMERLY,
-    FUZZY,
-    HYPOTHETICAL,
+    FIRST,
     KEY_NOISE,
+    LASTING,
     NEGATORS,
-    NOT_EVENTS,
     PAST,
+    PLANS,
     PRONOUNS,
-    RELATIVE,
-    REPORTED,
+    RELATION,
+    RELATION_NAMES,
+    ROUGHLY,
+    SAME_RELATION,
+    STATUS,
     STOP,
+    TURNS,
+    axis,
     plain,
     stem,
+    words,
 )
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sense_memory.models import PersonaMemory
+    from sense_memory.palace.contradictions.figures import Item
 
 MAX_READ_CHARS: Final = 2_000  # of a value; notes are far shorter, and a clause beyond counts as not said
 MAX_CLAIMS_COUNT: Final = 8  # clauses read of one memory
-MAX_CLAUSE_TOKENS: Final = 40  # a longer clause is no short note, and no minimal pair of anything
+MAX_CLAUSE_ITEMS: Final = 40  # a longer clause is no short note
 _MAX_KEY_CHARS: Final = 256
+_MAX_SUBJECT_WORDS: Final = 6
+_MAX_VALUE_WORDS: Final = 6
+_MAX_BARE_ITEMS: Final = 3
+_MAX_SURE_CLAUSES: Final = 2
+_TRIVIAL: Final = words("new now note updat current old later my 1 2 3")
+SAYS: Final = "says"  # the relation of a clause as a whole
 
 _CLAUSE: Final = re.compile(
-    r"(?<=[^\d\W])[.](?=\s|$)|(?<=\d)[.](?=\s+[A-Z]|$)|[!;\n\r()\u2014\u2013]+|(?<=\?)|,? but "
+    r"(?<=[^\W\d])[.](?=\s|$)|(?<=[\d%)'\"])[.](?=\s+[^\W\d_]|\s*$)|[!;\n\r()\u2014\u2013]+|(?<=\?)|,? but "
 )
-_TOKEN: Final = re.compile(
-    r"\d+(?:[.,:/-]\d+)*[^\W\d_]*|[^\W\d_][\w]*(?:['./_&+#-]+\w+)*|[$€£¥%?\"]|:(?=\s|$)"
+_LABEL: Final = re.compile(
+    r"^\s*(?:\[[^\]]{0,40}\]|\(?\d{4}-\d\d-\d\d\)?|(?:note|update|fyi|ps|correction)(?=:))[:,]?\s*",
+    re.IGNORECASE,
 )
-_POSSESSIVE: Final = re.compile(r"'s\b|(?<=s)'(?=\s)")
-_AGE: Final = re.compile(r"(\w+)-(year|month|week)s?-old\b")
-_REASON: Final = re.compile(r",? (?:because|so that|as every)\b.*$")
-_KEY_WORD: Final = re.compile(r"[^\W_]+")
 _QUOTES: Final = str.maketrans("\u2019\u2018\u201c\u201d\u201e\u00ab\u00bb", "''" + '"' * 5)
+_SHORT: Final = tuple(
+    (re.compile(short, re.IGNORECASE), long)
+    for short, long in {
+        r"\bcan(?:'t|not)\b": "can not",
+        r"\bwon't\b": "will not",
+        r"\b(could|would|do|does|did|is|are|was|were|has|have|had|must|should)n't\b": r"\1 not",
+        r"\b(he|she|it|that|there|who)'s\b": r"\1 is",
+        r"\bI'm\b": "I am",
+        r"'re\b": " are",
+        r"'ve\b": " have",
+        r"'ll\b": " will",
+        r"(?<=\w)'s\b|(?<=s)'(?=\s)": "",
+        r"\b([ldmtsjnq])'(?=[aeiouyhàâéèêî])": r"\1' ",
+        r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
+    }.items()
+)
+_REASON: Final = re.compile(
+    r",? (?:because|so that|due to|thanks to|since (?=he|she|it|they|the |i )|as (?=it|she|he|they|i |the )).*$",
+    re.IGNORECASE,
+)
+_SINCE: Final = re.compile(
+    r",? \b(?:since|as of|from|ab|seit|depuis|desde) (?:\w+ )?(?:\d{4}|january|february|march|april|may|june|july|august|september|october|november|december|\w+day|spring|summer|autumn|winter)\b|,? for (?:\w+|\d+) (?:years|months|weeks)\b",
+    re.IGNORECASE,
+)
+_ASIDE: Final = re.compile(
+    r", | (?:which|who|whose|where|while|and (?=(?:he|she|it|they|is|has|\w+s)\b)|\w+ing)\b", re.IGNORECASE
+)
+_END: Final = re.compile(
+    r",(?!\d)| - |\b(?:and|or|but|when|whenever|where|which|who|whose|with|without|for|in|on|at|during|until|unless|while|if|from|"
+    r"near|among|after|before|by|so|to|than|over|instead|rather|including|except|every|each|these|this|as|via|since|now|again|any|"
+    r"ab|seit|für|als|depuis|pour|avec|à|al|para|con|com|desde|mit|bei|gezogen|umgezogen)\b",
+    re.IGNORECASE,
+)
+_OVER: Final = re.compile(
+    r" (?:over|(?:better|more) than|rather than|instead of|to|than|als|à|au|aux|al|a|do que|que|ao) ",
+    re.IGNORECASE,
+)
+_COPULA: Final = re.compile(
+    r"^(?P<subject>[^,:]{2,80}?)(?: (?:is|are|am|was|ist|sind|est|sont|es|son|é|são|will be|has been)(?: now| currently| set to| jetzt| maintenant| ahora| agora)?(?: at| on| in| am| le| el)? |: )(?P<value>.+)$",
+    re.IGNORECASE,
+)
+_DWELLING: Final = re.compile(r"^ (?:an?|the) [\w -]{2,30}? in (?=[A-ZÀ-Þ])")
+_OWNER: Final = re.compile(r"(?!an? |one )\w+ ", re.IGNORECASE)
+_MOVES: Final = ("moved", "switched", "migrated", "has moved", "renamed")
+_LEADING_ARTICLE: Final = re.compile(r"^(?:the|my|our) ", re.IGNORECASE)
+_SORT: Final = re.compile(r"(?:now )?(?:an?|eine?|une?|uma?|una) ", re.IGNORECASE)
+_SWITCH: Final = re.compile(r"^ ?from (?P<left>.+?) to (?P<new>.+)$", re.IGNORECASE)
+_OPENING: Final = re.compile(
+    r"^(?:in|at|on|for|during|since|until|before|after|with|without|as|when|if|every|each|outside|under|according to|im|am|bei|pour|en|nas?|por|à) "
+    r"(?:[^,]{1,60},|(?:the |an? )?(?:\d{4}|winter|summer|spring|autumn|fall|mornings?|evenings?|weekends?|weekdays?|\w+days?)\b)",
+    re.IGNORECASE,
+)
+_ADVERBS: Final = frozenset(("also", "set"))
+_CLAUSAL: Final = words("who that which if when whether said says thinks believes and or because")
+_HEDGED: Final = words("another other one first second third next previous last old new former also")
+_LEADING: Final = words("in by on with via to at under using wants want")
+_CAPITAL: Final = re.compile(r"(?<=[\w,] )[A-ZÀ-Þ][\w-]+")
+_DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
+_KEY_WORD: Final = re.compile(r"[^\W_]+")
+_NAME_LIKE: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÞŠŽ\d@/.#+][\w@/.#+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The noun phrase that a relation gives.
+
+    Attributes:
+        words: its stems, in order.
+        text: as it was written, without an article.
+        kind: `name`, `figure`, `list`, `a` (one of a sort), or `word`.
+        figures: what figures it has.
+    """
+
+    words: tuple[str, ...]
+    text: str
+    kind: str
+    figures: tuple[Figure, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One clause of a memory.
+    """One thing that a memory says.
 
     Attributes:
-        words: stems of its content words; with those of the key where the clause names no subject.
-        negated: whether an odd number of negations governs it.
-        past: whether it speaks of a finished time; `formerly` whether it says outright that it is over.
-        unreal: questions, hypotheses, wishes and what others are quoted with: no claim of this memory.
-        changed: whether it says that something is new or has moved.
-        numbers: its figures in order.
-        dates: parts of dates and their values, see `Quantities.dates`.
-        date_text: the dates as written.
-        occasional: whether its date tells which occasion it speaks of ("On Monday the call is at nine").
-        vague: whether its figures are rough or relative to a day nobody knows.
-        status: name of the status that it ends in, and the word for it.
-        mood: 1, -1 or 0: how it feels about what it speaks of.
-        order: stems left and right of a comparison ("than", "over"), or nothing.
-        slot: what it fills.
-        spoken: stem to the word as it was written, for reasons.
-        keyed: whether the subject comes from the key.
+        subject: stems of whom it is about; of a clause as a whole, all its words but figures, `±` for an axis.
+        relation: a name of `vocabulary`, `is` for an attribute named in the subject, or `SAYS`.
+        value: what the relation gives.
+        scope: stems of the conditions it holds under; `placed` tells that they are names only, such as of a town.
+        polarity: whether it is affirmed.
+        mood: `fact`, `past` or `plan`.
+        sides: of a whole clause, its axes, the side of each, and the word for it.
+        figures: of a whole clause, what figures it gives.
+        names: of a whole clause, stems of what it writes with a capital, but for its first word.
+        definite: whether a clause begins with what is known already: "the", "my", "Nora's".
+        told: of a whole clause, the words that a form of `be` or a preposition leads to: what is told of the subject.
+        over: what the value is preferred over.
+        changed: whether it says that something is new; `turned` whether it tells of a turn of things.
+        aside: whether the clause says more than the claim.
+        keyed: whether the key tells the subject.
+        spoken: stems and the words as they were written, in order; of an attribute its name.
     """
 
-    words: frozenset[str]
-    negated: bool
-    past: bool
-    formerly: bool
-    unreal: bool
-    changed: bool
-    numbers: tuple[Quantity, ...]
-    dates: dict[str, tuple[int, ...]]
-    date_text: str
-    occasional: bool
-    vague: bool
-    status: tuple[str, str] | None
-    mood: int
-    order: tuple[frozenset[str], frozenset[str]] | None
-    slot: Slot | None
-    spoken: dict[str, str]
-    keyed: bool
+    subject: frozenset[str]
+    relation: str
+    value: Value | None = None
+    scope: frozenset[str] = frozenset()
+    placed: bool = False
+    polarity: bool = True
+    mood: str = "fact"
+    sides: tuple[tuple[str, bool, str], ...] = ()
+    figures: tuple[Figure, ...] = ()
+    names: frozenset[str] = frozenset()
+    definite: bool = False
+    told: frozenset[str] = frozenset()
+    over: tuple[str, ...] = ()
+    changed: bool = False
+    turned: bool = False
+    aside: bool = False
+    keyed: bool = False
+    spoken: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +192,9 @@ class Reading:
     """A memory as claims.
 
     Attributes:
-        claims: at most `MAX_CLAIMS_COUNT`.
+        claims: of at most `MAX_CLAIMS_COUNT` clauses.
         context: stems of the key and the themes: what a clause may leave unsaid.
-        whole: whether everything was read.
+        whole: whether everything was read, and is no more than two clauses: a longer memory says other things too.
         keys: what the memory is found by. Two memories that contradict each other without the help of meaning
             have a key in common; they depend on nothing but the memory's key, themes and value.
     """
@@ -119,29 +209,18 @@ def read(memory: PersonaMemory) -> Reading:
     """The claims of a memory."""
     key = key_words(memory.key)
     themes = frozenset(word for theme in memory.themes[:16] for word in key_words(theme[:_MAX_KEY_CHARS]))
-    text = memory.value[:MAX_READ_CHARS].translate(_QUOTES)
     claims: list[Claim] = []
-    whole = len(memory.value) <= MAX_READ_CHARS
-    subject: frozenset[str] = frozenset()
-    for clause in _clauses(text):
-        if len(claims) == MAX_CLAIMS_COUNT:
+    whole, count, before = len(memory.value) <= MAX_READ_CHARS, 0, frozenset[str]()
+    for clause in _clauses(_LABEL.sub("", memory.value[:MAX_READ_CHARS].translate(_QUOTES))):
+        if count == MAX_CLAIMS_COUNT:
             whole = False
             break
-        tokens = _TOKEN.findall(clause)
-        if len(tokens) > MAX_CLAUSE_TOKENS:
-            whole = False
-        elif tokens:
-            claim = _claim(tokens, key, subject)
-            subject = subject or (claim.slot.subject if claim.slot else frozenset())
-            claims.append(claim)
-    return Reading(tuple(claims), key | themes, whole, _keys(claims, key | themes))
-
-
-def _keys(claims: Sequence[Claim], context: frozenset[str]) -> frozenset[str]:
-    """The words of all claims, and each slot with the words of its subject."""
-    slots = [claim.slot for claim in claims if claim.slot is not None]
-    filled = (f"{slot.predicate}|{word}" for slot in slots for word in slot.subject)
-    return context.union(filled, *(claim.words for claim in claims))
+        count += 1
+        said = list(_claims(clause, before or key - KEY_NOISE, key))
+        whole = whole and bool(said)
+        claims += said
+        before = before or next((claim.subject for claim in said if claim.relation != SAYS), before)
+    return Reading(tuple(claims), key | themes, whole and count <= _MAX_SURE_CLAUSES, _keys(claims))
 
 
 def key_words(text: str) -> frozenset[str]:
@@ -151,127 +230,304 @@ def key_words(text: str) -> frozenset[str]:
     )
 
 
+def _keys(claims: Iterable[Claim]) -> frozenset[str]:
+    """Each relation with its subject, and the words of each whole clause."""
+    keys: set[str] = set()
+    for claim in claims:
+        if claim.relation == SAYS:
+            keys.update(word.lstrip("±~") for word in claim.subject)
+        else:
+            keys.add(f"{claim.relation}|{' '.join(sorted(claim.subject))}")
+    return frozenset(keys)
+
+
 def _clauses(text: str) -> Iterator[str]:
     for clause in _CLAUSE.split(text):
         if clause and not clause.isspace():
-            yield plain(_REASON.sub("", _POSSESSIVE.sub("", _AGE.sub(r"\1 \2s old", clause.lower()))))
+            said = clause
+            for short, long in _SHORT:
+                said = short.sub(long, said)
+            yield " ".join(said.split())
 
 
-def _claim(tokens: list[str], key: frozenset[str], before: frozenset[str]) -> Claim:
-    question = tokens[-1] == "?" or '"' in tokens
-    bare = [token for token in tokens if token not in {"?", '"'}]
-    seen = set(bare)
-    negations = sum(token in NEGATORS or token.endswith("n't") for token in bare)
-    status = _status(bare)
-    kept = [
-        token
-        for place, token in enumerate(bare)
-        if token not in NEGATORS and token not in FUZZY and not token.endswith("n't")
-    ]
-    figures = split_quantities(kept)
-    rest = figures.rest
-    slot = slot_of(rest)
-    words = contents(rest)
-    if status is not None:
-        beside = bare[
-            len(bare) - bare[::-1].index(status[1]) :
-        ]  # what it waits for is no part of the subject
-        words = words - contents(beside) - {stem(status[1])} | {f"~{status[0]}"}
-    keyed = (slot is not None and needs_key(slot, rest)) or (
-        _is_bare(bare, slot, status) and words.isdisjoint(key)
+def _claims(clause: str, unnamed: frozenset[str], key: frozenset[str]) -> Iterator[Claim]:
+    """The claims of one clause; `unnamed` is whom it is about where it names nobody, `key` the words of the key."""
+    if "?" in clause or '"' in clause:
+        return
+    text = plain(_REASON.sub("", clause))
+    lower = text.lower()
+    found = items(lower)
+    if not 0 < len(found) <= MAX_CLAUSE_ITEMS:
+        return
+    mood = "plan" if PLANS.search(lower) else "fact"
+    if mood == "fact" and PAST.search(lower) and not LASTING.search(lower) and found[-1] not in STATUS:
+        mood = "past"
+    changed = not CHANGES.isdisjoint(item for item in found if isinstance(item, str))
+    yield replace(
+        _whole(found, mood, changed, unnamed),
+        turned=TURNS.search(clause.lower()) is not None,
+        names=frozenset(stem(name.lower()) for name in _CAPITAL.findall(clause)),
+        definite=found[0] in _DEFINITE,
     )
-    if keyed:
-        own = slot.value if slot else frozenset()
-        named = before if before and rest and rest[0] in PRONOUNS else key - KEY_NOISE - own
-        words |= named
-        slot = _about(named, slot, rest)
-    moods = {polarity(word) for word in words} - {0}
-    return Claim(
-        words=words - _FORMERLY_STEMS,
-        negated=negations % 2 == 1,
-        past=_is_past(bare, status),
-        formerly=not seen.isdisjoint(FORMERLY),
-        unreal=question or not seen.isdisjoint(HYPOTHETICAL) or not seen.isdisjoint(REPORTED),
-        changed=not seen.isdisjoint(CHANGES),
-        numbers=figures.numbers,
-        dates=figures.dates,
-        date_text=figures.date_text,
-        occasional=bool(figures.dates) and _is_occasional(kept),
-        vague=not seen.isdisjoint(FUZZY) or not seen.isdisjoint(RELATIVE),
-        status=status,
-        mood=moods.pop() if len(moods) == 1 else 0,
-        order=_order(rest),
-        slot=slot,
-        spoken={stem(token): token for token in rest},
-        keyed=keyed,
-    )
+    if mood == "fact":
+        related = list(_related(text, unnamed, changed))
+        yield from related or _bare(found, text, key, changed)
 
 
-_VERBS_TO_BE: Final = BE - {"am"}
-_VERBS: Final = BE | {"has", "have", "does", "do", "doesn't", "don't", "cannot", "can", "will", "must", "may"}
-_FORMERLY_STEMS: Final = frozenset(map(stem, FORMERLY))
+def _bare(found: Sequence[Item], text: str, key: frozenset[str], changed: bool) -> Iterator[Claim]:
+    """A value alone, such as a timezone: its key tells of what."""
+    if len(found) <= _MAX_BARE_ITEMS and AUXILIARIES.isdisjoint(found) and key & ATTRIBUTES:
+        yield from _filled(_Subject(key - _TRIVIAL, True, True), "is", f" {text}", changed=changed)
 
 
-def _is_bare(tokens: Sequence[str], slot: Slot | None, status: tuple[str, str] | None) -> bool:
-    """A few words without any verb of the tables: a value whose subject is the key."""
-    return slot is None and len(contents(tokens)) <= (1 if status else 2) and _VERBS.isdisjoint(tokens)
+# ── Relations ───────────────────────────────────────────────────────────────────────────
 
 
-def _about(named: frozenset[str], slot: Slot | None, tokens: Sequence[str]) -> Slot | None:
-    """The slot with the subject that the key names; a bare value fills the key's own attribute."""
-    if slot is not None:
-        return Slot(
-            named, slot.predicate, slot.value, slot.text, slot.scope, slot.over, slot.article, slot.person
-        )
-    if named.isdisjoint(ATTRIBUTES) or not tokens:
-        return None
-    value = contents(tokens)
-    return Slot(named - value, "is", value, " ".join(tokens), frozenset(), frozenset(), "", False)
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """Whom a clause is about: stems, whether only the key tells it, and whether what follows is affirmed of it."""
+
+    words: frozenset[str]
+    keyed: bool
+    positive: bool
 
 
-def _status(tokens: Sequence[str]) -> tuple[str, str] | None:
-    """The last status word that is said of the subject, not one that merely adorns a noun."""
-    last = len(tokens) - 1
-    for place in range(last, -1, -1):
-        name = STATUS.get(tokens[place])
-        if name is None:
+def _related(text: str, unnamed: frozenset[str], changed: bool) -> Iterator[Claim]:
+    """The claims of relations that a clause names: at most one, and what a switch from it denies."""
+    lower = text.lower()
+    for match in RELATION.finditer(lower if len(lower) == len(text) else text):
+        subject = _subject(text[: match.start()], unnamed)
+        if subject is not None:
+            name = RELATION_NAMES[int((match.lastgroup or "r0")[1:])]
+            moved = changed or match[0].startswith(_MOVES)
+            yield from _said_of(subject, name, text[match.end() :], text[: match.start()], moved)
+            return
+    if said := _COPULA.match(text):
+        yield from _sort(said["subject"], said["value"], unnamed, changed)
+        yield from _attribute(said["subject"], said["value"], unnamed, changed)
+
+
+def _said_of(subject: _Subject, name: str, after: str, before: str, changed: bool) -> Iterator[Claim]:
+    """The claims of one relation, between what stands before it and after it."""
+    if name == "lives in":
+        after = _DWELLING.sub(" ", after)
+    elif name == "uses" and (switch := _SWITCH.match(after)):
+        yield from _filled(replace(subject, positive=False), name, switch["left"], changed=True)
+        after = f" {switch['new']}"
+    elif name == "leads":  # one leads many, and each is led by one
+        led = _value(after)
+        if led is not None and not subject.keyed:
+            words = frozenset(led[0].words)
+            yield from _filled(replace(subject, words=words), "led by", before, changed=changed)
+        return
+    yield from _filled(subject, name, after, changed=changed)
+
+
+def _attribute(left: str, right: str, unnamed: frozenset[str], changed: bool) -> Iterator[Claim]:
+    """`The deadline of X is …`, `… is Nora's employer`: what an attribute's owner has."""
+    for owner, value in ((left, right), (right, left)):
+        subject = _subject(owner, unnamed)
+        if subject is None or not subject.positive or (owner is right and not _OWNER.match(owner)):
             continue
-        near = tokens[max(0, place - 3) : place]
-        if place == last or any(token in BE or token in {"been", "has", "have"} for token in near):
-            return name, tokens[place]
-    return None
+        attributes = subject.words & ATTRIBUTES
+        if not attributes and (owner is right or len(subject.words) < 2):
+            continue
+        name = SAME_RELATION.get(*attributes) if len(attributes) == 1 else None
+        if name and len(subject.words) == 2:
+            subject = replace(subject, words=subject.words - attributes)
+            yield from _filled(subject, name, f" {value}", changed=changed)
+        else:
+            spoken = [(stem(item), item) for item in items(owner.lower()) if isinstance(item, str)]
+            label = _LEADING_ARTICLE.sub("", owner.strip())
+            for claim in _filled(subject, "is", f" {value}", changed=changed):
+                yield replace(claim, spoken=(("", label), *spoken))
+        return
 
 
-def _is_past(tokens: Sequence[str], status: tuple[str, str] | None) -> bool:
-    seen = set(tokens)
-    if not seen.isdisjoint(FORMERLY):
-        return True
-    if status is not None:
+def _sort(left: str, right: str, unnamed: frozenset[str], changed: bool) -> Iterator[Claim]:
+    """`Nora is a nurse`: what sort somebody is of."""
+    subject = _subject(left, unnamed)
+    if subject is not None and subject.positive and _SORT.match(right) and not subject.words & ATTRIBUTES:
+        yield from _filled(subject, "is a", f" {right}", changed=changed)
+
+
+def _subject(text: str, unnamed: frozenset[str]) -> _Subject | None:
+    """Whom a clause is about, read from what stands before its verb; None where that is no noun phrase."""
+    bare = text.strip().lower()
+    found = items(bare)
+    said = [item for item in found if isinstance(item, str)]
+    if len(said) < len(found) or "," in bare or _OPENING.match(bare):
+        return None
+    words = [word for word in said if word not in NEGATORS]
+    positive = (len(said) - len(words)) % 2 == 0
+    while words and (words[-1] in AUXILIARIES or words[-1] in CHANGES or words[-1] in _ADVERBS):
+        words.pop()
+    if not AUXILIARIES.isdisjoint(words) or not _CLAUSAL.isdisjoint(words):
+        return None
+    if not words or (words[0] in PRONOUNS and len(words) == 1):
+        return _Subject(unnamed, True, positive) if unnamed else None
+    stems = {stem(word) for word in words if word in FIRST or word not in STOP}
+    if words[0] in PRONOUNS:
+        stems |= unnamed
+    return _Subject(frozenset(stems), False, positive) if 0 < len(stems) <= _MAX_SUBJECT_WORDS else None
+
+
+def _filled(subject: _Subject, name: str, after: str, *, changed: bool) -> Iterator[Claim]:
+    """The claim that a subject has the value at the start of a text, under the conditions that follow it."""
+    found = _value(after)
+    if found is None or not subject.words:
+        return
+    value, rest, over = found
+    words = subject.words - set(value.words) if subject.keyed else subject.words
+    rest, since = _SINCE.subn("", rest)
+    aside = _ASIDE.search(rest)
+    scope = rest[: aside.start()] if aside else rest
+    yield Claim(
+        subject=words or subject.words,
+        relation=name,
+        value=value,
+        scope=frozenset(_contents(items(scope.lower()))),
+        placed=all(word[0].isupper() for word in scope.split() if word.lower() not in STOP),
+        polarity=subject.positive,
+        over=over,
+        changed=changed or since > 0,
+        aside=aside is not None and bool(rest[aside.start() :].strip(" ,")),
+        keyed=subject.keyed,
+    )
+
+
+def _value(after: str) -> tuple[Value, str, tuple[str, ...]] | None:
+    """The value at the start of a text, what comes after it, and what it is preferred over."""
+    text = after.strip(" :").rstrip(" .,'")
+    over: tuple[str, ...] = ()
+    if preferred := _OVER.search(text):
+        over = tuple(_contents(items(_cut(text[preferred.end() :]).lower())))
+    phrase = _cut(text[: preferred.start()] if preferred else text)
+    figures = [item for item in items(text[: len(phrase)].lower()) if isinstance(item, Figure)]
+    if not phrase.strip() and (dated := _after_preposition(items(text.lower()))):
+        phrase, figures = text, dated
+    rest = text[len(phrase) :]
+    if preferred and preferred.start() <= len(phrase) + 1:
+        rest = text[preferred.end() + len(_cut(text[preferred.end() :])) :]
+    words = phrase.split()
+    article = words[0].lower() if words and words[0].lower() in ARTICLES else ""
+    spoken = " ".join(words[1:] if article else words)
+    stems = tuple(_contents(items(spoken.lower())))
+    if not (stems or figures) or len(stems) > _MAX_VALUE_WORDS:
+        return None
+    if re.match(r" ?(?:and|or|und|et|y|e|,) ?\w", rest, re.IGNORECASE) and not _ASIDE.match(rest):
+        kind = "list"
+    elif figures and not stems:
+        kind = "figure"
+    elif article in {"a", "an", "ein", "eine", "un", "une", "una", "um", "uma"}:
+        kind = "a"
+    elif _is_name(spoken.split(), article):
+        kind = "name"
+    else:
+        kind = "word"
+    return Value(stems, spoken, kind, tuple(figures)), rest, over
+
+
+def _after_preposition(found: Sequence[Item]) -> list[Figure]:
+    """The figures that only a preposition stands before: "on 3 May", but not "for children 3 euros"."""
+    for item in found:
+        if isinstance(item, Figure):
+            return [each for each in found if isinstance(each, Figure)]
+        if item not in STOP:
+            break
+    return []
+
+
+def _is_name(words: Sequence[str], article: str) -> bool:
+    """Whether words are written as a name: with capitals, figures or signs; behind an article all of them."""
+    like = [_NAME_LIKE.fullmatch(word) is not None for word in words]
+    return all(like) if article else like[0] or like[-1]
+
+
+def _cut(text: str) -> str:
+    """A text up to the end of its first noun phrase."""
+    for match in _END.finditer(text):
+        if match.start() > 0:
+            return text[: match.start()].rstrip()
+        break
+    return text if not (first := _END.match(text)) else ("" if first else text)
+
+
+# ── Whole clauses ───────────────────────────────────────────────────────────────────────
+
+
+def _whole(found: Sequence[Item], mood: str, changed: bool, unnamed: frozenset[str]) -> Claim:
+    """A clause as one statement: its words, the axes it takes sides on, its figures, whether it is denied."""
+    verb = _verb_at(found)
+    negations, sides, figures = 0, list[tuple[str, bool, str]](), list[Figure]()
+    words: dict[str, str] = {}
+    told: set[str] = set()
+    for at, item in enumerate(found):
+        if isinstance(item, Figure):
+            if item.is_date and _opens(found, at, verb):
+                words[f"@{item.text}"] = item.text
+            else:
+                rough = at > 0 and found[at - 1] in ROUGHLY
+                figures.append(replace(item, kind=f"~{item.kind}") if rough else item)
+            continue
+        if item in NEGATORS:
+            negations += 1
+            continue
+        if item in STOP and item not in FIRST and not (at == 0 and item in PRONOUNS):
+            continue
+        word = (
+            f"~{STATUS[item]}" if item in STATUS and (at == len(found) - 1 or 0 < verb < at) else stem(item)
+        )
+        name, side = axis(item) if word[0] != "~" else ("", True)
+        opposed = any(taken[:2] == (name, not side) for taken in sides)
+        if name and not opposed and not _adorns(found, at, verb):
+            word = name
+            if name not in words:
+                sides.append((name, side, item))
+        words.setdefault(word, item)
+        before = found[at - 1] if at > 1 else ""
+        before = found[at - 2] if before in ARTICLES else before
+        if before in BE or before in _LEADING:
+            told.add(word)
+    if found and isinstance(found[0], str) and found[0] in PRONOUNS:
+        words.pop(stem(found[0]), None)
+        words |= {word: word for word in unnamed}
+    return Claim(
+        subject=frozenset(words),
+        relation=SAYS,
+        polarity=negations % 2 == 0,
+        mood=mood,
+        sides=tuple(sorted(sides)),
+        figures=tuple(figures),
+        told=frozenset(told),
+        changed=changed,
+        spoken=tuple(words.items()),
+    )
+
+
+def _verb_at(found: Sequence[Item]) -> int:
+    """Where the first auxiliary is, as far as that tells where the verb is; 0 where there is none."""
+    return next((at for at, item in enumerate(found) if at and item in AUXILIARIES), 0)
+
+
+def _opens(found: Sequence[Item], at: int, verb: int) -> bool:
+    """Whether a date stands before the verb, or opens the clause: it tells which occasion is meant."""
+    return at < verb or (at <= 2 and found[0] in {"on", "in", "at", "since", "every", "by", "until", "from"})
+
+
+def _adorns(found: Sequence[Item], at: int, verb: int) -> bool:
+    """Whether a word belongs to the noun behind it in the subject: "the big dog" is another than "the small dog"."""
+    if at + 1 >= len(found) or (at >= verb if verb else at != 1):
         return False
-    if not seen.isdisjoint(PAST):
-        return seen.isdisjoint({"born", "founded", "established"})
-    if "until" in seen and "the" not in seen:
-        return True
-    return any(_is_event(tokens, place) for place in range(1, len(tokens)))
+    following = found[at + 1]
+    opening = found[at - 1] in ARTICLES or found[at - 1] in {"my", "our"} if at else bool(verb)
+    return opening and isinstance(following, str) and following not in STOP and following not in AUXILIARIES
 
 
-def _is_occasional(tokens: Sequence[str]) -> bool:
-    """Whether a date stands before the verb, or opens the clause."""
-    verb = next((place for place, word in enumerate(tokens) if word in _VERBS_TO_BE), 0)
-    opening = tokens[:verb] if verb else tokens[:3] if tokens[0] in {"on", "in", "at", "since"} else ()
-    return bool(opening and split_quantities(opening).dates)
-
-
-def _is_event(tokens: Sequence[str], place: int) -> bool:
-    token = tokens[place]
-    if len(token) < 5 or not token.endswith("ed") or token in NOT_EVENTS or token in STATUS:
-        return False
-    near = tokens[max(0, place - 2) : place]
-    return not any(word in BE or word in {"has", "have", "the", "a", "an", "get", "gets"} for word in near)
-
-
-def _order(tokens: Sequence[str]) -> tuple[frozenset[str], frozenset[str]] | None:
-    for place, token in enumerate(tokens):
-        if token in {"than", "over"} and 0 < place < len(tokens) - 1:
-            return contents(tokens[:place]), contents(tokens[place + 1 :])
-    return None
+def _contents(found: Iterable[Item]) -> list[str]:
+    """The stems of the words that carry content, and the figures as words."""
+    return [
+        stem(item) if isinstance(item, str) else f"#{item.kind}{item.value}"
+        for item in found
+        if not (isinstance(item, str) and item in STOP and item not in FIRST)
+    ]

@@ -13,8 +13,7 @@ from itertools import combinations, product
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.contradictions.antonyms import opposites, polarity, rivals
-from sense_memory.palace.contradictions.words import stem
+from sense_memory.palace.contradictions.vocabulary import KINDS, axis, of_one_kind, stem
 
 
 if TYPE_CHECKING:
@@ -32,44 +31,9 @@ MAX_NAMED_CHARS: Final = 2_000  # of a value that is looked through for names
 _WORD: Final = re.compile(r"[^\W\d_]\w*")
 _CLEARLY: Final = 1.75  # standard deviations above what is usual between things of one kind
 
-# One line, one kind: things that resemble each other, and of which none is another.
-_KINDS_TEXT: Final = """
-brother sister cousin
-son daughter baby teenager
-mother father
-mum dad
-grandmother grandfather
-grandma grandpa
-husband wife colleague
-morning afternoon evening night
-weekday weekend week month
-spring summer autumn winter
-breakfast lunch dinner snack
-north south east west
-red blue green yellow
-dog cat horse cow
-tea coffee beer wine
-bread rice meat fish
-car bus train bicycle
-guitar violin piano flute
-football tennis swimming skiing
-doctor nurse teacher lawyer
-customer supplier tenant landlord
-school hospital museum library
-house office garden garage
-phone laptop printer camera
-price weight height length
-login logout signup upload
-client server browser database
-frontend backend
-staging production testing development
-german french spanish italian
-"""
-_KINDS: Final = tuple(tuple(line.split()) for line in _KINDS_TEXT.strip().splitlines())
-_BY_WORD: Final = {
-    stem(word): number for number, kind in enumerate(_KINDS) for word in kind
-}  # no word stands in two
-_SAMPLE: Final = tuple(word for kind in _KINDS for word in kind)
+# Of which kinds "near" is measured: those of everyday things.
+_MEASURES: Final = KINDS[:27]
+_SAMPLE: Final = tuple(word for kind in _MEASURES for word in kind)
 
 
 class Phrases:
@@ -108,7 +72,7 @@ class Phrases:
 
 
 def _bound(rows: Mapping[str, NDArray[Any]]) -> float:
-    near = [float(rows[one] @ rows[other]) for kind in _KINDS for one, other in combinations(kind, 2)]
+    near = [float(rows[one] @ rows[other]) for kind in _MEASURES for one, other in combinations(kind, 2)]
     return min(1.0, mean(near) + _CLEARLY * pstdev(near))
 
 
@@ -157,12 +121,5 @@ def unless_named(alike: Alike, *texts: str) -> Alike:
 def differ(one: str, other: str) -> bool:
     """Whether two words are known to mean different things, however near they stand."""
     a, b = stem(one), stem(other)
-    left, right = frozenset((a,)), frozenset((b,))
-    if a == b:
-        return False
-    return (
-        _BY_WORD.get(a, -1) == _BY_WORD.get(b, -2)
-        or bool(opposites(left, right))
-        or polarity(a) * polarity(b) < 0
-        or rivals(left, right)
-    )
+    (name, side), (other_name, other_side) = axis(one), axis(other)
+    return a != b and (of_one_kind(a, b) or (bool(name) and name == other_name and side != other_side))

@@ -72,7 +72,7 @@ def test_a_memory_that_contradicts_another_says_what_it_superseded_and_how_to_ta
     shown = palace("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon.").stdout
 
     assert re.search(
-        r"^It contradicts people/facts/lisa-home \(lives in: berlin → lisbon; \d\d% sure\), which is superseded",
+        r"^It contradicts people/facts/lisa-home \(lives in: Berlin → Lisbon; \d\d% sure\), which is superseded",
         shown,
         flags=re.MULTILINE,
     )

@@ -363,8 +363,8 @@ async def test_remembering_tells_what_it_superseded_and_what_it_suspects(open_st
 
         assert (first.superseded, first.suspected, first.contradictions) == ((), (), ())
         assert (second.superseded, second.suspected) == (("people/facts/lisa-home",), ())
-        assert "lisbon" in second.contradictions[0].reason
-        assert "lisbon" not in repr(second) + repr(second.contradictions)
+        assert "Lisbon" in second.contradictions[0].reason
+        assert "Lisbon" not in repr(second) + repr(second.contradictions)
         assert second == (await one(store, key="lisa-moved")).event_id
         assert (pickle.loads(pickle.dumps(second)).superseded, type(second)) == (
             second.superseded,

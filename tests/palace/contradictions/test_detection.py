@@ -1,5 +1,6 @@
 """What contradicts what: one sentence of behaviour per kind and per trap, and the labelled pairs as a whole."""
 
+import doctest
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory
+from sense_memory.palace.contradictions import detection
 from sense_memory.palace.contradictions.detection import ACT_BOUND, compare
 
 
@@ -27,36 +29,44 @@ def verdict(old, new, old_key="first-note", new_key="second-note", **fields):
 
 
 def score(chosen):
-    right = wrong = missed = 0
+    """Precision of acts, recall of acts, recall of acts and suspicions, and precision of both."""
+    acted = {True: 0, False: 0}
+    found = {True: 0, False: 0}
+    opposed = 0
     for pair in chosen:
-        found = compare(
+        verdict = compare(
             PersonaMemory(**pair["old"], created_at=1.0), PersonaMemory(**pair["new"], created_at=2.0)
         )
-        acted, opposed = found is not None and found.acts, pair["label"] == "contradiction"
-        right += acted and opposed
-        wrong += acted and not opposed
-        missed += opposed and not acted
-    return right / (right + wrong), right / (right + missed)
+        label = pair["label"] == "contradiction"
+        opposed += label
+        found[label] += verdict is not None
+        acted[label] += verdict is not None and verdict.acts
+    return (
+        acted[True] / max(1, sum(acted.values())),
+        acted[True] / max(1, opposed),
+        found[True] / max(1, opposed),
+        found[True] / max(1, sum(found.values())),
+    )
 
 
 # ── The labelled pairs ──────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("half", "batch", "recall"), [("tune", 1, 0.90), ("held", 1, 0.88), ("tune", 2, 0.55), ("held", 2, 0.50)]
-)
-def test_what_acts_is_right_and_most_contradictions_of_known_phrasing_act(half, batch, recall):
-    chosen = [pair for pair in PAIRS if (pair["half"], pair["batch"]) == (half, batch)]
+def test_the_examples_of_the_rules_hold():
+    results = doctest.testmod(detection)
 
-    found_precision, found_recall = score(chosen)
+    assert results.attempted > 10
+    assert results.failed == 0
 
+
+@pytest.mark.parametrize(("half", "acts", "found"), [("tune", 0.72, 0.88), ("held", 0.60, 0.70)])
+def test_what_acts_is_right_and_most_contradictions_are_found(half, acts, found):
+    precision, recall, found_recall, found_precision = score(pair for pair in PAIRS if pair["half"] == half)
+
+    assert precision >= 0.98
+    assert recall >= acts
+    assert found_recall >= found
     assert found_precision >= 0.95
-    assert found_recall >= recall
-
-
-@pytest.mark.parametrize("half", ["tune", "held"])
-def test_each_half_acts_with_a_precision_of_95_percent(half):
-    assert score(pair for pair in PAIRS if pair["half"] == half)[0] >= 0.95
 
 
 def test_the_labelled_pairs_are_many_and_a_third_of_them_are_traps():
@@ -109,7 +119,7 @@ def test_an_opposing_statement_acts_and_says_of_what_kind_it_is(kind, old, new):
 
 
 def test_the_reason_shows_both_values():
-    assert verdict("Mara lives in Berlin", "Mara lives in Lisbon").reason == "lives in: berlin → lisbon"
+    assert verdict("Mara lives in Berlin", "Mara lives in Lisbon").reason == "lives in: Berlin → Lisbon"
     assert (
         verdict("An evening costs 65 dollars", "An evening costs 78 dollars").reason
         == "65 dollars → 78 dollars"
@@ -124,6 +134,58 @@ def test_the_key_names_the_subject_of_a_bare_value():
 
 
 # ── Traps ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("My favourite colour is blue", "My favourite colour is now green"),
+        ("Nora works at Siemens", "Nora quit her job at Siemens"),
+        ("Nora works for Siemens", "[2026-03-01] Nora works for Bosch. Her aunt said so."),
+        ("I am 28 years old", "I am 29 years old"),
+        ("Nora's employer is Siemens", "Nora works at Bosch"),
+        ("Alice leads the platform team", "Bob leads the platform team"),
+        ("The repository uses MySQL as its database", "The repository switched from MySQL to SQLite"),
+        ("Wiebke wohnt in Kiel", "Wiebke ist nach Rostock gezogen"),
+        ("Thibault travaille chez Airbus", "Thibault travaille chez Thales"),
+        ("La entrada cuesta 12 euros", "La entrada cuesta 9 euros"),
+        ("O Vasco fuma", "O Vasco já não fuma"),
+        ("Odette préfère le thé au café", "Odette préfère le café au thé"),
+        ("Der Hund frisst Fisch", "Der Hund frisst keinen Fisch"),
+    ],
+)
+def test_a_fact_that_took_the_place_of_another_acts(old, new):
+    found = verdict(old, new)
+
+    assert found is not None
+    assert found.acts
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("User 4711 prefers tabs", "User 4712 prefers spaces"),  # identifiers and numbers in the subject
+        ("House 1 is red", "House 2 is blue"),
+        ("Agent one is ready", "Agent two is not ready"),
+        ("In winter Nora lives in Malaga", "In summer Nora lives in Oslo"),  # scopes
+        ("Nora works at the bakery on Mondays", "Nora works at the harbour on Fridays"),
+        ("The nave of the church is open", "The tower of the church is closed"),
+        ("As a coach Nora is strict", "As a grandmother Nora is not strict"),
+        ("Nora lives in Malaga", "Nora plans to live in Oslo"),  # plan against fact
+        ("Nora used to live in Malaga", "Nora lives in Oslo"),
+        ("In 2019 the fee was 12 euros", "In 2024 the fee is 18 euros"),
+        ("I have a dentist appointment on 4 May", "I have a dentist appointment on 9 November"),
+        ("Joanna is open to giving advice", "Joanna has completed her second script"),  # events
+        ("Joanna started a screenplay", "Joanna started a novel"),
+        ("The path is 8 km long", "The path is 5 miles long"),  # the same in other units
+        ("I like tea", "I don't like green tea"),  # a part of it
+        ("Nora works at Siemens", "Nora works at Siemens in the supply division"),
+        ("Nora has not met Ben", "Ben told me that Nora has met Ben's brother"),
+    ],
+)
+def test_another_subject_scope_or_time_is_not_even_suspected(old, new):
+    assert verdict(old, new) is None
+    assert verdict(new, old) is None
 
 
 @pytest.mark.parametrize(
@@ -153,7 +215,7 @@ def test_the_key_names_the_subject_of_a_bare_value():
         ("CI runs on Woodpecker", "CI runs on every push"),
         ("The site is built with Astro", "The site is built with Tailwind"),
         ("Standup on Monday is at 9:00", "Standup on Tuesday is at 9:00"),
-        ("Emil mag Kuchen", "Emil mag keinen Kuchen"),  # another language
+        ("Emil mag Kuchen", "Emil mag Tee"),  # another language
         ("京都の夏は暑い", "京都の冬は寒い"),
     ],
 )

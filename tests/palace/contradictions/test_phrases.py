@@ -9,7 +9,7 @@ import pytest
 from sense_memory import open_embedder
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
-from sense_memory.palace.contradictions.detection import ACT_BOUND, compare
+from sense_memory.palace.contradictions.detection import compare
 from sense_memory.palace.contradictions.phrases import MAX_ASKED_COUNT, Phrases
 
 
@@ -61,7 +61,7 @@ def found(pairs, judge):
     return sum(judge(*sides(pair)) is not None for pair in pairs) / len(pairs)
 
 
-@pytest.mark.parametrize(("half", "by_words", "by_meaning"), [("tune", 0.06, 0.19), ("held", 0.20, 0.38)])
+@pytest.mark.parametrize(("half", "by_words", "by_meaning"), [("tune", 0.15, 0.25), ("held", 0.15, 0.30)])
 def test_of_contradictions_in_other_words_more_are_found_with_an_embedder(half, by_words, by_meaning, judge):
     opposed = [pair for pair in PARAPHRASES if (pair["half"], pair["label"]) == (half, "contradiction")]
 
@@ -69,21 +69,18 @@ def test_of_contradictions_in_other_words_more_are_found_with_an_embedder(half, 
     assert found(opposed, judge) >= by_meaning
 
 
-@pytest.mark.parametrize("name", ["paraphrases", "contradictions"])
-def test_traps_stay_traps_and_what_acts_without_an_embedder_acts_with_one(name, judge):
-    for pair in labelled(name):
+def test_what_acts_without_an_embedder_acts_with_one_and_few_traps_are_suspected(judge):
+    suspected = 0
+    for pair in [*PARAPHRASES, *labelled("contradictions")]:
         alone, helped = compare(*sides(pair)), judge(*sides(pair))
-        if pair["label"] == "none" or (alone is not None and alone.acts):
+        if alone is not None:
             assert helped == alone, pair["id"]
-
-
-def test_what_holds_by_meaning_only_never_acts_and_says_what_it_took_for_the_same(judge):
-    for pair in PARAPHRASES:
-        alone, helped = compare(*sides(pair)), judge(*sides(pair))
-        if helped != alone:
-            assert helped.confidence < ACT_BOUND
+        elif helped is not None:
             assert not helped.acts
             assert " ≈ " in helped.reason
+            suspected += pair["label"] == "none"
+
+    assert suspected <= 4
 
 
 def test_the_pairs_in_other_words_are_many_and_half_of_them_are_traps():
@@ -107,13 +104,13 @@ def test_the_pairs_in_other_words_are_many_and_half_of_them_are_traps():
             "value",
             "The wife of Tom is Ana",
             "Tom is married to Eva",
-            "wife: ana → eva; wife ≈ married",
+            "wife: Ana → Eva; wife ≈ married",
         ),
         (
             "value",
             "The physician of Ida is Weiss",
             "The doctor of Ida is Roth",
-            "physician ida: weiss → roth; physician ≈ doctor",
+            "physician: Weiss → Roth; physician ≈ doctor",
         ),
         (
             "number",

@@ -1,0 +1,215 @@
+"""The words of a clause, and its figures among them: numbers with their units, dates, weekdays, times of day.
+
+Units of one dimension are brought to one measure (10 minutes and 1 hour compare); a date has the parts that it names (a
+month and a day compare with a month, a day and a year). Nothing is relative to a clock.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from sense_memory.palace.contradictions.vocabulary import (
+    ARTICLES,
+    ATTRIBUTES,
+    AUXILIARIES,
+    IDENTIFYING,
+    stem,
+    words,
+)
+
+
+_MONTHS_TEXT: Final = """january jan januar janvier enero janeiro/february feb februar février febrero fevereiro/
+march mar märz mars marzo março/april apr avril abril/may mai mayo maio/june jun juni juin junio junho/
+july jul juli juillet julio julho/august aug août agosto/september sept sep septembre septiembre setembro/
+october oct oktober octobre octubre outubro/november nov novembre noviembre novembro/december dec dezember décembre diciembre dezembro"""
+_MONTHS: Final = {
+    name: number
+    for number, names in enumerate(_MONTHS_TEXT.replace("\n", "").split("/"), 1)
+    for name in names.split()
+}
+_WEEKDAYS_TEXT: Final = """monday montag lundi lunes segunda/tuesday dienstag mardi martes/wednesday mittwoch mercredi miércoles/
+thursday donnerstag jeudi jueves/friday freitag vendredi viernes/saturday samstag samedi sábado/sunday sonntag dimanche domingo"""
+_WEEKDAYS: Final = {
+    form: number
+    for number, names in enumerate(_WEEKDAYS_TEXT.replace("\n", "").split("/"))
+    for name in names.split()
+    for form in (name, name + "s")
+}
+_UNITS: Final = {
+    name: (dimension, float(factor))
+    for dimension, units in {
+        "time": "1 s sec second seconds;60 min mins minute minutes;3600 h hour hours;86400 day days;604800 week weeks;"
+        "2592000 month months;31557600 year years;0.001 ms",
+        "length": "1 m metre metres meter meters;0.01 cm;0.001 mm;1000 km kilometres kilometers;1609.34 mile miles",
+        "bytes": "1 b bytes byte;1e3 kb;1e6 mb;1e9 gb;1e12 tb",
+        "mass": "1 g gram grams;1000 kg kilos kilograms;1e6 tons tonnes",
+        "share": "1 % percent",
+        "dollar": "1 $ dollar dollars usd cad",
+        "euro": "1 € euro euros eur",
+        "pound": "1 £ gbp",
+        "yen": "1 ¥ yen jpy",
+    }.items()
+    for factor, *names in (unit.split() for unit in units.split(";"))
+    for name in names
+}
+_COUNTS_TEXT: Final = "zero one two three four five six seven eight nine ten eleven twelve"
+_COUNTS: Final = {name: float(number) for number, name in enumerate(_COUNTS_TEXT.split())} | {
+    "fifteen": 15.0,
+    "twenty": 20.0,
+    "thirty": 30.0,
+    "forty": 40.0,
+    "fifty": 50.0,
+    "hundred": 100.0,
+}
+_ORDINALS_TEXT: Final = "first second third fourth fifth sixth seventh eighth"
+_ORDINALS: Final = {name: float(number) for number, name in enumerate(_ORDINALS_TEXT.split(), 1)}
+_SCALES: Final = {"k": 1e3, "million": 1e6, "thousand": 1e3, "bn": 1e9, "billion": 1e9, "mio": 1e6}
+
+
+def _any(names: object) -> str:
+    return "|".join(sorted(map(re.escape, names), key=len, reverse=True))  # type: ignore[call-overload]
+
+
+_MONTH: Final = _any(_MONTHS)
+_TOKEN: Final = re.compile(
+    rf"""(?P<iso>(?P<iy>\d{{4}})-(?P<im>\d\d?)(?:-(?P<id>\d\d?))?(?![\w-]))
+|(?P<clock>(?P<h>\d{{1,2}})(?:[:h.](?P<min>\d\d))?\ ?(?P<half>[ap])\.?m\b|(?P<h2>\d{{1,2}})(?::|h)(?P<min2>\d\d)(?![\d:])
+  |(?:(?<=\bat\ )|(?<=\bum\ ))(?P<h3>\d{{1,2}})(?=\ o'clock|\ uhr|\ *$|[,;])|\b(?P<noon>noon|midnight)\b)
+|(?P<dm>(?P<dd>\d{{1,2}})(?:st|nd|rd|th|\.|er|º)?\ (?:of\ |de\ )?(?P<mm>{_MONTH})\b(?:,?\ (?:de\ )?(?P<yy>\d{{4}}))?)
+|(?P<md>\b(?P<mm2>{_MONTH})\ (?P<dd2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?:,?\ (?P<yy2>\d{{4}}))?)
+|(?P<my>\b(?P<mm3>{_MONTH})\ (?P<yy3>\d{{4}})(?!\d))
+|(?P<month>(?:(?<=\bin\ )|(?<=\bof\ )|(?<=\bby\ )|(?<=\bim\ )|(?<=\ben\ )|(?<=\bem\ ))(?P<mm4>{_MONTH})\b)
+|(?P<day>(?<=the\ )(?P<dd3>\d{{1,2}})(?:st|nd|rd|th)\b)
+|(?P<year>(?:(?<=in\ )|(?<=since\ )|(?<=until\ )|(?<=of\ )|(?<=by\ )|(?<=from\ )|(?<=before\ )|(?<=after\ ))(?P<yy4>(?:19|20)\d\d)(?!\d|[.,]\d|\ ?[$€£¥%]))
+|(?P<weekday>\b(?P<wd>{_any(_WEEKDAYS)})\b)
+|(?P<label>\+?\d+(?:[.:/-]\d+){{2,}}|\d{{3,}}(?:[-\ ]\d{{3,}})+)
+|(?P<number>(?:(?P<sign>[$€£¥])\ ?)?(?P<digits>\d{{1,3}}(?:[,.]\d{{3}})+(?!\d)|\d+(?:\.\d+)?)(?:\ ?(?P<scale>{_any(_SCALES)})\b)?(?:\ ?(?P<unit>{_any(_UNITS)})(?!\w))?(?![\w-]))
+|(?P<count>\b(?P<name>{_any(_COUNTS | _ORDINALS)})\b(?!\ (?:of|day|another|thing|to)\b|-)(?:\ (?P<unit2>{_any(_UNITS)})\b)?)
+|(?P<word>[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*|:(?=\ ))""",
+    re.VERBOSE,
+)
+# A number behind one of these is a figure; behind another noun it tells which one is meant ("Lamp 3", "User 4711").
+_BEFORE_FIGURES: Final = words("""at on to for of in within every most least only by from than exactly with cost costs take takes need needs weigh weighs
+    last lasts hold holds own owns keep keeps pay pays earn earns get gets allow allows and about under over up down
+    kostet coûte cuesta custa turned""")
+
+
+_ROUNDED: Final = 0.03  # 8 km and 5 miles
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number, a date, a weekday or a time of day.
+
+    Attributes:
+        kind: `date` (year, month, day), `weekday`, `clock` (minute of the day), `label` (a telephone number, an address),
+            `th` (an ordinal), a dimension such as `time` or `euro`, or nothing for a bare count.
+        value: its parts in the base measure; a part that is not said is None.
+        text: as it was written.
+        unit: as it was written, or nothing.
+    """
+
+    kind: str
+    value: tuple[float | str | None, ...]
+    text: str
+    unit: str = ""
+
+    def differs(self, other: Figure) -> bool:
+        """Whether both name a part of one kind, and not the same; in other units, not nearly the same."""
+        one, two = self.value[0], other.value[0]
+        if self.unit != other.unit and isinstance(one, float) and isinstance(two, float):
+            return self.kind == other.kind and abs(one - two) > _ROUNDED * max(one, two)
+        return self.kind == other.kind and any(
+            one is not None and two is not None and one != two
+            for one, two in zip(self.value, other.value, strict=True)
+        )
+
+    @property
+    def is_date(self) -> bool:
+        """Whether it tells when."""
+        return self.kind in {"date", "weekday", "clock"}
+
+
+Item: TypeAlias = "str | Figure"
+
+
+def items(text: str) -> list[Item]:
+    """The words and figures of a lowercase clause, in order; a number that names a thing is a word of its own.
+
+    >>> items("an evening costs 65 dollars")[-1]
+    Figure(kind='dollar', value=(65.0,), text='65 dollars', unit='dollars')
+    >>> items("user 4711 likes tea")
+    ['user', '#4711', 'likes', 'tea']
+    >>> items("the deadline is on march 3")[-1].value
+    (None, 3.0, 3.0)
+    """
+    found: list[Item] = []
+    for match in _TOKEN.finditer(text):
+        if match["word"]:
+            found.append(match[0])
+        elif match["number"] or match["count"] or match["label"]:
+            figure = _number(match)
+            found.append(f"#{figure.text}" if _names(found, figure, text[match.end() :]) else figure)
+        else:
+            found.append(_date(match))
+    return found
+
+
+def _names(before: list[Item], figure: Figure, after: str) -> bool:
+    """Whether a number tells which one is meant rather than how many."""
+    if not before or figure.kind not in {"", "label"} or not isinstance(before[-1], str):
+        return False
+    last = before[-1]
+    if last in IDENTIFYING or len([item for item in before if item not in ARTICLES]) == 1:
+        return last not in _BEFORE_FIGURES and last not in AUXILIARIES
+    if last in _BEFORE_FIGURES or last in AUXILIARIES or stem(last) in ATTRIBUTES:
+        return False
+    following = _FIRST.match(after)
+    return following is None or following[1] in AUXILIARIES
+
+
+_FIRST: Final = re.compile(r" +([^\W\d_]+)")
+
+
+def _number(match: re.Match[str]) -> Figure:
+    if match["label"]:
+        return Figure("label", (match[0],), match[0])
+    if match["count"]:
+        name = match["name"]
+        if name in _ORDINALS and not match["unit2"]:
+            return Figure("th", (_ORDINALS[name],), name)
+        value, unit, scale = _COUNTS.get(name, _ORDINALS.get(name, 0.0)), match["unit2"], None
+    else:
+        digits = match["digits"]
+        grouped = re.fullmatch(r"\d{1,3}(?:[,.]\d{3})+", digits)
+        value = float(digits.replace(",", "").replace(".", "") if grouped else digits)
+        unit, scale = match["unit"] or match["sign"], match["scale"]
+    if value > 1e300:
+        return Figure("label", (match[0],), match[0][:40])
+    value *= _SCALES.get(scale or "", 1.0)
+    dimension, factor = _UNITS.get(unit or "", ("", 1.0))
+    return Figure(dimension, (round(value * factor, 9),), match[0].strip(), unit or "")
+
+
+def _date(match: re.Match[str]) -> Figure:
+    text, said = match[0].strip(), match.groupdict()
+
+    def first(*names: str) -> str | None:
+        return next((said[name] for name in names if said[name]), None)
+
+    if said["wd"]:
+        return Figure("weekday", (float(_WEEKDAYS[said["wd"]]),), text)
+    if said["clock"]:
+        hour, half = int(first("h", "h2", "h3") or (12 if said["noon"] == "noon" else 0)), said["half"]
+        hour += 12 if half == "p" and hour < 12 else -12 if half == "a" and hour == 12 else 0
+        return Figure("clock", (float(hour * 60 + int(first("min", "min2") or 0)),), text)
+    name = first("mm", "mm2", "mm3", "mm4")
+    month = float(_MONTHS[name]) if name else _number_of(said["im"])
+    year, day = first("iy", "yy", "yy2", "yy3", "yy4"), first("id", "dd", "dd2", "dd3")
+    return Figure("date", (_number_of(year), month, _number_of(day)), text)
+
+
+def _number_of(digits: str | None) -> float | None:
+    return None if digits is None else float(digits)

@@ -1,0 +1,529 @@
+"""The words that the rules of contradiction know: stems, grammar, opposites, kinds of things, relations. Data only.
+
+English, and for the commonest relations German, French, Spanish and Portuguese. A word that stands in no table here is
+compared as it is written, by its stem. Opposites that may both be true of one thing (buy and sell, start and end) are
+left out on purpose: a missed contradiction costs a reminder, a wrong one buries a memory.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+from unicodedata import normalize
+
+import Stemmer
+
+
+_LATIN_END: Final = "\u0250"
+_ENGLISH: Final = Stemmer.Stemmer("english")
+_IRREGULAR: Final = {
+    "chose": "choose", "chosen": "choose", "led": "lead", "wrote": "write", "written": "write", "built": "build",
+    "went": "go", "goes": "go", "married": "marry", "has": "have", "having": "have", "licence": "license",
+    "colour": "color", "colours": "color", "coloured": "color", "favourite": "favorite", "favourites": "favorite",
+    "favour": "favor", "centre": "center", "ran": "run", "made": "make", "got": "get", "lives": "live",
+    "children": "child", "js": "javascript", "ts": "typescript",
+    "postgresql": "postgres", "tz": "timezone", "bday": "birthday", "e-mail": "email",
+    "i": "me", "my": "me", "mine": "me", "myself": "me", "we": "us", "our": "us", "ours": "us",
+    "ich": "me", "mein": "me", "meine": "me", "je": "me", "j": "me", "mon": "me", "ma": "me", "yo": "me", "mi": "me",
+    "eu": "me", "meu": "me", "minha": "me",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """The stem of a lowercase word; British, irregular and accented forms that matter here come out as one.
+
+    >>> stem("favourite") == stem("favorites"), stem("tomás"), stem("my")
+    (True, 'toma', 'me')
+    """
+    plain = word if word.isascii() else _unaccented(word)
+    known = _IRREGULAR.get(plain)
+    return str(_ENGLISH.stemWord(plain if known is None else known))
+
+
+def _unaccented(word: str) -> str:
+    """`tomás` as `tomas`, the way keys are mostly written; other scripts keep their marks."""
+    return "".join(
+        decomposed[0] if sign < _LATIN_END and len(decomposed := normalize("NFD", sign)) > 1 else sign
+        for sign in word
+    )
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a table, separated by spaces."""
+    return frozenset(text.split())
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(map(stem, text.split()))
+
+
+# ── Grammar ─────────────────────────────────────────────────────────────────────────────
+
+ARTICLES: Final = words(
+    "a an the der die das den dem ein eine einen le la les l un une el los las una o os as um uma du de des"
+)
+BE: Final = words("is are was were be been being am 's isn't aren't ist sind est sont es son é são são :")
+AUXILIARIES: Final = BE | words(
+    """has have had having do does did don't doesn't will would shall should can could may might must cannot can't won't
+    hat haben tiene tienen tem têm"""
+)
+NEGATORS: Final = words(
+    """not no never cannot nor neither none nobody nothing hardly nicht kein keine keinen keiner nie niemals pas jamais
+    nunca jamás não nada without"""
+)
+# Said of a claim and no part of it: when two notes differ in these words only, they say the same.
+CHANGES: Final = words("""now currently again recently anymore already finally instead just still nowadays lately meanwhile
+    jetzt nun mittlerweile maintenant désormais ahora agora""")
+STOP: Final = ARTICLES | AUXILIARIES - {"might", "could", "would"} | CHANGES | words(
+    """this that these those and to in of on at by for from with into onto about as it its it'd he she they them his her
+    hers their theirs him who which what there here so too also very really quite rather then both own such s t d ll re
+    ve m mr mrs ms dr per while get gets got it's that's there's actually definitely absolutely simply truly kind sort
+    bit lot much even any anyone anything enough gezogen umgezogen n im am bei zu nach für auf von und en y e ne au aux no na em con por para à al do da dos
+    das que ya que's whom whose"""
+)  # fmt: skip
+FIRST: Final = words("i my we our me us mine ich mein meine je j mon ma yo mi eu meu minha")
+PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
+PLANS: Final = re.compile(
+    r"\b(?:plans?|planning|hop(?:es?|ing)|wants?|wish(?:es)?|considers?|considering|might|maybe|perhaps|could|would|if|"
+    r"whether|thinking (?:of|about)|dreams?|possibly|probably|going to(?= \w+ (?:to|in|at)\b)|intends?|aims?|applied|"
+    r"applying|looking (?:for|into)|interested in|possible|proposed|proposes|suggests?|suggested|allegedly|"
+    r"reportedly|heard|rumou?rs?|wonders?|imagine|tentative(?:ly)?|according)\b"
+)
+PAST: Final = re.compile(
+    r"\b(?:used to|formerly|previously|once|originally|former|was|were|had|did|didn't|wasn't|weren't|ago|yesterday|"
+    r"went|felt|drove|grew|ran|wrote|took|came|saw|met|bought|sold|told|gave|spent|lived|worked|stayed|"
+    r"(?:as a|when \w+ was a) (?:child|kid|student|teenager)|last (?:year|month|week|\w+day|summer|winter|spring)|"
+    r"(?:has|have|'ve) (?:been|\w+ed(?= (?:an?|the|to|in|for|with|on|his|her|their|\w+ing)\b| *$)|won|had|done|seen|made|gone))\b"
+)
+# Past in form, and yet a fact of today.
+LASTING: Final = re.compile(
+    r"\b(?:born|founded|established|moved|switched|renamed|became|relocated|settled|migrated|shifted|postponed|raised)\b"
+)
+ROUGHLY: Final = words(
+    "about around roughly approximately almost nearly approx circa ca over under over rund etwa environ"
+)
+
+# The new state of something that was otherwise: enough to suspect, with two more words in common.
+TURNS: Final = re.compile(
+    r"\b(?:now|no longer|any ?more|left|quit|stopped|cancell?ed|postponed|moved|raised|lowered|turned out|a mistake|(?:had|got|was|were) (?:it )?wrong|"
+    r"instead(?! of)|gave up|given up|backed out|call(?:ed|s) .* off|called off|divorced|widow(?:er)?|retired|turned down|"
+    r"declined|refuses|lost(?! in)|sold|switched|changed|replaced|renamed|reverted|dropped(?! off)|revoked|withdr[ae]wn?|"
+    r"abolished|abandoned|broke up|separated|no more|overturned|reversed|corrected|ended|formerly|shifted|went (?:up|down)|has (?:grown|come to|shrunk)|extension|relocated|extended)\b"
+)
+
+# Said before tokens are cut: idioms that mean one word.
+_IDIOMS: Final = {
+    r"(?:is |are |am )?no longer|not any longer|ya no|já não|nicht mehr": "not",
+    r"not only|not just|not yet|no doubt|no problem|nothing but|no (?:more|later|fewer|less) than|no matter": "",
+    r"(?:has |have )?(?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with)": "not works at",
+    r"any ?more|any longer": "now",
+    r"knows? how to": "can",
+    r"(?:has |have |had )?(?:stopped|quit|quits|gave up|given up|gives up|ceased|hat aufgehört)(?= )": "not",
+    r"(?:can't|cannot|can not|couldn't) (?:stand|bear)": "hates",
+    r"(?:is |am |are )?not a (?:big |huge )?fan of": "dislikes",
+    r"(?:is |am |are )?(?:a (?:big |huge )?fan of|fond of|keen on)(?= )": "likes",
+    r"night owl|evening person|night person|late riser": "nightowl",
+    r"morning person|early riser|early bird": "morningperson",
+    r"(?:turned|switched) on": "enabled",
+    r"(?:turned|switched) off": "disabled",
+    r"(?:is|am|are) (?:for|in favou?r of)(?= )": "supports",
+    r"(?:is|am|are) (?:against|opposed to)": "opposes",
+    r"(?:has been |was |is )?(?:shut down|taken down|taken offline)": "offline",
+    r"in progress|in the works|being built|under ?way|in review|under review": "ongoing",
+    r"on hold": "paused",
+    r"not (?:yet )?started|to do": "planned",
+    r"called off": "cancelled",
+    r"vs ?code|visual studio code": "vscode",
+    r"operating system": "os",
+    r"time zone": "timezone",
+    r"pull request": "pr",
+    r"open source": "opensource",
+    r"closed source": "proprietary",
+    r"(?:these days|at the moment|right now|as of now|from now on|nowadays|at present)": "now",
+    r"ne (?=\w+ (?:pas|plus)\b)|n'(?=\w+ (?:pas|plus)\b)": "",
+    r"(?<=\w )plus(?= (?:à|chez|de|en|le|la)\b)": "pas",
+}  # fmt: skip
+_IDIOM: Final = re.compile(r"\b(?:" + "|".join(f"(?P<i{at}>{text})" for at, text in enumerate(_IDIOMS)) + ")")
+_MEANINGS: Final = tuple(_IDIOMS.values())
+
+
+def plain(text: str) -> str:
+    """A lowercase clause with its idioms said in one word each.
+
+    >>> plain("nora no longer drinks coffee"), plain("the bus is called off")
+    ('nora not drinks coffee', 'the bus is cancelled')
+    """
+    return _IDIOM.sub(lambda match: _MEANINGS[int((match.lastgroup or "i0")[1:])], text)
+
+
+# ── Opposites ───────────────────────────────────────────────────────────────────────────
+# One line, one axis: any word left of the bar opposes any word right of it. A word stands on one axis only.
+
+_AXES: Final = """
+like love enjoy adore appreciate favor cherish mag liebt aime adora gusta gosta | dislike hate detest loathe despise hasst déteste odia odeia
+trust | distrust mistrust
+agree | disagree
+support | oppose
+accept allow permit | reject refuse forbid forbidden prohibit ban banned deny disallow
+include | exclude omit
+enable activate active on | disable deactivate inactive off
+open unresolved | closed shut resolved
+public | private secret confidential
+synchronous | asynchronous
+morningperson | nightowl
+introvert introverted shy | extrovert extroverted outgoing
+dark | light
+strict | lenient loose permissive
+pass | fail broken
+success successful | failure unsuccessful
+selfhosted self-hosted | cloudhosted cloud-hosted
+cautious careful | reckless careless
+married | single unmarried divorced widowed
+employed | unemployed jobless
+before | after
+cheap inexpensive affordable | expensive costly pricey
+early | late
+fast quick rapid speedy | slow sluggish
+brief short concise terse | long detailed verbose lengthy
+left-handed | right-handed
+optimistic | pessimistic
+online up reachable | down offline unreachable
+mandatory required compulsory obligatory necessary | optional voluntary
+ascending | descending
+increase rise grow | decrease fall shrink
+inside indoors indoor | outside outdoors outdoor
+mutable | immutable
+alive | dead deceased
+true correct accurate | false wrong incorrect inaccurate
+legal lawful | illegal unlawful
+possible | impossible
+visible | invisible hidden
+present | absent
+full | empty
+full-time fulltime | part-time parttime
+permanent | temporary provisional
+local | remote
+manual manually | automatic automatically automated
+static | dynamic
+read-only readonly | writable writeable
+persistent durable | ephemeral volatile transient
+deterministic | nondeterministic random
+good great excellent wonderful elegant beautiful lovely useful helpful reliable impressed delight relief fantastic tasty interesting | \
+bad poor awful terrible horrible ugly useless worthless annoyed disappointment disaster boring disgusting tedious
+important crucial essential | unimportant irrelevant negligible
+easy simple | hard difficult complicated
+strong | weak
+hot warm | cold cool
+big large huge | small little tiny
+high | low
+healthy | sick ill
+clean | dirty
+quiet silent | loud noisy
+calm relaxed | anxious nervous stressed
+happy glad | sad
+proud | ashamed embarrassed
+patient | impatient
+polite | rude impolite
+honest | dishonest
+confident sure certain | uncertain unsure insecure
+lazy idle | diligent hardworking
+tidy organized organised | messy disorganized chaotic
+formal | informal casual
+flexible | rigid inflexible
+centralized centralised | decentralized decentralised
+opensource | proprietary
+monolithic | microservices
+always everybody everyone | nobody
+maximum | minimum
+more | less fewer
+keep retain | drop discard
+attend | skip
+remember | forget
+worth | overrated
+free gratis | paid
+teetotal teetotaller sober | drinker
+smoker | nonsmoker non-smoker
+rounded | square
+afraid scared | fearless
+"""
+_UNLIKE: Final = re.compile(r"(?:un(?!i[toqvf]|der|til|less|cle)|dis(?=connect|engag|abl)|non-?)-?(\w{4,})$")
+
+
+def _axes() -> dict[str, tuple[str, bool]]:
+    found: dict[str, tuple[str, bool]] = {}
+    for line in _AXES.strip().splitlines():
+        sides = [[stem(word) for word in side.split()] for side in line.split("|")]
+        for word in sides[0] + sides[1]:
+            found.setdefault(word, (f"±{sides[0][0]}", word in sides[0]))
+    return found
+
+
+_BY_WORD: Final = _axes()
+_NO_AXIS: Final = ("", True)
+
+
+@lru_cache(maxsize=65_536)
+def axis(word: str) -> tuple[str, bool]:
+    """The axis of a word and its side of it; an empty name where a word has no opposite.
+
+    >>> axis("hates"), axis("loves"), axis("unstable"), axis("table")
+    (('±like', False), ('±like', True), ('±stabl', False), ('', True))
+    """
+    if found := _BY_WORD.get(stem(word)):
+        return found
+    if match := _UNLIKE.match(word):
+        base = stem(match[1])
+        name, side = _BY_WORD.get(base, (f"±{base}", True))
+        return name, not side
+    return _NO_AXIS
+
+
+# ── Kinds ───────────────────────────────────────────────────────────────────────────────
+# One line, one kind: things that resemble each other, and of which none is another.
+
+KINDS_TEXT: Final = """
+brother sister cousin
+son daughter baby teenager
+mother father
+grandmother grandfather
+husband wife colleague
+morning afternoon evening night
+weekday weekend week month
+spring summer autumn winter
+breakfast lunch dinner snack
+north south east west
+red blue green yellow orange purple pink black white brown grey gray turquoise
+dog cat horse rabbit hamster
+tea coffee beer wine juice
+vegan vegetarian pescatarian omnivore carnivore
+bread rice meat fish
+car bus train bicycle bike plane tram
+guitar violin piano flute cello drums
+football tennis swimming skiing basketball
+doctor nurse teacher lawyer engineer designer
+customer supplier tenant landlord
+school hospital museum library
+house office garden garage
+phone laptop printer camera
+price weight height length
+login logout signup upload
+client server browser
+frontend backend
+staging production testing development
+german french spanish italian english portuguese
+tabs spaces
+window aisle
+vim neovim emacs zed helix nano vscode sublime intellij pycharm webstorm
+react vue svelte angular solid vanilla jquery preact
+npm pnpm yarn bun
+pip poetry uv pipenv conda
+postgres mysql mariadb sqlite oracle mssql mongodb duckdb dynamodb redis
+rabbitmq nats kafka zeromq sqs
+email sms letter chat signal whatsapp telegram slack
+linux windows macos debian ubuntu fedora nixos
+bash zsh fish powershell
+mercurial git svn
+github gitlab codeberg gitea bitbucket sourcehut
+aws azure gcp cloudflare hetzner vercel netlify heroku
+black ruff yapf autopep8
+pytest unittest nose
+rest graphql grpc soap
+http https websocket websockets
+json yaml toml xml
+mit apache gpl agpl bsd mpl
+merge rebase squash
+camelcase snake_case kebab-case pascalcase
+metric imperial
+celsius fahrenheit
+firefox chrome safari edge brave
+ios android
+markdown restructuredtext asciidoc
+docker podman kubernetes nomad
+arabica robusta
+kaffee tee
+café thé
+chá
+"""
+KINDS: Final = tuple(tuple(line.split()) for line in KINDS_TEXT.strip().splitlines())
+_KIND_OF: Final[dict[str, frozenset[int]]] = {
+    word: frozenset(number for number, kind in enumerate(KINDS) if word in map(stem, kind))
+    for word in _stems(KINDS_TEXT)
+}
+_NO_KIND: Final[frozenset[int]] = frozenset()
+
+
+def of_one_kind(one: str, other: str) -> bool:
+    """Whether two stems are different things of one kind.
+
+    >>> of_one_kind("tab", "space"), of_one_kind("tab", "tab"), of_one_kind("tab", "tea")
+    (True, False, False)
+    """
+    return one != other and not _KIND_OF.get(one, _NO_KIND).isdisjoint(_KIND_OF.get(other, _NO_KIND))
+
+
+# Statuses: a stem and what it amounts to; which of them a thing cannot have together.
+_STATUSES: Final = {
+    "planned": "planned todo draft proposed pending waiting unstarted scheduled queued",
+    "open": "unfinished incomplete vacant",
+    "active": "inprogress ongoing started",
+    "done": "done finished complete completed merged shipped delivered accepted approved released launched "
+    "implemented deployed published",
+    "paused": "blocked paused postponed delayed stalled deferred suspended",
+    "stopped": "cancelled canceled abandoned dropped rejected scrapped declined discontinued",
+    "confirmed": "confirmed",
+}
+_APART: Final = """planned done|planned stopped|open done|open stopped|active done|active stopped|active paused|done paused|
+done stopped|paused stopped|confirmed stopped|confirmed paused|planned paused|planned active"""
+STATUS: Final = {word: name for name, text in _STATUSES.items() for word in text.split()}
+_APART_PAIRS: Final = frozenset(frozenset(pair.split()) for pair in _APART.replace("\n", "").split("|"))
+
+
+def statuses_apart(one: str, other: str) -> bool:
+    """Whether something cannot have both statuses at one time.
+
+    >>> statuses_apart("planned", "done"), statuses_apart("open", "active")
+    (True, False)
+    """
+    return frozenset((one, other)) in _APART_PAIRS
+
+
+# Places that contain other places, and parts of cities: "Vancouver" and "Canada" are no opposites.
+WIDE_PLACES: Final = _stems(
+    """africa america asia europe scandinavia usa us uk england scotland wales ireland britain canada mexico brazil brasil
+    argentina chile peru colombia germany deutschland france spain españa portugal italy austria switzerland belgium
+    netherlands holland denmark sweden norway finland iceland poland czechia hungary romania bulgaria greece turkey
+    ukraine russia estonia latvia lithuania croatia serbia slovenia israel egypt morocco nigeria kenya ghana ethiopia
+    india pakistan china japan korea taiwan thailand vietnam indonesia malaysia philippines australia zealand california
+    texas florida oregon ontario quebec alberta bavaria bayern saxony catalonia andalusia tuscany states kingdom
+    country countryside coast abroad kreuzberg neukölln mitte brooklyn queens manhattan bronx soho camden hackney alfama
+    montmartre shibuya kitsilano altona sendling quarter district suburb downtown"""
+)
+
+# ── Relations ───────────────────────────────────────────────────────────────────────────
+# Nouns whose owner has one of them at a time: "the default branch is …", "Lisa's email is …".
+ATTRIBUTES: Final = _stems(
+    """name email phone address timezone birthday birthplace hometown color license capital ceo cto owner maintainer boss
+    manager browser os pronouns branch version port budget price cost fee rent rate salary deadline size age height weight
+    password url domain currency font typeface theme scheme wife husband spouse surname nickname handle username priority
+    backend encoding default favorite usual primary preferred limit maximum minimum target editor database nationality
+    employer shell provider path endpoint directory repository grade tier interval timeout ttl bank doctor dentist
+    university major framework protocol bucket region author captain coach teacher landlord president mayor director
+    headquarters office profession job occupation car password retention quota
+    lieblingsfarbe geburtstag frist preis couleur préférée anniversaire cumpleaños plazo precio prazo preço"""
+)
+# Nouns for what happens on one date only, unlike an appointment.
+SCHEDULED: Final = _stems(
+    """deadline due start begin end open close launch release birthday expire standup retro relaunch wedding birth born
+    found founded establish leave arrive ship take handover bed sleep wake run cutover freeze graduation kickoff
+    frist geburtstag échéance anniversaire plazo cumpleaños prazo aniversário"""
+)
+# Nouns of which there may be many, on different dates.
+OCCASIONS: Final = _stems(
+    """appointment meeting call visit session flight trip exam interview lesson class dinner lunch party concert
+    game match workshop talk event review termin treffen rendez-vous réunion cita reunión consulta reunião"""
+)
+# A number behind one of these tells which one it is.
+IDENTIFYING: Final = words(
+    """issue pr crate rfc nip chapter room part phase sprint invoice ticket bug item lesson section figure table case option
+    season episode volume relay server node drawer box batch order shard user agent house lamp player team unit sensor
+    customer apartment flat line floor gate track platform level step milestone week version v story building bus"""
+)
+_DE: Final = r"(?:de|du|des|d'|del|do|da) ?"
+
+# name: what a clause may say for it. The longest pattern wins at one place; what stands before is the subject.
+RELATIONS: Final = {
+    "lives in": r"(?:currently |now )?(?:lives?|living|resides?) in|(?:is |am |are )?(?:now )?based in|"
+    r"(?:has |have |'ve )?(?:just |recently )?(?:moved|relocated) (?:back )?to|(?:has |have )?settled in|(?:home|residence) is (?:now )?in|"
+    r"wohn(?:t|e) (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|a déménagé à|se (?:ha mudado|mudó) a|mudou-se para|"
+    r"se mudou para|leb(?:t|e) (?:jetzt )?in|habite (?:à|en)|vit à|vive? en|mor[ao] em|vivo em",
+    "works at": r"(?:currently |now )?works? (?:at|for)|(?:is |am )?employed (?:at|by)|(?:has a |got a |'s )job at|"
+    r"arbeite[t]? (?:jetzt )?(?:bei|für)|travaille (?:chez|pour)|trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para)",
+    "works as": r"works? as|arbeite[t]? als|travaille comme|trabaj[ao] como|trabalh[ao] como",
+    "called": r"(?:is|are|am|was) (?:now )?(?:called|named)|(?:is |was )?renamed to|goes by|heißt|heisst|s' ?appelle|"
+    r"se llama|se chama|chama-se",
+    "born in": r"(?:was |is )?born (?:in|at)",
+    "born on": r"(?:was |is )?born on",
+    "married to": r"(?:is |am )?(?:married|engaged) to|married",
+    "reports to": r"reports? to",
+    "comes from": r"(?:is|am|are) (?:originally )?from|comes? from|kommt aus",
+    "belongs to": r"belongs? to|(?:is |are )?owned by",
+    "led by": r"(?:is |are )?(?:led|managed|headed|run|maintained|owned|taught|designed|coached) by",
+    "leads": r"(?:leads|heads|chairs|manages|maintains|coaches)",
+    "costs": r"costs?|kostet|coûte|cuesta|custa",
+    "hosted on": r"(?:is |are )?(?:now )?(?:hosted|deployed) (?:on|at|by|with)",
+    "runs on": r"runs? on",
+    "written in": r"(?:is |are )?(?:now )?(?:written|coded|implemented) in",
+    "built with": r"(?:is |are )?(?:now )?(?:built|made) with",
+    "licensed under": r"(?:is |are )?(?:licensed|released) under",
+    "printed on": r"(?:is |are )?printed on",
+    "located in": r"(?:is |are )?(?:located|situated|headquartered) in",
+    "stored in": r"(?:is |are )?(?:stored|kept) in",
+    "measured in": r"(?:is |are )?measured in",
+    "paid in": r"(?:is |are |get |gets )?paid in",
+    "takes place in": r"(?:takes place|is held) (?:in|at)",
+    "listens on": r"listens? on(?: port)?",
+    "studies at": r"(?:studies|study|is studying|studying) at|goes to(?= (?:the )?\w+ (?:school|university|college))",
+    "majors in": r"(?:is )?(?:majors?|majoring) in",
+    "plays for": r"plays? for",
+    "prefers": r"prefers?|likes?(?= [\w ]+ (?:better|more) than )|(?:trinkt|isst|mag) lieber|bevorzug[te]|préfère|prefiere|prefiero|prefere|prefiro",
+    "drives": r"drives?(?= an? )",
+    "uses": r"(?:now )?uses?|(?:has |have )?(?:switched|migrated|moved)(?= from\b)|(?:has |have )?(?:switched|migrated) to|"
+    r"benutzt|verwendet|utilise|usa",
+    "chose": r"(?:chose|chosen|picked|decided (?:on|for)|settled on|opted for|went with|go with)",
+    "wants": r"wants?(?= an? )",
+}
+RELATION: Final = re.compile(  # of a text in lower case
+    r"\b(?<![\w'])(?:"
+    + "|".join(f"(?P<r{n}>{text})" for n, text in enumerate(RELATIONS.values()))
+    + r")(?![\w-])"
+)
+RELATION_NAMES: Final = tuple(RELATIONS)
+# What an attribute is called as a relation: "Nora's employer is Bosch" says where she works.
+SAME_RELATION: Final = {
+    stem(noun): name
+    for name, nouns in {
+        "lives in": "home residence city hometown",
+        "works at": "employer workplace company",
+        "works as": "job profession occupation",
+        "called": "name",
+        "reports to": "boss manager supervisor",
+        "costs": "price cost fee",
+        "belongs to": "owner",
+        "led by": "lead leader maintainer",
+        "hosted on": "host hosting hoster",
+        "born on": "birthday birthdate geburtstag anniversaire cumpleaños aniversário",
+        "licensed under": "license",
+        "drives": "car",
+        "prefers": "preference",
+    }.items()
+    for noun in nouns.split()
+}
+# Attributes that are somebody or something by name: "her manager is strict" tells who it is no more than "… is tired".
+NAMED: Final = _stems(
+    """wife husband spouse boss manager doctor dentist owner maintainer landlord teacher president mayor director captain coach
+    author ceo cto phone car bank university address hometown headquarters office email capital height weight size age salary
+    price cost fee rent budget employer host name nickname username birthplace"""
+)
+# Of these one may have several, each with a name of its own.
+SEVERAL: Final = _stems(
+    """sister brother son daughter child dog cat pet friend colleague cousin aunt uncle horse baby boy girl rabbit bird
+    student neighbour puppy kitten turtle grandson granddaughter"""
+)
+# Of these a subject has one at a time, whatever their values are.
+EXCLUSIVE: Final = frozenset(
+    """lives in|works at|called|born in|born on|married to|reports to|comes from|belongs to|hosted on|licensed under|
+    printed on|located in|measured in|paid in|studies at|plays for|listens on|costs|majors in|stored in|led by|
+    takes place in""".replace("\n    ", "").split("|")
+)
+# Of these it is likely that a subject has one.
+LIKELY: Final = frozenset({"works as", "drives", "written in", "built with", "runs on", "wants", "chose"})
+# Said of a key, and no part of the subject that it names.
+KEY_NOISE: Final = _stems(
+    """new now note notes update updated current info fact old is are not no yes the of a an and or to in on at moved
+    switched changed 1 2 3 prefers prefer preference preferences likes choice decision setting settings config
+    live lives home city residence place address job work works employer company birthplace born hosting host name called editor
+    license ci build runs married marriage boss reports owner belongs first second third favorite day later earlier
+    before after status state"""
+)
