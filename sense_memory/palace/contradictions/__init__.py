@@ -1,5 +1,6 @@
-"""Whether one memory contradicts another: `detection` compares claims, `claim_index` finds which, the other modules read them from text.
+"""Whether one memory contradicts another: `claims` reads what each says, `detection` has the rules, `claim_index` finds
+whom to compare.
 
-A memory's text is split into claims (`claims`) with slots, quantities and stemmed words; `opposition` decides
-whether two claims oppose each other, `antonyms` and `phrases` which words do. Pure, no model, no clock.
+A claim is (subject, relation, value, scope, polarity). `figures` reads numbers and dates, `vocabulary` holds the tables
+of words, `phrases` asks an embedder which words mean the same. Pure, no model, no clock.
 """
