@@ -6,17 +6,20 @@ and beginnings of the query, of
 
     weight of the field x how well the memory's word fits x how rare the word is
 
-times its current relevance. Repeating a word in a field adds nothing. The same stem fits 1; the continuation of a
-beginning 0.8; a compound, or a word that only resembles an unknown word, 0.5. Rarity has the mean 1 over the parts of
-the query, so the score of a single word is exactly the specification's: the sum of 3, 2 and 1, times relevance. This
-module reads no clock and keeps no text.
+times the square of the share of the query that the memory covers (parts weigh by their rarity), times its current
+relevance. Repeating a word in a field adds nothing. The same word fits 1; another form of it somewhat less, where the
+word itself is kept too; the continuation of a beginning 0.8; a compound, or a word that only resembles an unknown word,
+0.5. Rarity has the mean 1 over the parts of the query, so the score of a single word, and of a memory that has all
+words, is exactly the specification's: the sum of 3, 2 and 1, times relevance. What covers the question thus comes
+before what has one of its words in the key: "Where does Kaja live?" finds "Kaja lives in Graz" before `live-music`.
+This module reads no clock and keeps no text.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,7 +29,7 @@ from sense_memory.models import PersonaMemory
 from sense_memory.palace.catalog import relevances_at, row
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.index import MemoryIndex
-from sense_memory.search.postings import FIELD_WEIGHTS, KEY, THEMES, VALUE
+from sense_memory.search.postings import FIELD_WEIGHTS, KEY, THEMES, VALUE, fits
 from sense_memory.search.query import parse, resolve
 from sense_memory.search.ranking import highest_rows
 
@@ -100,7 +103,12 @@ class PersonaHit(PersonaMemory):
 
 FIELDS: Final = ("key", "themes", "value")
 MEANING: Final = "meaning"  # the field of a match by meaning
-MEANING_WEIGHT: Final = 2.0  # of a memory that means exactly the question: as much as a theme
+COVERAGE_POWER: Final = (
+    2  # one word of two, equally rare, keeps a quarter of its score, however much its field weighs
+)
+MEANING_WEIGHT: Final = (
+    12.0  # of a memory that means exactly the question: twice what a word in all fields adds
+)
 KIND: Final = "palace"  # of persona memories, in the index and in item ids
 ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" in a question may mean
 STAMP_BYTES: Final = 8
@@ -165,6 +173,11 @@ class PalaceMatch:
     path: str
     score: float
     why: Why
+
+
+_Parts: TypeAlias = (
+    "Sequence[tuple[NDArray[Any], NDArray[np.float32]]]"  # rows and fits, by field of `FIELDS`
+)
 
 
 class _FieldMatch(NamedTuple):
@@ -287,27 +300,41 @@ class _PalaceQuery:
         self, wanted: Sequence[Wanted], meant: Mapping[int, float]
     ) -> tuple[NDArray[np.int64], list[_FieldMatch]]:
         """The documents that match any part of a query, and the score that each match adds."""
-        fits = [self._fits(item) for item in wanted]
+        by_parts = [self._fits(item) for item in wanted]
         anywhere = np.zeros(len(self._is_there), np.bool_)
         anywhere[list(meant)] = True
-        rarities = [self._rarity(by_field, anywhere) for by_field in fits]
+        rarities = [self._rarity(by_field, anywhere) for by_field in by_parts]
         present = [rarity for rarity in rarities if rarity]
         mean = sum(present) / len(present) if present else 1.0
         rows = np.flatnonzero(anywhere)
-        matches = []
+        matches = list[_FieldMatch]()
         dense = np.zeros(len(self._is_there), np.float32)
         if meant:
             dense[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
             matches.append(_FieldMatch(len(FIELDS), MEANING, dense[rows]))
             dense[:] = 0
-        for item, rarity, by_field in zip(wanted, rarities, fits, strict=True):
+        credit = self._credit(rows, rarities, by_parts)
+        for item, rarity, by_field in zip(wanted, rarities, by_parts, strict=True):
             for place, (found, strengths) in enumerate(by_field):
                 if len(found):
                     weight = FIELD_WEIGHTS[_SEARCHED[place]] * rarity / mean
                     dense[found] = strengths * np.float32(weight)
-                    matches.append(_FieldMatch(place, item.label, dense[rows]))
+                    matches.append(_FieldMatch(place, item.label, dense[rows] * credit))
                     dense[found] = 0
         return rows, matches
+
+    def _credit(
+        self, rows: NDArray[np.int64], rarities: Sequence[float], by_parts: Sequence[_Parts]
+    ) -> NDArray[np.float32]:
+        """How much of the score of each row its words earn: the share of the question that it covers, squared."""
+        covered = np.zeros(len(self._is_there), np.float32)
+        for rarity, by_field in zip(rarities, by_parts, strict=True):
+            there = np.zeros(len(self._is_there), np.bool_)
+            for found, _ in by_field:
+                there[found] = True
+            covered += there * np.float32(rarity)
+        shares: NDArray[np.float32] = covered[rows] / np.float32(sum(rarities) or 1)
+        return shares**COVERAGE_POWER
 
     def _rarity(self, by_field: Sequence[tuple[NDArray[Any], object]], anywhere: NDArray[np.bool_]) -> float:
         """The rarity of a part that these documents contain; notes the documents in `anywhere`."""
@@ -318,21 +345,29 @@ class _PalaceQuery:
         count, total = int(np.count_nonzero(there)), int(np.count_nonzero(self._is_there))
         return float(np.log1p((total - count + 0.5) / (count + 0.5))) if count else 0.0
 
-    def _fits(self, wanted: Wanted) -> list[tuple[NDArray[Any], NDArray[np.float32] | np.float32]]:
+    def _fits(self, wanted: Wanted) -> _Parts:
         """By field of `FIELDS`, the documents that contain a part of the query, and the fit of its best term there."""
         if wanted.kind == "phrase" or len(wanted.terms) == 1:
             if wanted.kind == "phrase":
                 rows, fields = self._among(*self._index.with_phrase(wanted.terms))
             else:
                 rows, fields = self._with_term(wanted.terms[0])
-            return [(rows[fields & (1 << field) > 0], np.float32(wanted.weights[0])) for field in _SEARCHED]
-        found: list[tuple[NDArray[Any], NDArray[np.float32] | np.float32]] = []
+            strengths = np.full(len(rows), wanted.weights[0], np.float32)
+            if wanted.form is not None:
+                strengths *= fits(fields, wanted.form, wanted.other)
+            places = [fields & (1 << field) > 0 for field in _SEARCHED]
+            return [(rows[place], strengths[place]) for place in places]
+        found: list[tuple[NDArray[Any], NDArray[np.float32]]] = []
         listed = [self._with_term(term) for term in wanted.terms]
         for field in _SEARCHED:
             strongest = np.zeros(len(self._is_there), np.float32)
-            for (rows, fields), weight in zip(listed, wanted.weights, strict=True):
-                own = rows[fields & (1 << field) > 0]
-                strongest[own] = np.maximum(strongest[own], np.float32(weight))
+            for place, ((rows, fields), weight) in enumerate(zip(listed, wanted.weights, strict=True)):
+                fit = np.full(len(rows), weight, np.float32)
+                if not place and wanted.form is not None:
+                    fit *= fits(fields, wanted.form, wanted.other)
+                is_own = fields & (1 << field) > 0
+                own = rows[is_own]
+                strongest[own] = np.maximum(strongest[own], fit[is_own])
             there = np.flatnonzero(strongest)
             found.append((there, strongest[there]))
         return found

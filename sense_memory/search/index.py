@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sense_memory.search.postings import Folded, Listing
     from sense_memory.search.ranking import Factors
 
-FORMAT: Final = 4  # of a dump; changes when the layout changes, or the words taken from a text
+FORMAT: Final = 5  # of a dump; changes when the layout changes, or the words taken from a text
 NEAREST_COUNT: Final = 200  # items that `nearest` returns for rankings by other rules
 READ_AT_ONCE: Final = 4_096  # items read at a time
 _MANY: Final = 100  # from this many new items on, sorting all neighbours costs less than linking each

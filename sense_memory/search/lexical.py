@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import orjson
 
-from sense_memory.search.postings import KEY, NAME, THEMES, FieldTerms, Listing, Postings
+from sense_memory.search.postings import KEY, NAME, THEMES, FieldTerms, Listing, Postings, fits
 from sense_memory.search.vocabulary import Vocabulary
 
 
@@ -132,12 +132,11 @@ class LexicalIndex:
         postings = self.postings
         if wanted.kind == "phrase":
             return postings.phrase(wanted.terms)
-        if len(wanted.terms) == 1:
-            found = postings.listing(wanted.terms[0])
-            return found._replace(counts=found.counts * np.float32(wanted.weights[0]))
         parts = [postings.listing(term) for term in wanted.terms]
-        every = np.concatenate([part.rows for part in parts])
         weighed = [part.counts * np.float32(w) for part, w in zip(parts, wanted.weights, strict=True)]
+        if len(parts) == 1:
+            return parts[0]._replace(counts=weighed[0])
+        every = np.concatenate([part.rows for part in parts])
         rows, places = np.unique(every, return_inverse=True)
         fields = np.zeros(len(rows), np.uint8)
         np.bitwise_or.at(fields, places, np.concatenate([part.fields for part in parts]))
@@ -152,12 +151,14 @@ class LexicalIndex:
         mean = postings.total / postings.live
         found = []
         for item in wanted:
-            rows, counts, _ = self.listing(item)
+            rows, counts, fields = self.listing(item)
             if len(rows):
                 rarity = np.log1p((postings.live - len(rows) + 0.5) / (len(rows) + 0.5))
                 norms = postings.lengths.view[rows] * np.float32(SATURATION * LENGTH_SHARE / mean)
                 norms += np.float32(SATURATION * (1 - LENGTH_SHARE))
                 scores = counts * np.float32(rarity * (SATURATION + 1)) / (counts + norms)
+                if item.form is not None:
+                    scores *= fits(fields, item.form, item.other)
                 found.append(TermScores(item, rows, scores, counts))
         return found
 

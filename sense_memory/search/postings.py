@@ -2,8 +2,9 @@
 
 The text of a row has a *value* and may have *themes*, a *key*, and *names*: whole keys and themes as terms of their
 own, which add nothing to scores. The count of a term is the sum over the fields; occurrences in themes count twice, in
-the key three times (`FIELD_WEIGHTS`). `Listing.fields` says which fields contain the term, so one list serves a ranking
-that adds counts and another that weighs fields.
+the key three times (`FIELD_WEIGHTS`). `Listing.fields` says which fields contain the term and in which forms it stands in the
+row, so one list serves a ranking that adds counts and another that weighs fields. Rows come as codes, a term and its
+form in one number (`search.vocabulary`); everything else asks for terms.
 
 Rows only ever grow: a memory that changes gets a new row and leaves an empty one behind. Rows that were added together
 or loaded lie in flat sorted arrays, rows that were added one by one in a list per term; `fold` joins the two, and only
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from sense_memory.search.column import Column, PackedColumn
+from sense_memory.search.tokens import PAST, PLAIN
+from sense_memory.search.vocabulary import FORM_BITS
 
 
 if TYPE_CHECKING:
@@ -35,10 +38,22 @@ VALUE, THEMES, KEY, NAME = range(4)  # the fields of a row; in `Listing.fields`,
 FIELD_WEIGHTS: Final = (1, 2, 3, 0)  # sense-memory v2, "Semantic Search": by field, what a count adds
 _WEIGHTS: Final = np.array(FIELD_WEIGHTS, np.uint8)
 _BITS: Final = np.array([1 << field for field in range(4)], np.uint8)
+_FIELD_BITS: Final = 2
+_FIRST_FORM: Final = 4  # in `Listing.fields`, 1 << (_FIRST_FORM + form)
+_FORMS: Final = (1 << FORM_BITS) - 1
+# By field and form, as one number of four bits: what a count adds, and the bits in `Listing.fields`.
+_PLACE_WEIGHTS: Final = np.repeat(_WEIGHTS, _FORMS + 1)
+_PLACE_BITS: Final = np.array(
+    [1 << field | 1 << (_FIRST_FORM + form) for field in range(4) for form in range(_FORMS + 1)], np.uint8
+)
+
+
+_OFTEN_ANOTHER: Final = {PLAIN: PAST, PAST: PLAIN}
+OTHER_FORM_WEIGHT: Final = 0.99  # of "lived" for "live": among equals the word itself comes first
 
 
 class FieldTerms(NamedTuple):
-    """The terms of one field of a row, in order, and the asides: other terms that find the row."""
+    """The codes of one field of a row, in order, and the asides: codes of other terms that find the row."""
 
     field: int
     terms: Sequence[int]
@@ -51,12 +66,30 @@ class Listing(NamedTuple):
     Attributes:
         rows: each once, ascending.
         counts: occurrences in each row, weighed by field.
-        fields: of each row, one bit for each field that contains the term.
+        fields: of each row, one bit for each field that contains the term, then one for each form that it has there.
     """
 
     rows: NDArray[np.int32]
     counts: NDArray[np.float32]
     fields: NDArray[np.uint8]
+
+
+def fits(fields: NDArray[np.uint8], form: int, far: float) -> NDArray[np.float32] | np.float32:
+    """How well rows with these `Listing.fields` fit a word of a form.
+
+    A row that has the word in this form fits 1, in another form `OTHER_FORM_WEIGHT`; but `far` if all that it has is
+    the past of a plain word or the reverse, such as "tired" for "tires", which often are two words. Where no row has
+    the word itself, every form of it fits.
+    """
+    if not (fields & (1 << (_FIRST_FORM + form))).any():
+        return np.float32(1)
+    held = np.arange(1 << (_FORMS + 1))  # by the forms that a row may have
+    weights = np.full(len(held), OTHER_FORM_WEIGHT, np.float32)
+    if form in _OFTEN_ANOTHER:
+        weights[held == 1 << _OFTEN_ANOTHER[form]] = far
+    weights[held >> form & 1 > 0] = 1
+    found: NDArray[np.float32] = weights[fields >> _FIRST_FORM]
+    return found
 
 
 class Folded(NamedTuple):
@@ -93,7 +126,7 @@ class Postings:
     def append(
         self, terms: Sequence[int], asides: Sequence[int] = (), fields: Sequence[FieldTerms] = ()
     ) -> None:
-        """Add the next row: the terms of its value in order, the asides, and other fields."""
+        """Add the next row: the codes of its value in order, the asides, and other fields."""
         row, self._is_folded = len(self._ends), False
         flat: list[int] = []
         length = _flatten(flat, terms, asides, fields)
@@ -106,9 +139,10 @@ class Postings:
         bits: dict[int, int] = {}
         for field, own, others in (FieldTerms(VALUE, terms, asides), *fields):
             weight, bit = FIELD_WEIGHTS[field], 1 << field
-            for term in (*own, *others):
+            for code in (*own, *others):
+                term = code >> FORM_BITS
                 counts[term] = counts.get(term, 0) + weight
-                bits[term] = bits.get(term, 0) | bit
+                bits[term] = bits.get(term, 0) | bit | 1 << (_FIRST_FORM + (code & _FORMS))
         self._late.append(row, counts, bits)
 
     def extend(self, rows: Sequence[tuple[Sequence[int], Sequence[int], Sequence[FieldTerms]]]) -> None:
@@ -133,7 +167,7 @@ class Postings:
         self.lengths[row] = 0
 
     def sequence(self, row: int) -> NDArray[np.int32]:
-        """The terms of a row in order; a negative number separates terms that no phrase may span."""
+        """The codes of a row in order; a negative number separates codes that no phrase may span."""
         start = int(self._ends[row - 1]) if row else 0
         return self._tokens.view[start : int(self._ends[row])]
 
@@ -181,7 +215,7 @@ class Postings:
         fields = _fields_of(tokens, before)
         found = owners[:last] == owners[len(terms) - 1 :]
         for number, term in enumerate(terms):
-            found &= tokens[number : number + last] == term
+            found &= tokens[number : number + last] >> FORM_BITS == term
         found &= fields[:last] != NAME
         fields = fields[:last][found]
         rows, at = np.unique(owners[:last][found], return_inverse=True)
@@ -234,26 +268,29 @@ class Postings:
         start, stop = int(ends[first - 1]) if first else 0, int(ends[last - 1])
         sizes = np.diff(ends[first:last], prepend=start)
         tokens = self._tokens.view[start:stop]
-        keys = tokens.astype(np.int64)
+        codes = tokens.astype(np.int64)
+        keys = codes >> FORM_BITS
         alive = np.repeat(self.lengths.view[first:last] > 0, sizes)
         alive &= keys >= 0
         keys *= last
         keys += np.repeat(np.arange(first, last, dtype=np.int32), sizes)
-        keys <<= 2  # room for the field
+        keys <<= _FIELD_BITS
         keys += _fields_of(tokens, np.cumsum(sizes) - sizes)
+        keys <<= FORM_BITS
+        keys += codes & _FORMS
         keys = keys[alive]
         keys.sort()
-        within = keys & 3
-        keys >>= 2
+        within = keys & ((1 << (_FIELD_BITS + FORM_BITS)) - 1)
+        keys >>= _FIELD_BITS + FORM_BITS
         is_first = np.ones(len(keys), np.bool_)
         np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
         firsts = np.flatnonzero(is_first)
         if not within.any():
             counts = np.diff(firsts, append=len(keys))
-            fields = np.full(len(firsts), _BITS[VALUE])
+            fields = np.full(len(firsts), _PLACE_BITS[VALUE])
         else:
-            counts = np.add.reduceat(_WEIGHTS[within], firsts, dtype=np.int64)
-            fields = np.bitwise_or.reduceat(_BITS[within], firsts)
+            counts = np.add.reduceat(_PLACE_WEIGHTS[within], firsts, dtype=np.int64)
+            fields = np.bitwise_or.reduceat(_PLACE_BITS[within], firsts)
         terms, rows = np.divmod(keys[firsts], last)
         counts = np.minimum(counts, MAX_COUNT).astype(np.uint8)
         return terms.astype(np.int32), rows.astype(np.int32), counts, fields

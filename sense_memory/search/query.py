@@ -11,11 +11,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.search.postings import OTHER_FORM_WEIGHT
 from sense_memory.search.tokens import STOP_ELSEWHERE, STOP_WORDS, asides, fold, is_unspaced, stemmer, words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from sense_memory.search.vocabulary import Vocabulary
 
@@ -24,8 +25,20 @@ MAX_QUERY_CHARS: Final = 4_000  # a longer query is read only up to here
 MAX_WANTED: Final = 64  # different words and phrases of one query
 PREFIX_WEIGHT: Final = 0.8  # weight of a word that begins as asked, next to 1 for the word itself
 LIKE_WEIGHT: Final = 0.5  # weight of a word that resembles an unknown word
+FAR_WEIGHT: Final = 0.15  # of "tired" for "tires", where a thing is asked for: in all fields less than the word itself
+    0.3  # of "tired" for "tires", where a thing is asked for: in a key less than the word itself
+)
 COMPOUND_WEIGHT: Final = 0.5  # "Geburtstagskuchen" for "Kuchen", "basketball" for "ball"
 ASIDE_WEIGHT: Final = 0.5  # weight of a single Han character of a longer run
+
+_DOING_WORDS: Final = "do does did has have had is are was were will would can could shall should may might must to not"
+_DOING: Final = frozenset(_DOING_WORDS.split())
+_BEFORE_DOING: Final = frozenset({"who", "i", "you", "we", "they", "he", "she", "it"})
+_THING_WORDS: Final = """
+the a an my our your his her their its this that these those some any no which what whose many much of for with on in at
+about by from under near
+"""
+_BEFORE_THINGS: Final = frozenset(_THING_WORDS.split())
 
 _QUOTED: Final = re.compile(r'"([^"]{2,})"|“([^“”]{2,})”|„([^„“”]{2,})[“”]|«([^«»]{2,})»|「([^「」]+)」')
 _BEGINNING: Final = re.compile(r"(?<!\w)(\w{2,64})\*")
@@ -41,11 +54,13 @@ class Ask:
         words: each once, in the order of the query, with its weight (below 1 for asides).
         phrases: words that must follow one another.
         beginnings: the beginnings of words.
+        things: the words that are asked for as they are, and not as something that is done.
     """
 
     words: dict[str, float]
     phrases: tuple[tuple[str, ...], ...]
     beginnings: tuple[str, ...]
+    things: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +72,16 @@ class Wanted:
         kind: "word", "prefix" or "phrase".
         terms: the terms that count as this part; for a phrase, in order.
         weights: of each term, 0 to 1; equal for all terms of a phrase.
+        form: the form of the word (`search.tokens.form_of`), if the first term has that word's stem; else None.
+        other: the weight of the form that is another word more often, see `postings.fits`.
     """
 
     label: str
     kind: str
     terms: tuple[int, ...]
     weights: tuple[float, ...]
+    form: int | None = None
+    other: float = 1.0
 
 
 def parse(query: str, ignored: Collection[str] = ()) -> Ask:
@@ -89,7 +108,23 @@ def parse(query: str, ignored: Collection[str] = ()) -> Ask:
         dict(list(weights.items())[:MAX_WANTED]),
         tuple(dict.fromkeys(tuple(phrase) for phrase in quoted if len(phrase) > 1))[:MAX_WANTED],
         tuple(dict.fromkeys(beginnings))[:MAX_WANTED],
+        frozenset(_things(found)),
     )
+
+
+def _things(found: Sequence[str]) -> Iterator[str]:
+    """The words of a query that are asked for as they are.
+
+    Those are all words of a query that is no sentence; in a sentence those after an article or a preposition ("the
+    tires"), and those before any word such as "did", which turns what follows into something that is done.
+    """
+    is_done, before = False, ""
+    is_sentence = any(word in STOP_WORDS["english"] for word in found)
+    for word in found:
+        if not is_sentence or before in _BEFORE_THINGS or (not is_done and before not in _BEFORE_DOING):
+            yield word
+        is_done = is_done or word in _DOING
+        before = word
 
 
 def bare(word: str) -> str:
@@ -151,7 +186,9 @@ def resolve(
     for word, weight in ask.words.items():
         terms = _terms(word, weight, vocabulary, is_spread, is_used)
         if terms and tuple(terms) not in found:
-            found[tuple(terms)] = Wanted(word, "word", tuple(terms), tuple(terms.values()))
+            form = vocabulary.form(word) if next(iter(terms)) == vocabulary.find(word) else None
+            other = FAR_WEIGHT if word in ask.things else OTHER_FORM_WEIGHT
+            found[tuple(terms)] = Wanted(word, "word", tuple(terms), tuple(terms.values()), form, other)
     for beginning in ask.beginnings:
         own = vocabulary.find(beginning)
         terms = dict.fromkeys(sorted(vocabulary.starting(beginning, is_used)), PREFIX_WEIGHT)

@@ -23,27 +23,30 @@ if TYPE_CHECKING:
 # ── Forms ───────────────────────────────────────────────────────────────────────────────
 # Forms of English words that no stemmer unites, and stop words.
 #
-# Irregular verbs and plurals, numbers in letters, short names of months. Stop words are kept per language: a question
-# loses those of its own language. All are folded (`search.tokens.fold`).
+# Irregular verbs and plurals, numbers in letters, short names of months, other words for the same thing. A plural in "s"
+# counts as its singular. "lives" and "leaves" are not here: they are forms of verbs at least as often. Stop words are
+# kept per language: a question loses those of its own language. All are folded (`search.tokens.fold`).
 
-_IRREGULAR: Final = """
-arise arose arisen|awake awoke awoken|bear bore borne|beat beaten|become became|begin began begun|bend bent
+_VERBS: Final = """
+arise arose arisen|awake awoke awoken|bear borne|beat beaten|become became|begin began begun|bend bent
 bet bets|bind bound|bite bit bitten|bleed bled|blow blew blown|break broke broken|breed bred|bring brought
 build built|burn burnt|buy bought|catch caught|choose chose chosen choice|cling clung|come came
-creep crept|deal dealt|dig dug|dive dove|draw drew drawn|dream dreamt|drink drank drunk|drive drove driven
+creep crept|deal dealt|dig dug|draw drew drawn|dream dreamt|drink drank drunk|drive drove driven
 eat ate eaten|fall fell fallen|feed fed|feel felt|fight fought|find found|flee fled|fly flew flown
 forbid forbade forbidden|forget forgot forgotten|forgive forgave forgiven|freeze froze frozen|get got gotten
-give gave given|go went gone goes|grind ground|grow grew grown|hang hung|hear heard|hide hid hidden|hold held
+give gave given|go went gone goes|grow grew grown|hang hung|hear heard|hide hid hidden|hold held
 keep kept|kneel knelt|know knew known|lay laid|lead led|lean leant|leap leapt|learn learnt|leave left
 lend lent|lie lain|light lit|lose lost|make made|mean meant|meet met|pay paid|ride rode ridden
-ring rang rung|rise rose risen|run ran|say said|see saw seen|seek sought|sell sold|send sent|shake shook shaken
+ring rang rung|rise risen|run ran|say said|see saw seen|seek sought|sell sold|send sent|shake shook shaken
 shine shone|shoot shot|show shown|shrink shrank shrunk|sing sang sung|sink sank sunk|sit sat|sleep slept|slide slid
 speak spoke spoken|speed sped|spend spent|spin spun|spring sprang sprung|stand stood|steal stole stolen
 stick stuck|sting stung|strike struck|strive strove striven|swear swore sworn|sweep swept|swell swollen
 swim swam swum|swing swung|take took taken|teach taught|tear tore torn|tell told|think thought|throw threw thrown
-understand understood|undergo underwent|wake woke woken|wear wore worn|weave wove woven|weep wept|win won|wind wound
-write wrote written|child children kid kids|foot feet|goose geese|man men|mouse mice|person people|tooth teeth
-woman women|wife wives|life lives|knife knives|leaf leaves|half halves|shelf shelves|loaf loaves|wolf wolves
+understand understood|undergo underwent|wake woke woken|wear wore worn|weave wove woven|weep wept|win won|write wrote written
+"""
+_NOUNS: Final = """
+child children kid kids|foot feet|goose geese|man men|mouse mice|person people|tooth teeth
+woman women|wife wives|knife knives|half halves|shelf shelves|loaf loaves|wolf wolves
 mom mum mother mommy|dad father daddy|grandma grandmother granny|grandpa grandfather
 1 one|2 two twice|3 three thrice|4 four|5 five|6 six|7 seven|8 eight|9 nine|10 ten|11 eleven|12 twelve|20 twenty
 1st first|2nd second
@@ -54,14 +57,15 @@ tv television|photo photograph pic picture|phone telephone|movie film|fridge ref
 exam examination|gym gymnasium|vet veterinarian|app application|ad advertisement|info information
 """
 
-# word → the word it counts as
-SAME_WORD: Final = {
-    other: first
-    for group in _IRREGULAR.replace("\n", "|").split("|")
-    if group.strip()
-    for first, *others in [group.split()]
-    for other in others
-}
+
+def _others(groups: str) -> dict[str, str]:
+    """Each word but the first of a group, and its plural, with the first."""
+    rows = [group.split() for group in groups.replace("\n", "|").split("|") if group.strip()]
+    return {form: first for first, *others in rows for other in others for form in (f"{other}s", other)}
+
+
+PAST_FORMS: Final = _others(_VERBS)
+SAME_WORD: Final = PAST_FORMS | _others(_NOUNS)  # word → the word it counts as
 
 _ENGLISH: Final = """
 a about above after again against ain all along already also although always am among an and another any anybody
@@ -252,6 +256,25 @@ def _with_hyphens(text: str) -> Iterator[str]:
 def is_unspaced(word: str) -> bool:
     """Whether a word is of a script without spaces."""
     return not word.isascii() and bool(re.match(_UNSPACED_CHAR, word))
+
+
+PLAIN, PAST, ING, DERIVED = range(4)  # the form of a word: tire and tires, tired, tiring, and any other
+_DERIVED: Final = re.compile(
+    r"(?:ers?|ors?|ions?|ments?|ly|able|ible|ive|al|ness|ity|ities|ous|ance|ence|ful)$"
+)
+
+
+def form_of(word: str, stem: str) -> int:
+    """The form of a folded English word with this stem: PLAIN, PAST, ING or DERIVED; PLAIN in other scripts."""
+    word = word.removesuffix("'s")
+    if word.endswith("ed") and not stem.endswith("ed"):
+        return PAST
+    if word.endswith(("ing", "ings")) and not stem.endswith("ing"):
+        return ING
+    if word in PAST_FORMS:
+        return PAST
+    ending = _DERIVED.search(word)
+    return DERIVED if ending and not stem.endswith(ending[0].removesuffix("s")) else PLAIN
 
 
 @cache

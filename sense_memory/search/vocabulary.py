@@ -1,5 +1,8 @@
 """The words of all memories: each word points to its term, the stem that unites its forms.
 
+A text is handed on in *codes*: a term and the form that its word has (`search.tokens.form_of`) in one number, so that
+a search can tell "tires" from "tired" although both have the stem "tire".
+
 An unknown word may still be the beginning of a known word, part of a compound, or a form that the stemmer did not
 unite with its other forms; `like` finds these words by searching the vocabulary itself, never the memories.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.search.tokens import asides, chunks, is_unspaced, stemmer, words, words_of
+from sense_memory.search.tokens import asides, chunks, form_of, is_unspaced, stemmer, words, words_of
 
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ COMPOUND_CHARS: Final = 10  # a shorter word is not taken apart as a compound
 PART_CHARS: Final = 4  # the shortest part of a compound
 RECENT_NAMES_COUNT: Final = 1_000  # whole texts whose terms are cached
 MAX_LIKE: Final = 64  # words that one beginning may stand for
+FORM_BITS: Final = 2  # of a code: the lowest bits are the form, the others the term
 _LINKS: Final = ("", "s", "n", "es", "en", "er", "e")  # what German puts between the parts of a compound
 
 
@@ -38,10 +42,10 @@ class Vocabulary:
     def __init__(self, language: str = "english") -> None:
         self.language = language
         self._stem = stemmer(language)
-        self._words: dict[str, int] = {}
+        self._words: dict[str, int] = {}  # codes
         self._numbered: dict[str, int] = {}  # terms
         self._loaded = ""  # terms of a dump, split when needed: most queries have only known words
-        self._recent_names: dict[str, int] = {}  # terms of whole texts: many memories have the same themes
+        self._recent_names: dict[str, int] = {}  # codes of whole texts: many memories have the same themes
         self._all = _Haystack(1)
         self._long = _Haystack(COMPOUND_CHARS)
 
@@ -58,40 +62,51 @@ class Vocabulary:
         return self._numbered
 
     def add(self, text: str) -> tuple[list[int], list[int]]:
-        """The terms of a text, in order, and other terms that find the text; adds new words."""
-        return self._terms_of(text), [self._term(word) for word in asides(text)]
+        """The codes of a text, in order, and other codes that find the text; adds new words."""
+        return self._codes_of(text), [self._code(word) for word in asides(text)]
 
-    def _terms_of(self, text: str) -> list[int]:
+    def _codes_of(self, text: str) -> list[int]:
         pieces = chunks(text)
         if pieces is None:
-            return [self._term(word) for word in words(text)]
+            return [self._code(word) for word in words(text)]
         # A known word stays one word wherever it stands alone; other parts are cut one by one.
         known = [*map(self._words.get, pieces), None]
-        terms, start = list[int](), 0
+        codes, start = list[int](), 0
         while (end := known.index(None, start)) < len(pieces):
-            terms += known[start:end]  # type: ignore[arg-type]
+            codes += known[start:end]  # type: ignore[arg-type]
             bare = pieces[end].strip("'.,:")  # which no word begins or ends with
-            term = self._words.get(bare)
-            terms += [self._term(word) for word in words_of(bare)] if term is None else (term,)
+            code = self._words.get(bare)
+            codes += [self._code(word) for word in words_of(bare)] if code is None else (code,)
             start = end + 1
-        return terms + known[start:-1]  # type: ignore[operator]
+        return codes + known[start:-1]  # type: ignore[operator]
+
+    def _code(self, word: str) -> int:
+        code = self._words.get(word)
+        return self._learn(word) if code is None else code
 
     def _term(self, word: str) -> int:
-        term = self._words.get(word)
-        return self._learn(word) if term is None else term
+        """The term of a known word."""
+        return self._words[word] >> FORM_BITS
+
+    def form(self, word: str) -> int:
+        """The form of a folded word, known or not."""
+        return self._form(word, self._stem(word))
+
+    def _form(self, word: str, stem: str) -> int:
+        return form_of(word, stem) if self.language == "english" else 0
 
     def stems(self, text: str) -> list[str]:
         """The stems of a text's words, in order, known or not; adds no words."""
         return [self._stem(word) for word in words(text)]
 
     def add_name(self, text: str, longest: int) -> int | None:
-        """The term of a text as a whole, added if new; None where the text has no words, or more than `longest`."""
+        """The code of a text as a whole, added if new; None where the text has no words, or more than `longest`."""
         term = self._recent_names.get(text)
         if term is None:
             stems = self.stems(text)
             if not 0 < len(stems) <= longest:
                 return None
-            term = self._terms.setdefault(" ".join(stems), len(self._terms))
+            term = self._terms.setdefault(" ".join(stems), len(self._terms)) << FORM_BITS
             if len(self._recent_names) == RECENT_NAMES_COUNT:
                 self._recent_names.clear()
             self._recent_names[text] = term
@@ -109,19 +124,19 @@ class Vocabulary:
 
     def find(self, word: str) -> int | None:
         """The term of a folded word; None if no memory has it in any form."""
-        term = self._words.get(word)
-        return self._terms.get(self._stem(word)) if term is None else term
+        code = self._words.get(word)
+        return self._terms.get(self._stem(word)) if code is None else code >> FORM_BITS
 
     def starting(self, beginning: str, is_used: IsUsed = _always) -> set[int]:
         """The terms of the used words with this beginning, at most `MAX_LIKE` words."""
-        return {self._words[word] for word in self._all.starting(beginning, self._wanted(is_used))}
+        return {self._term(word) for word in self._all.starting(beginning, self._wanted(is_used))}
 
     def compounds(self, word: str, is_used: IsUsed = _always) -> set[int]:
         """The used terms of compounds that begin or end with a word, and of the word's own parts if it is a compound."""
         if len(word) < PART_CHARS or not word.isalpha() or is_unspaced(word):
             return set()
         own = self.find(word)
-        found = {self._words[other] for other in self._long.edged(word, self._wanted(is_used))}
+        found = {self._term(other) for other in self._long.edged(word, self._wanted(is_used))}
         if (own is None or not is_used(own)) and len(word) >= COMPOUND_CHARS - 2:
             found |= self._parts(word, is_used)
         return found - {own}
@@ -136,32 +151,34 @@ class Vocabulary:
                 break
             longest = len(word) + (4 if cut else 8)
             like = self._all.starting(beginning, self._wanted(is_used))
-            found = {self._words[other] for other in like if len(other) <= longest}
+            found = {self._term(other) for other in like if len(other) <= longest}
             if found:
                 return found
         return set()
 
     def _wanted(self, is_used: IsUsed) -> Callable[[str], bool]:
-        return lambda word: is_used(self._words[word])
+        return lambda word: is_used(self._term(word))
 
     def _parts(self, word: str, is_used: IsUsed) -> set[int]:
         for at in range(len(word) - PART_CHARS, PART_CHARS - 1, -1):
-            tail = self._words.get(word[at:])
-            if tail is None or not is_used(tail):
+            if not self._is_used(word[at:], is_used):
                 continue
             for link in _LINKS:
-                head = self._words.get(word[:at].removesuffix(link)) if word[:at].endswith(link) else None
-                if head is not None and is_used(head):
-                    return {head, tail}
+                head = word[:at].removesuffix(link)
+                if word[:at].endswith(link) and self._is_used(head, is_used):
+                    return {self._term(head), self._term(word[at:])}
         return set()
+
+    def _is_used(self, word: str, is_used: IsUsed) -> bool:
+        return word in self._words and is_used(self._term(word))
 
     def _learn(self, word: str) -> int:
         stem = self._stem(word)
-        term = self._terms.setdefault(stem, len(self._terms))
-        self._words[word] = term
+        code = self._terms.setdefault(stem, len(self._terms)) << FORM_BITS | self._form(word, stem)
+        self._words[word] = code
         self._all.add(word)
         self._long.add(word)
-        return term
+        return code
 
     def dump(self) -> dict[str, object]:
         """Everything as plain values."""

@@ -338,3 +338,40 @@ def test_no_index_prints_what_it_holds():
     shown = repr(index) + repr(index.search("secret", now=NOW))
     assert "hidden" not in shown
     assert "secret" not in shown
+
+
+# ── The question as a whole ─────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("Where does Kaja live?", "kaja-home"),  # both words in the text before one rare word in a key
+        ("live music", "live-music"),
+        ("tires", "car"),
+        ("Where are the tires?", "car"),
+        ("tired", "tired-again"),
+        ("Which jam do I like?", "breakfast"),
+        ("jammed", "printer-jammed"),
+        ("Who has pictures of roses?", "album"),
+    ],
+)
+def test_what_covers_the_question_comes_first_and_a_word_before_other_words_of_its_stem(query, first):
+    index = index_of(
+        memory("kaja-home", "Kaja lives in Graz"),
+        memory("live-music", "every Thursday"),
+        memory("car", "new tires for it"),
+        memory("tired-again", "tired since Monday, so tired"),
+        memory("breakfast", "bread with apricot jam"),
+        memory("printer-jammed", "the printer jammed", ("jammed",)),
+        memory("album", "a photo of a rose", ("Ines",)),
+    )
+    assert found(index, query)[0] == first
+    everything = [hit.id.rpartition("/")[2] for hit in index.index.search(query)]
+    assert everything[0] == first
+
+
+def test_a_memory_with_one_of_two_equally_rare_words_keeps_a_quarter_of_its_score():
+    index = index_of(memory("otters", "x"), memory("b", "otters beavers"), memory("c", "beavers"))
+    scores = {hit.path[-1]: hit.score for hit in index.search("otters beavers", now=NOW)}
+    assert scores == {"b": 2.0, "s": 0.75, "c": 0.25}

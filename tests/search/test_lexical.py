@@ -18,6 +18,7 @@ from sense_memory.search.lexical import LENGTH_SHARE, SATURATION, LexicalIndex, 
 from sense_memory.search.postings import KEY, NAME, THEMES, VALUE, FieldTerms, Postings
 from sense_memory.search.query import Wanted, parse, resolve
 from sense_memory.search.tokens import stemmer, words
+from sense_memory.search.vocabulary import FORM_BITS
 
 
 WORDS = ["cat", "dog", "dogs", "running", "ran", "kitchen", "blue", "2024", "猫が好き", "café", "the"]
@@ -133,17 +134,26 @@ def test_few_rows_are_listed_one_by_one_and_many_sorted_at_once(monkeypatch):
     assert folds == [24, 80]
 
 
+def plain(term):
+    """The code of a term in its plain form."""
+    return term << FORM_BITS
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_every_listing_is_right_however_rows_came_and_went(seed):
     dice = random.Random(seed)
     postings, held = Postings(), {}
     for number in range(700):
         rows = [
-            ([int(40 * dice.random() ** 3) for _ in range(dice.randrange(12))], dice.sample(range(45), 2), [])
+            (
+                [plain(int(40 * dice.random() ** 3)) for _ in range(dice.randrange(12))],
+                [*map(plain, dice.sample(range(45), 2))],
+                [],
+            )
             for _ in range(dice.choice((1, 1, 1, 5)))
         ]
         if dice.random() < 0.01:
-            rows[0][0].extend([3] * 400)
+            rows[0][0].extend([plain(3)] * 400)
         held |= {
             len(postings) + place: terms + asides for place, (terms, asides, _) in enumerate(rows) if terms
         }
@@ -162,7 +172,9 @@ def test_every_listing_is_right_however_rows_came_and_went(seed):
 
     for term in range(46):
         listing = postings.listing(term)
-        counts = {row: min(255, terms.count(term)) for row, terms in held.items() if term in terms}
+        counts = {
+            row: min(255, codes.count(plain(term))) for row, codes in held.items() if plain(term) in codes
+        }
         assert dict(zip(listing.rows.tolist(), listing.counts.tolist(), strict=True)) == counts
         assert listing.rows.tolist() == sorted(counts)
 
@@ -172,7 +184,9 @@ def test_rows_that_are_too_many_to_be_sorted_at_once_are_listed_as_if_they_were(
     sizes = (100_000, 100_000, 100_000, 0, 600_000, 9, 262_144)
     rows = [[(place * 7 + row) % (900 + row) for place in range(size)] for row, size in enumerate(sizes)]
     postings = Postings()
-    postings.extend([(terms, [950] if row == 5 else [], []) for row, terms in enumerate(rows)])
+    postings.extend(
+        [([*map(plain, terms)], [plain(950)] if row == 5 else [], []) for row, terms in enumerate(rows)]
+    )
     postings.drop(1)
     postings.fold()
 
@@ -187,12 +201,12 @@ def test_rows_that_are_too_many_to_be_sorted_at_once_are_listed_as_if_they_were(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_counts_are_weighed_by_field_and_listings_say_in_which_a_term_stands(seed):
+def test_counts_are_weighed_by_field_and_listings_say_in_which_a_term_stands_and_in_which_forms(seed):
     dice = random.Random(seed)
     postings, held = Postings(), {}
 
     def some():
-        return [dice.randrange(9) for _ in range(dice.randrange(5))]
+        return [dice.randrange(36) for _ in range(dice.randrange(5))]
 
     for number in range(300):
         row = (some(), some() if dice.random() < 0.3 else [], [])
@@ -206,10 +220,11 @@ def test_counts_are_weighed_by_field_and_listings_say_in_which_a_term_stands(see
         if not postings.lengths[number]:
             continue
         held[number] = {}
-        for field, terms, asides in (FieldTerms(VALUE, *row[:2]), *row[2]):
-            for term in (*terms, *asides):
+        for field, codes, asides in (FieldTerms(VALUE, *row[:2]), *row[2]):
+            for code in (*codes, *asides):
+                term, form = divmod(code, 4)
                 count, bits = held[number].get(term, (0, 0))
-                held[number][term] = count + (1, 2, 3, 0)[field], bits | 1 << field
+                held[number][term] = count + (1, 2, 3, 0)[field], bits | 1 << field | 16 << form
         if number % 90 == 80:
             postings = Postings.load(postings.dump())
 

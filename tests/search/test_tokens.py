@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sense_memory.search.tokens import asides, fold, stemmer, words
-from sense_memory.search.vocabulary import Vocabulary
+from sense_memory.search.vocabulary import FORM_BITS, Vocabulary
 
 
 ENGLISH = stemmer("english")
@@ -115,7 +115,7 @@ def test_terms_of_ascii_texts_are_those_of_their_words_one_by_one():
     vocabulary = Vocabulary()
     for _ in range(3_000):
         text = dice.choice(("", " ", "-")).join(dice.choice(parts) for _ in range(dice.randrange(9)))
-        terms, besides = vocabulary.add(text)
+        codes, besides = vocabulary.add(text)
 
-        assert terms == [vocabulary.find(word) for word in words(text)]
-        assert besides == [vocabulary.find(word) for word in asides(text)]
+        assert [code >> FORM_BITS for code in codes] == [vocabulary.find(word) for word in words(text)]
+        assert [code >> FORM_BITS for code in besides] == [vocabulary.find(word) for word in asides(text)]
