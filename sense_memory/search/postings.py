@@ -43,9 +43,10 @@ _FIRST_FORM: Final = 4  # in `Listing.fields`, 1 << (_FIRST_FORM + form)
 _FORMS: Final = (1 << FORM_BITS) - 1
 # By field and form, as one number of four bits: what a count adds, and the bits in `Listing.fields`.
 _PLACE_WEIGHTS: Final = np.repeat(_WEIGHTS, _FORMS + 1)
-_PLACE_BITS: Final = np.array(
-    [1 << field | 1 << (_FIRST_FORM + form) for field in range(4) for form in range(_FORMS + 1)], np.uint8
-)
+_PLACES: Final = [
+    1 << field | (field != NAME) << (_FIRST_FORM + form) for field in range(4) for form in range(_FORMS + 1)
+]  # a name has no form
+_PLACE_BITS: Final = np.array(_PLACES, np.uint8)
 
 
 _OFTEN_ANOTHER: Final = {PLAIN: PAST, PAST: PLAIN}
@@ -138,11 +139,11 @@ class Postings:
         counts: dict[int, int] = {}
         bits: dict[int, int] = {}
         for field, own, others in (FieldTerms(VALUE, terms, asides), *fields):
-            weight, bit = FIELD_WEIGHTS[field], 1 << field
+            weight, first = FIELD_WEIGHTS[field], field << FORM_BITS
             for code in (*own, *others):
                 term = code >> FORM_BITS
                 counts[term] = counts.get(term, 0) + weight
-                bits[term] = bits.get(term, 0) | bit | 1 << (_FIRST_FORM + (code & _FORMS))
+                bits[term] = bits.get(term, 0) | _PLACES[first | code & _FORMS]
         self._late.append(row, counts, bits)
 
     def extend(self, rows: Sequence[tuple[Sequence[int], Sequence[int], Sequence[FieldTerms]]]) -> None:

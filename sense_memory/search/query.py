@@ -25,13 +25,15 @@ MAX_QUERY_CHARS: Final = 4_000  # a longer query is read only up to here
 MAX_WANTED: Final = 64  # different words and phrases of one query
 PREFIX_WEIGHT: Final = 0.8  # weight of a word that begins as asked, next to 1 for the word itself
 LIKE_WEIGHT: Final = 0.5  # weight of a word that resembles an unknown word
-FAR_WEIGHT: Final = 0.15  # of "tired" for "tires", where a thing is asked for: in all fields less than the word itself
-    0.3  # of "tired" for "tires", where a thing is asked for: in a key less than the word itself
+FAR_WEIGHT: Final = (
+    0.15  # of "tired" for "tires", where a thing is asked for: in all fields less than the word
 )
 COMPOUND_WEIGHT: Final = 0.5  # "Geburtstagskuchen" for "Kuchen", "basketball" for "ball"
 ASIDE_WEIGHT: Final = 0.5  # weight of a single Han character of a longer run
 
-_DOING_WORDS: Final = "do does did has have had is are was were will would can could shall should may might must to not"
+_DOING_WORDS: Final = (
+    "do does did has have had is are was were will would can could shall should may might must to not"
+)
 _DOING: Final = frozenset(_DOING_WORDS.split())
 _BEFORE_DOING: Final = frozenset({"who", "i", "you", "we", "they", "he", "she", "it"})
 _THING_WORDS: Final = """

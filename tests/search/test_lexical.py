@@ -224,7 +224,10 @@ def test_counts_are_weighed_by_field_and_listings_say_in_which_a_term_stands_and
             for code in (*codes, *asides):
                 term, form = divmod(code, 4)
                 count, bits = held[number].get(term, (0, 0))
-                held[number][term] = count + (1, 2, 3, 0)[field], bits | 1 << field | 16 << form
+                held[number][term] = (
+                    count + (1, 2, 3, 0)[field],
+                    bits | 1 << field | (field != NAME) << 4 + form,
+                )
         if number % 90 == 80:
             postings = Postings.load(postings.dump())
 
