@@ -108,7 +108,8 @@ _COPULA: Final = re.compile(
 )
 _DWELLING: Final = re.compile(r"^ (?:an?|the) [\w -]{2,30}? in (?=[A-ZÀ-Þ])")
 _OWNER: Final = re.compile(r"(?!an? |one )\w+ ", re.IGNORECASE)
-_MOVES: Final = ("moved", "switched", "migrated", "has moved", "renamed")
+_OWNS: Final = re.compile(r"\s*(?:\w+(?:'s|s') |(?:my|his|her|their|our) )", re.IGNORECASE)
+_MOVES: Final = re.compile(r"moved|switched|migrated|renamed|settled|relocated|(?:has|ist|se|a|mudou) ")
 _LEADING_ARTICLE: Final = re.compile(r"^(?:the|my|our) ", re.IGNORECASE)
 _SORT: Final = re.compile(r"(?:now )?(?:an?|eine?|une?|uma?|una) ", re.IGNORECASE)
 _SWITCH: Final = re.compile(r"^ ?from (?P<left>.+?) to (?P<new>.+)$", re.IGNORECASE)
@@ -163,6 +164,7 @@ class Claim:
         over: what the value is preferred over.
         changed: whether it says that something is new; `turned` whether it tells of a turn of things.
         aside: whether the clause says more than the claim.
+        owned: whether a clause begins with what somebody has: "Nora's brother", whose claim is none of Nora's.
         keyed: whether the key tells the subject.
         spoken: stems and the words as they were written, in order; of an attribute its name.
     """
@@ -183,6 +185,7 @@ class Claim:
     changed: bool = False
     turned: bool = False
     aside: bool = False
+    owned: bool = False
     keyed: bool = False
     spoken: tuple[tuple[str, str], ...] = ()
 
@@ -211,12 +214,12 @@ def read(memory: PersonaMemory) -> Reading:
     themes = frozenset(word for theme in memory.themes[:16] for word in key_words(theme[:_MAX_KEY_CHARS]))
     claims: list[Claim] = []
     whole, count, before = len(memory.value) <= MAX_READ_CHARS, 0, frozenset[str]()
-    for clause in _clauses(_LABEL.sub("", memory.value[:MAX_READ_CHARS].translate(_QUOTES))):
+    for clause, owned in _clauses(_LABEL.sub("", memory.value[:MAX_READ_CHARS].translate(_QUOTES))):
         if count == MAX_CLAIMS_COUNT:
             whole = False
             break
         count += 1
-        said = list(_claims(clause, before or key - KEY_NOISE, key))
+        said = list(_claims(clause, owned, before or key - KEY_NOISE, key))
         whole = whole and bool(said)
         claims += said
         before = before or next((claim.subject for claim in said if claim.relation != SAYS), before)
@@ -241,16 +244,17 @@ def _keys(claims: Iterable[Claim]) -> frozenset[str]:
     return frozenset(keys)
 
 
-def _clauses(text: str) -> Iterator[str]:
+def _clauses(text: str) -> Iterator[tuple[str, bool]]:
+    """The clauses of a text, and whether each begins with what somebody has."""
     for clause in _CLAUSE.split(text):
         if clause and not clause.isspace():
             said = clause
             for short, long in _SHORT:
                 said = short.sub(long, said)
-            yield " ".join(said.split())
+            yield " ".join(said.split()), _OWNS.match(clause) is not None
 
 
-def _claims(clause: str, unnamed: frozenset[str], key: frozenset[str]) -> Iterator[Claim]:
+def _claims(clause: str, owned: bool, unnamed: frozenset[str], key: frozenset[str]) -> Iterator[Claim]:
     """The claims of one clause; `unnamed` is whom it is about where it names nobody, `key` the words of the key."""
     if "?" in clause or '"' in clause:
         return
@@ -267,7 +271,8 @@ def _claims(clause: str, unnamed: frozenset[str], key: frozenset[str]) -> Iterat
         _whole(found, mood, changed, unnamed),
         turned=TURNS.search(clause.lower()) is not None,
         names=frozenset(stem(name.lower()) for name in _CAPITAL.findall(clause)),
-        definite=found[0] in _DEFINITE,
+        definite=found[0] in _DEFINITE or owned,
+        owned=owned,
     )
     if mood == "fact":
         related = list(_related(text, unnamed, changed))
@@ -299,7 +304,7 @@ def _related(text: str, unnamed: frozenset[str], changed: bool) -> Iterator[Clai
         subject = _subject(text[: match.start()], unnamed)
         if subject is not None:
             name = RELATION_NAMES[int((match.lastgroup or "r0")[1:])]
-            moved = changed or match[0].startswith(_MOVES)
+            moved = changed or _MOVES.search(match[0]) is not None
             yield from _said_of(subject, name, text[match.end() :], text[: match.start()], moved)
             return
     if said := _COPULA.match(text):

@@ -24,12 +24,14 @@ from sense_memory.palace.contradictions.vocabulary import (
     OCCASIONS,
     SCHEDULED,
     SEVERAL,
+    STATES,
     STOP,
     TURNS,
     WIDE_PLACES,
     axis,
     of_one_kind,
     statuses_apart,
+    stem,
     words,
 )
 
@@ -188,7 +190,7 @@ def _opposition(old: Claim, new: Claim, alike: Alike | None) -> Opposition | Non
     if old.relation == new.relation == SAYS:
         found = _said(old, new, alike) if old.mood == new.mood else None
         if found is None:
-            return _superseded(old, new) or _other_figure(old, new)
+            return _superseded(old, new, alike) or _other_figure(old, new) or _states(old, new)
         return found.at_most(_LIKELY) if old.mood != "fact" or alike else found
     if SAYS in {old.relation, new.relation}:
         return None
@@ -227,7 +229,13 @@ def _said(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
     if found is None or not (left or right):
         return found
     denied, more = (new, left) if not right else (old, right)
-    if not (left and right) and len(more) <= 2 and _is_denial(denied) and _last(old) == _last(new):
+    if (
+        not (left and right)
+        and len(more) <= 2
+        and old.owned == new.owned
+        and _is_denial(denied)
+        and _last(old) == _last(new)
+    ):
         return found.at_most(_LIKELY)  # the wider claim is the one denied
     if alike is not None and (pairs := matched(_spoken(old, left), _spoken(new, right), alike)):
         taken = "".join(f"; {one} ≈ {other}" for one, other in pairs)
@@ -332,7 +340,7 @@ def _status_or_kind(old: Claim, new: Claim) -> Opposition | None:
     return None
 
 
-def _superseded(old: Claim, new: Claim) -> Opposition | None:
+def _superseded(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
     """What was said of something, and later of the same thing that it took a turn.
 
     >>> between("Eszter's operation is on 3 October", "The clinic postponed Eszter's operation to 11 November")
@@ -340,11 +348,57 @@ def _superseded(old: Claim, new: Claim) -> Opposition | None:
     """
     if not new.turned or old.turned or not old.polarity or old.mood == "past" or new.mood == "plan":
         return None
-    words = {word for word in old.subject if word[0] not in "±~@"} - _VAGUE
-    shared = {word for word in words & new.subject if not TURNS.search(dict(old.spoken).get(word, word))}
-    if len(shared) < max(2, len(words) / 2) or len(words) > 7:
+    words = {word: raw for word, raw in old.spoken if word[0] not in "±~@" and word not in _VAGUE}
+    shared = {word for word, raw in words.items() if word in new.subject and not TURNS.search(raw)}
+    if not shared or len(words) > _MAX_SUPERSEDED_WORDS:
         return None
-    return Opposition("status", _LIKELY, _short(" ".join(raw for word, raw in old.spoken if word in shared)))
+    taken = _meant(words, new, shared, alike) if alike and next(iter(words)) in shared else {}
+    if len(shared) + len(taken) < max(2, len(words) / 2):
+        return None
+    text = " ".join(raw for word, raw in words.items() if word in shared)
+    return Opposition("status", _LIKELY, _short(text + "".join(f"; {a} ≈ {b}" for a, b in taken.items())))
+
+
+_MAX_SUPERSEDED_WORDS: Final = 7
+
+
+def _meant(words: dict[str, str], new: Claim, shared: set[str], alike: Alike) -> dict[str, str]:
+    """Which other words of a clause are said in other words by the new one."""
+    others = [raw for word, raw in new.spoken if word not in shared and raw.isalpha()]
+    return {
+        raw: other
+        for word, raw in words.items()
+        if word not in shared and raw.isalpha()
+        for other in others
+        if alike(raw, other) >= 0
+    }
+
+
+def _states(old: Claim, new: Claim) -> Opposition | None:
+    """Two states of one person that exclude each other.
+
+    >>> between("Salma's husband is Idris", "Salma is divorced"), between("Karl is vegan", "Karl ordered the steak")
+    ('suspected: husband → divorced', 'suspected: vegan → steak')
+    """
+    if (
+        not (old.spoken and new.spoken)
+        or old.spoken[0][0] != new.spoken[0][0]
+        or not (old.polarity and new.polarity)
+    ):
+        return None
+    if "plan" in {old.mood, new.mood} or old.mood == "past":
+        return None
+    for sides in STATES:
+        for one, other in (sides, sides[::-1]):
+            before = [raw for word, raw in old.spoken if _bare(word, raw) in one]
+            after = [raw for word, raw in new.spoken if _bare(word, raw) in other]
+            if before and after and len(old.spoken) <= _MAX_SUPERSEDED_WORDS:
+                return Opposition("status", _LIKELY, f"{before[0]} → {after[0]}")
+    return None
+
+
+def _bare(word: str, raw: str) -> str:
+    return stem(raw) if word[0] in "±~" else word
 
 
 def _other_figure(old: Claim, new: Claim) -> Opposition | None:
@@ -360,6 +414,8 @@ def _other_figure(old: Claim, new: Claim) -> Opposition | None:
     one, other = old.figures[0], new.figures[0]
     left, right = old.subject - new.subject, new.subject - old.subject
     shared = (old.subject & new.subject) - _VAGUE
+    if old.owned != new.owned and (left | right) & old.names:
+        return None
     if old.mood != "fact" or not one.differs(other) or not ((left and right) or new.turned):
         return None
     if len(left) == len(right) == 1 and _place(old, left) == _place(new, right):

@@ -86,7 +86,7 @@ STOP: Final = ARTICLES | AUXILIARIES - {"might", "could", "would"} | CHANGES | w
 FIRST: Final = words("i my we our me us mine ich mein meine je j mon ma yo mi eu meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
 PLANS: Final = re.compile(
-    r"\b(?:plans?|planning|hop(?:es?|ing)|wants?|wish(?:es)?|considers?|considering|might|maybe|perhaps|could|would|if|"
+    r"\b(?:plans?|planning|means to|hop(?:es?|ing)|wants?|wish(?:es)?|considers?|considering|might|maybe|perhaps|could|would|if|"
     r"whether|thinking (?:of|about)|dreams?|possibly|probably|going to(?= \w+ (?:to|in|at)\b)|intends?|aims?|applied|"
     r"applying|looking (?:for|into)|interested in|possible|proposed|proposes|suggests?|suggested|allegedly|"
     r"reportedly|heard|rumou?rs?|wonders?|imagine|tentative(?:ly)?|according)\b"
@@ -139,6 +139,7 @@ _IDIOMS: Final = {
     r"operating system": "os",
     r"time zone": "timezone",
     r"pull request": "pr",
+    r"only child": "onlychild",
     r"open source": "opensource",
     r"closed source": "proprietary",
     r"(?:these days|at the moment|right now|as of now|from now on|nowadays|at present)": "now",
@@ -389,6 +390,16 @@ def statuses_apart(one: str, other: str) -> bool:
     return frozenset((one, other)) in _APART_PAIRS
 
 
+# States of one person that exclude each other, in words that need nothing else in common.
+_STATES_TEXT: Final = """single unmarried divorced widow widower widowed separated | married marry wife husband spouse engaged
+vegan vegetarian | meat steak beef chicken pork fish sausage bacon
+teetotal teetotaller sober nondrinker | wine beer whisky vodka
+atheist | god believer catholic
+pregnant | birth gave-birth
+retired unemployed jobless | employed teaches employer
+onlychild | brother sister sibling siblings"""
+STATES: Final = tuple(tuple(_stems(side) for side in line.split(" | ")) for line in _STATES_TEXT.splitlines())
+
 # Places that contain other places, and parts of cities: "Vancouver" and "Canada" are no opposites.
 WIDE_PLACES: Final = _stems(
     """africa america asia europe scandinavia usa us uk england scotland wales ireland britain canada mexico brazil brasil
@@ -434,7 +445,7 @@ _DE: Final = r"(?:de|du|des|d'|del|do|da) ?"
 
 # name: what a clause may say for it. The longest pattern wins at one place; what stands before is the subject.
 RELATIONS: Final = {
-    "lives in": r"(?:currently |now )?(?:lives?|living|resides?) in|(?:is |am |are )?(?:now )?based in|"
+    "lives in": r"(?:currently |now )?(?:lives?|living|resides?) in|rents (?:a|an) [\w -]{2,30}? in|(?:flat|apartment|house) is in|(?:is |am |are )?(?:now )?based in|"
     r"(?:has |have |'ve )?(?:just |recently )?(?:moved|relocated) (?:back )?to|(?:has |have )?settled in|(?:home|residence) is (?:now )?in|"
     r"wohn(?:t|e) (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|a déménagé à|se (?:ha mudado|mudó) a|mudou-se para|"
     r"se mudou para|leb(?:t|e) (?:jetzt )?in|habite (?:à|en)|vit à|vive? en|mor[ao] em|vivo em",
