@@ -108,6 +108,7 @@ _COPULA: Final = re.compile(
 )
 _DWELLING: Final = re.compile(r"^ (?:an?|the) [\w -]{2,30}? in (?=[A-ZÀ-Þ])")
 _OWNER: Final = re.compile(r"(?!an? |one )\w+ ", re.IGNORECASE)
+_PART: Final = re.compile(r",|\band\b(?= [a-z])|\bto\b(?= [a-z])")
 _OWNS: Final = re.compile(r"\s*(?:\w+(?:'s|s') |(?:my|his|her|their|our) )", re.IGNORECASE)
 _MOVES: Final = re.compile(r"moved|switched|migrated|renamed|settled|relocated|(?:has|ist|se|a|mudou) ")
 _LEADING_ARTICLE: Final = re.compile(r"^(?:the|my|our) ", re.IGNORECASE)
@@ -162,7 +163,8 @@ class Claim:
         definite: whether a clause begins with what is known already: "the", "my", "Nora's".
         told: of a whole clause, the words that a form of `be` or a preposition leads to: what is told of the subject.
         over: what the value is preferred over.
-        changed: whether it says that something is new; `turned` whether it tells of a turn of things.
+        changed: whether it says that something is new.
+        turned: of a whole clause, stems of the part that tells of a turn of things: what was left, moved, cancelled.
         aside: whether the clause says more than the claim.
         owned: whether a clause begins with what somebody has: "Nora's brother", whose claim is none of Nora's.
         keyed: whether the key tells the subject.
@@ -183,7 +185,7 @@ class Claim:
     told: frozenset[str] = frozenset()
     over: tuple[str, ...] = ()
     changed: bool = False
-    turned: bool = False
+    turned: frozenset[str] = frozenset()
     aside: bool = False
     owned: bool = False
     keyed: bool = False
@@ -269,7 +271,7 @@ def _claims(clause: str, owned: bool, unnamed: frozenset[str], key: frozenset[st
     changed = not CHANGES.isdisjoint(item for item in found if isinstance(item, str))
     yield replace(
         _whole(found, mood, changed, unnamed),
-        turned=TURNS.search(clause.lower()) is not None,
+        turned=_turned(clause),
         names=frozenset(stem(name.lower()) for name in _CAPITAL.findall(clause)),
         definite=found[0] in _DEFINITE or owned,
         owned=owned,
@@ -283,6 +285,13 @@ def _bare(found: Sequence[Item], text: str, key: frozenset[str], changed: bool) 
     """A value alone, such as a timezone: its key tells of what."""
     if len(found) <= _MAX_BARE_ITEMS and AUXILIARIES.isdisjoint(found) and key & ATTRIBUTES:
         yield from _filled(_Subject(key - _TRIVIAL, True, True), "is", f" {text}", changed=changed)
+
+
+def _turned(clause: str) -> frozenset[str]:
+    """The stems of those parts of a clause that tell of a turn of things."""
+    parts = _PART.split(clause) if TURNS.search(clause.lower()) else ()
+    turns = [part.lower() for part in parts if TURNS.search(part.lower())]
+    return frozenset(word for part in turns for word in _contents(items(part)))
 
 
 # ── Relations ───────────────────────────────────────────────────────────────────────────

@@ -319,6 +319,8 @@ def _figure(old: Claim, new: Claim, shared: frozenset[str]) -> Opposition | None
         return Opposition("number", _SURE, text)
     if shared & OCCASIONS and not (old.definite and new.definite):
         return None
+    if one.kind == "date" and not shared & SCHEDULED and any(raw.endswith("ed") for _, raw in old.spoken):
+        return None  # what happened may happen again
     scheduled = bool(shared & SCHEDULED) and not shared & OCCASIONS
     return Opposition("date", _SURE if scheduled else _LIKELY, text)
 
@@ -349,7 +351,7 @@ def _superseded(old: Claim, new: Claim, alike: Alike | None) -> Opposition | Non
     if not new.turned or old.turned or not old.polarity or old.mood == "past" or new.mood == "plan":
         return None
     words = {word: raw for word, raw in old.spoken if word[0] not in "±~@" and word not in _VAGUE}
-    shared = {word for word, raw in words.items() if word in new.subject and not TURNS.search(raw)}
+    shared = {word for word, raw in words.items() if word in new.turned and not TURNS.search(raw)}
     if not shared or len(words) > _MAX_SUPERSEDED_WORDS:
         return None
     taken = _meant(words, new, shared, alike) if alike and next(iter(words)) in shared else {}
