@@ -319,7 +319,11 @@ def _figure(old: Claim, new: Claim, shared: frozenset[str]) -> Opposition | None
         return Opposition("number", _SURE, text)
     if shared & OCCASIONS and not (old.definite and new.definite):
         return None
-    if one.kind == "date" and not shared & SCHEDULED and any(raw.endswith("ed") for _, raw in old.spoken):
+    if (
+        one.kind == "date"
+        and not shared & SCHEDULED
+        and any(raw.endswith("ed") and word not in old.told for word, raw in old.spoken)
+    ):
         return None  # what happened may happen again
     scheduled = bool(shared & SCHEDULED) and not shared & OCCASIONS
     return Opposition("date", _SURE if scheduled else _LIKELY, text)
@@ -355,13 +359,13 @@ def _superseded(old: Claim, new: Claim, alike: Alike | None) -> Opposition | Non
     if not shared or len(words) > _MAX_SUPERSEDED_WORDS:
         return None
     taken = _meant(words, new, shared, alike) if alike and next(iter(words)) in shared else {}
-    if len(shared) + len(taken) < max(2, len(words) / 2):
+    if len(shared) + len(taken) < max(2, len(words) / 3):
         return None
     text = " ".join(raw for word, raw in words.items() if word in shared)
     return Opposition("status", _LIKELY, _short(text + "".join(f"; {a} ≈ {b}" for a, b in taken.items())))
 
 
-_MAX_SUPERSEDED_WORDS: Final = 7
+_MAX_SUPERSEDED_WORDS: Final = 9
 
 
 def _meant(words: dict[str, str], new: Claim, shared: set[str], alike: Alike) -> dict[str, str]:
