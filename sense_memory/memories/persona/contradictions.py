@@ -8,6 +8,7 @@ readings, and compares a memory with the others once.
 from __future__ import annotations
 
 import asyncio
+from hashlib import sha256
 from heapq import nlargest
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -69,6 +70,10 @@ class Nearness:
         self._fresh: dict[str, MemoryVectors] = {}  # by path: of memories that are about to be written
         self._looks: set[asyncio.Task[list[str]]] = set()
         self._turn, self._is_late = asyncio.Lock(), False
+        self._paired: tuple[bytes, list[tuple[str, str, float]]] = (
+            b"",
+            [],
+        )  # what was compared last, and its pairs
         self.phrases = Phrases()
 
     async def look(
@@ -120,16 +125,18 @@ class Nearness:
             look.cancel()
 
     async def pairs(self, memories: Sequence[PersonaMemory]) -> list[tuple[str, str, float]]:
-        """The pairs of memories with vectors that are near in meaning; see `near_pairs`."""
+        """The pairs of memories with vectors that are near in meaning; see `near_pairs`. The last answer is kept."""
         embedding = await self._opened()
         if embedding is None:
             return []
         rows = {path: _row(read) for path, read in (await _kept(embedding, memories)).items()}
         length = max(map(len, rows.values()), default=0)
-        paths = [path for path in rows if len(rows[path]) == length]
-        return await asyncio.to_thread(
-            near_pairs, paths, np.array([rows[path] for path in paths], np.float32)
-        )
+        paths = sorted(path for path in rows if len(rows[path]) == length)
+        table = np.array([rows[path] for path in paths], np.float32)
+        compared = sha256("\n".join(paths).encode("utf-8", "surrogatepass") + table.tobytes()).digest()
+        if compared != self._paired[0]:
+            self._paired = (compared, await asyncio.to_thread(near_pairs, paths, table))
+        return self._paired[1]
 
     # ── One look ────────────────────────────────────────────────────────────────────────
 

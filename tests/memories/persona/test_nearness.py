@@ -249,6 +249,24 @@ async def test_many_at_once_are_all_remembered_and_compared(open_store):
     assert len(shown) == len(set(shown)) == 12
 
 
+async def test_memories_are_compared_in_meaning_again_only_when_some_have_changed(open_store, monkeypatch):
+    compared, near_pairs = [], nearness.near_pairs
+    monkeypatch.setattr(
+        nearness, "near_pairs", lambda paths, rows: compared.append(len(paths)) or near_pairs(paths, rows)
+    )
+    async with open_store(embedder=Synonyms()) as store:
+        await store.persona_remember("people", "facts", "kids", "Omar visits many kids")
+        await store.persona_remember("people", "facts", "children", "Omar visits many children")
+        await store.search("anything")
+        reports = [await store.persona_introspect() for _ in range(2)]
+        await store.persona_remember("people", "facts", "children", "fog lifts by noon")
+        await store.search("anything")
+        reports.append(await store.persona_introspect())
+
+    assert [len(report.suggested_connections) for report in reports] == [1, 1, 0]
+    assert compared == [2, 2]
+
+
 async def test_memories_near_in_meaning_are_suggested_as_connected(open_store):
     async with open_store(embedder=Synonyms()) as store:
         await store.persona_remember("people", "facts", "kids", "Omar visits many kids")
