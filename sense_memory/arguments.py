@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from sense_memory.errors import InvalidInput, InvalidRelayUrl, InvalidSetting
-from sense_memory.limits import MAX_LINGER_SECONDS
+from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_LINGER_SECONDS
 from sense_memory.nostr.verdict import printable
 
 
@@ -82,6 +82,24 @@ def moment(given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given):
         raise InvalidInput("a time must be a number of seconds since 1970")
     return given
+
+
+def written_at(given: object, now: float) -> float:
+    """When something was written: seconds since 1970, a `datetime`, or None for now.
+
+    Raises:
+        InvalidInput: no such time, one before 1970, or one further in the future than a clock may be wrong.
+    """
+    if given is None:
+        return now
+    timestamp = getattr(given, "timestamp", None)  # of a datetime
+    at = timestamp() if callable(timestamp) and not isinstance(given, type) else given
+    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= now + MAX_FUTURE_SECONDS:
+        raise InvalidInput(
+            "created_at must be a datetime or a number of seconds since 1970, and not in the future; "
+            "nothing was written"
+        )
+    return float(at)
 
 
 def contradictions(given: object) -> str:

@@ -32,6 +32,7 @@ from sense_memory.nostr.signer import as_signer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
     from types import TracebackType
     from typing import BinaryIO
 
@@ -236,8 +237,11 @@ class MemoryStore:
 
     # ── v1: flat memories ───────────────────────────────────────────────────────────────
 
-    async def remember(self, key: str, value: str) -> str:
+    async def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
         """Write a value under a key. It replaces the previous value, which stays in the local `history`.
+
+        `created_at` is when the value was written, if not now: a datetime, or seconds since 1970. Which version counts
+        does not depend on it: the one that is written here last does.
 
         Returns the event's id, once the event is durable in the ledger.
 
@@ -247,12 +251,13 @@ class MemoryStore:
             ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
         """
         async with self._open.writing() as store:
-            return await store.flat.remember(key, value)
+            return await store.flat.remember(key, value, created_at)
 
     async def remember_many(
         self,
-        pairs: Mapping[str, str] | Iterable[tuple[str, str]],
+        pairs: Mapping[str, str] | Iterable[tuple[str, str] | tuple[str, str, datetime | float]],
         *,
+        created_at: datetime | float | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> list[str]:
         """Write many values, in batches of 1,000 that are durable whole or not at all.
@@ -260,7 +265,8 @@ class MemoryStore:
         All values are checked before anything is written. The last value of a key that is given twice counts.
 
         Args:
-            pairs: a mapping, or any iterable of (key, value).
+            pairs: a mapping, or any iterable of (key, value) or (key, value, created_at).
+            created_at: as in `remember`, for values without a time of their own.
             progress: called with the number of memories written so far.
 
         Returns for each pair, in order, the id of the event that now holds its key. Raises as `remember`; the error
@@ -269,7 +275,7 @@ class MemoryStore:
         """
         async with self._open.writing() as store:
             arguments.callback(progress, "progress")
-            return await store.flat.remember_many(arguments.pairs(pairs), store.sending(progress))
+            return await store.flat.remember_many(arguments.pairs(pairs), store.sending(progress), created_at)
 
     async def recall(self, key: str) -> Memory | None:
         """The memory under a key, from the ledger; None where the key was never written, or was forgotten.
@@ -346,6 +352,7 @@ class MemoryStore:
         source: str | None = None,
         confidence: float | None = None,
         contradictions: str | None = None,
+        created_at: datetime | float | None = None,
     ) -> Remembered:
         """Write a persona memory under a domain, a facet and a key, at full relevance.
 
@@ -366,6 +373,8 @@ class MemoryStore:
             confidence: 0 to 1; 1 for a new memory.
             contradictions: "act" marks what the value clearly contradicts, "suggest" marks nothing and only tells,
                 "off" does not look; by default as the store.
+            created_at: when the memory was written, if not now: a datetime, or seconds since 1970. It fades from then
+                on. Which version counts does not depend on it.
 
         Returns the event's id, which also has `superseded` and `suspected` (paths) and `contradictions` (the reasons).
         Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
@@ -373,8 +382,38 @@ class MemoryStore:
         async with self._open.writing() as store:
             path = address.persona_path(domain, facet, key).removeprefix(address.PERSONA)
             fields = given.fields(value, themes, halflife_days, source, confidence)
+            if created_at is not None:
+                fields["created_at"] = arguments.written_at(created_at, self._options.clock())
             mode = None if contradictions is None else arguments.contradictions(contradictions)
             return await store.persona().remember(path, fields, given.links(connections), contradictions=mode)
+
+    async def persona_remember_many(
+        self,
+        memories: Iterable[Mapping[str, Any]],
+        *,
+        contradictions: str | None = None,
+        created_at: datetime | float | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Remembered]:
+        """Write many persona memories, in batches of 200 that are durable whole or not at all.
+
+        All are checked before anything is written. Contradictions are handled in order, among the new memories too; they
+        are found by words, without the embedder. A path that is given twice is written once, with the last value.
+
+        Args:
+            memories: mappings with the arguments of `persona_remember`.
+            contradictions: as in `persona_remember`.
+            created_at: as in `persona_remember`, for memories without a time of their own.
+            progress: called with the number of memories written so far.
+
+        Returns for each memory, in order, what `persona_remember` returns. Raises as `persona_remember`; the error names
+        the memory by its number, from 1. After a LedgerError earlier batches stay.
+        """
+        async with self._open.writing() as store:
+            arguments.callback(progress, "progress")
+            mode = None if contradictions is None else arguments.contradictions(contradictions)
+            new = given.new_memories(memories, self._options.clock(), created_at)
+            return await store.persona().remember_many(new, store.sending(progress), mode)
 
     async def persona_recall(
         self,
@@ -658,13 +697,36 @@ class MemoryStore:
 
     # ── v1: journal ─────────────────────────────────────────────────────────────────────
 
-    async def journal(self, content: str) -> str:
+    async def journal(self, content: str, *, created_at: datetime | float | None = None) -> str:
         """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
+
+        `created_at` is when the entry was written, if not now: a datetime, or seconds since 1970.
 
         Returns the event's id, once the event is durable in the ledger. Errors as `remember`.
         """
         async with self._open.writing() as store:
-            return await store.journal.write(content)
+            return await store.journal.write(content, created_at)
+
+    async def journal_many(
+        self,
+        entries: Iterable[str | tuple[str, datetime | float]],
+        *,
+        created_at: datetime | float | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[str]:
+        """Write many journal entries, in batches of 1,000 that are durable whole or not at all.
+
+        Args:
+            entries: texts, or pairs (text, created_at).
+            created_at: as in `journal`, for entries without a time of their own.
+            progress: called with the number of entries written so far.
+
+        Returns the ids of the events, in order. Raises as `journal`; the error names the entry by its number, from 1.
+        """
+        async with self._open.writing() as store:
+            arguments.callback(progress, "progress")
+            wanted = arguments.several(entries, "entries")
+            return await store.journal.write_many(wanted, store.sending(progress), created_at)
 
     async def recent(self, limit: int = 20) -> list[JournalEntry]:
         """The newest journal entries, newest first; `limit` is 1 to 100,000."""

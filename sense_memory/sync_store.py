@@ -18,6 +18,7 @@ from sense_memory.store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
     from types import TracebackType
     from typing import BinaryIO
@@ -165,8 +166,11 @@ class SyncMemoryStore:
         """The configured relays."""
         return self._store.relays
 
-    def remember(self, key: str, value: str) -> str:
+    def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
         """Write a value under a key. It replaces the previous value, which stays in the local `history`.
+
+        `created_at` is when the value was written, if not now: a datetime, or seconds since 1970. Which version counts
+        does not depend on it: the one that is written here last does.
 
         Returns the event's id, once the event is durable in the ledger.
 
@@ -175,12 +179,13 @@ class SyncMemoryStore:
                 long).
             ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
         """
-        return self._loop.wait(self._store.remember(key, value))
+        return self._loop.wait(self._store.remember(key, value, created_at=created_at))
 
     def remember_many(
         self,
-        pairs: Mapping[str, str] | Iterable[tuple[str, str]],
+        pairs: Mapping[str, str] | Iterable[tuple[str, str] | tuple[str, str, datetime | float]],
         *,
+        created_at: datetime | float | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> list[str]:
         """Write many values, in batches of 1,000 that are durable whole or not at all.
@@ -188,7 +193,8 @@ class SyncMemoryStore:
         All values are checked before anything is written. The last value of a key that is given twice counts.
 
         Args:
-            pairs: a mapping, or any iterable of (key, value).
+            pairs: a mapping, or any iterable of (key, value) or (key, value, created_at).
+            created_at: as in `remember`, for values without a time of their own.
             progress: called with the number of memories written so far.
 
         Returns for each pair, in order, the id of the event that now holds its key. Raises as `remember`; the error
@@ -199,7 +205,7 @@ class SyncMemoryStore:
         """
         pairs = collected(pairs)
         return self._loop.wait_counting(
-            lambda count: self._store.remember_many(pairs, progress=count), progress
+            lambda count: self._store.remember_many(pairs, created_at=created_at, progress=count), progress
         )
 
     def recall(self, key: str) -> Memory | None:
@@ -267,6 +273,7 @@ class SyncMemoryStore:
         source: str | None = None,
         confidence: float | None = None,
         contradictions: str | None = None,
+        created_at: datetime | float | None = None,
     ) -> Remembered:
         """Write a persona memory under a domain, a facet and a key, at full relevance.
 
@@ -287,6 +294,8 @@ class SyncMemoryStore:
             confidence: 0 to 1; 1 for a new memory.
             contradictions: "act" marks what the value clearly contradicts, "suggest" marks nothing and only tells,
                 "off" does not look; by default as the store.
+            created_at: when the memory was written, if not now: a datetime, or seconds since 1970. It fades from then
+                on. Which version counts does not depend on it.
 
         Returns the event's id, which also has `superseded` and `suspected` (paths) and `contradictions` (the reasons).
         Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
@@ -303,7 +312,40 @@ class SyncMemoryStore:
                 source=source,
                 confidence=confidence,
                 contradictions=contradictions,
+                created_at=created_at,
             )
+        )
+
+    def persona_remember_many(
+        self,
+        memories: Iterable[Mapping[str, Any]],
+        *,
+        contradictions: str | None = None,
+        created_at: datetime | float | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Remembered]:
+        """Write many persona memories, in batches of 200 that are durable whole or not at all.
+
+        All are checked before anything is written. Contradictions are handled in order, among the new memories too; they
+        are found by words, without the embedder. A path that is given twice is written once, with the last value.
+
+        Args:
+            memories: mappings with the arguments of `persona_remember`.
+            contradictions: as in `persona_remember`.
+            created_at: as in `persona_remember`, for memories without a time of their own.
+            progress: called with the number of memories written so far.
+
+        Returns for each memory, in order, what `persona_remember` returns. Raises as `persona_remember`; the error names
+        the memory by its number, from 1. After a LedgerError earlier batches stay.
+
+        The callback is called in the caller's thread.
+        """
+        memories = collected(memories)
+        return self._loop.wait_counting(
+            lambda count: self._store.persona_remember_many(
+                memories, contradictions=contradictions, created_at=created_at, progress=count
+            ),
+            progress,
         )
 
     def persona_recall(
@@ -557,12 +599,37 @@ class SyncMemoryStore:
         """
         return self._loop.wait(self._store.undo(key))
 
-    def journal(self, content: str) -> str:
+    def journal(self, content: str, *, created_at: datetime | float | None = None) -> str:
         """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
+
+        `created_at` is when the entry was written, if not now: a datetime, or seconds since 1970.
 
         Returns the event's id, once the event is durable in the ledger. Errors as `remember`.
         """
-        return self._loop.wait(self._store.journal(content))
+        return self._loop.wait(self._store.journal(content, created_at=created_at))
+
+    def journal_many(
+        self,
+        entries: Iterable[str | tuple[str, datetime | float]],
+        *,
+        created_at: datetime | float | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[str]:
+        """Write many journal entries, in batches of 1,000 that are durable whole or not at all.
+
+        Args:
+            entries: texts, or pairs (text, created_at).
+            created_at: as in `journal`, for entries without a time of their own.
+            progress: called with the number of entries written so far.
+
+        Returns the ids of the events, in order. Raises as `journal`; the error names the entry by its number, from 1.
+
+        The callback is called in the caller's thread.
+        """
+        entries = collected(entries)
+        return self._loop.wait_counting(
+            lambda count: self._store.journal_many(entries, created_at=created_at, progress=count), progress
+        )
 
     def recent(self, limit: int = 20) -> list[JournalEntry]:
         """The newest journal entries, newest first; `limit` is 1 to 100,000."""

@@ -320,10 +320,15 @@ async def test_progress_counts_what_is_durable(open_store):
         ),
         (("key", "\ud800"), InvalidInput, r"^entry 1501 \('key'\): .*nothing was written$"),
         (("k\x1b" * 200, "v"), InvalidAddress, r"^entry 1501 \('k\\x1b.{60,80}\): .*nothing was written$"),
-        ("ab", InvalidInput, "^entry 1501: it must be a pair of key and value; nothing was written$"),
+        (
+            "ab",
+            InvalidInput,
+            "^entry 1501: it must be a pair of key and value, or key, value and a time; nothing was written$",
+        ),
         ({"a", "b"}, InvalidInput, "pair"),
         (("a",), InvalidInput, "pair"),
-        (("a", "b", "c"), InvalidInput, "pair"),
+        (("a", "b", "c"), InvalidInput, "created_at must"),
+        (("a", "b", 0, 0), InvalidInput, "pair"),
         (None, InvalidInput, "pair"),
     ],
 )

@@ -74,21 +74,26 @@ class FlatMemories:
         self._clock, self._ask = clock, ask
         self._plan, self._persona_count = plan, persona_count
 
-    async def remember(self, key: str, value: str) -> str:
-        """Write a value under a key; returns the event's id."""
-        record = await self._carry_over(envelope.flat(key, arguments.value(value), self._clock()))
+    async def remember(self, key: str, value: str, created_at: object = None) -> str:
+        """Write a value under a key, now or as of `created_at`; returns the event's id."""
+        at = arguments.written_at(created_at, self._clock())
+        record = await self._carry_over(envelope.flat(key, arguments.value(value), at))
         await self._check_plan([record])
         (ident,) = await self._writer.write([record])
         return ident
 
-    async def remember_many(self, pairs: Iterable[object], written: Callable[[int], None]) -> list[str]:
+    async def remember_many(
+        self, pairs: Iterable[object], written: Callable[[int], None], created_at: object = None
+    ) -> list[str]:
         """Write many values in batches; returns for each pair the id of the event that holds its key now.
 
         Args:
-            pairs: of key and value.
+            pairs: of key and value, or of key, value and when the value was written.
             written: called after each batch with the number of memories written so far.
+            created_at: when values without a time of their own were written; None for now.
         """
-        bulk, done = BulkWrite(self._clock()), 0
+        now = self._clock()
+        bulk, done = BulkWrite(now, arguments.written_at(created_at, now)), 0
         for item in pairs:
             bulk.add(item)
         await bulk.prepare(self._carry_over)
@@ -237,10 +242,11 @@ class BulkWrite:
 
     Args:
         now: seconds since 1970.
+        created_at: when values without a time of their own were written.
     """
 
-    def __init__(self, now: float) -> None:
-        self._now = now
+    def __init__(self, now: float, created_at: float) -> None:
+        self._now, self._created_at = now, created_at
         self._entries: dict[str, BulkEntry] = {}  # by path, in the order in which the keys first came
         self._paths: list[str] = []  # of each pair
         self._ids: dict[str, str] = {}  # by path
@@ -252,9 +258,10 @@ class BulkWrite:
             InvalidInput: `item` is not a pair, its key breaks the naming rules, or its value is blank or not text.
         """
         number = len(self._paths) + 1
-        with _name_entry(number, item):
-            key, value = _pair(item)
-            record = envelope.flat(key, arguments.value(value), self._now)
+        with numbered_errors(number, item):
+            key, value, *times = _pair(item)
+            at = arguments.written_at(times[0], self._now) if times else self._created_at
+            record = envelope.flat(key, arguments.value(value), at)
         self._paths.append(record.path)
         self._entries[record.path] = BulkEntry(number, record)  # an existing entry keeps its place
 
@@ -266,7 +273,7 @@ class BulkWrite:
             NeedsNewerVersion: a newer sense-memory wrote the head.
         """
         for entry in self._entries.values():
-            with _name_entry(entry.number, (entry.record.path,)):
+            with numbered_errors(entry.number, (entry.record.path,)):
                 entry.record = await carry_over(entry.record)
                 if (size := envelope.plaintext_bytes(entry.record)) > MAX_PLAINTEXT_BYTES:
                     raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
@@ -314,16 +321,16 @@ class BulkWrite:
         return next((entry for path, entry in self._entries.items() if path in ahead), None)
 
 
-def _pair(item: object) -> tuple[Any, Any]:
-    """A key and a value. A text of two characters is not a pair."""
-    if not isinstance(item, tuple | list) or len(item) != 2:
-        raise InvalidInput("it must be a pair of key and value")
-    return item[0], item[1]
+def _pair(item: object) -> Sequence[Any]:
+    """A key and a value, and perhaps a time. A text of two characters is not a pair."""
+    if not isinstance(item, tuple | list) or len(item) not in {2, 3}:
+        raise InvalidInput("it must be a pair of key and value, or key, value and a time")
+    return item
 
 
 @contextmanager
-def _name_entry(number: int, item: object) -> Iterator[None]:
-    """Have an error name the entry."""
+def numbered_errors(number: int, item: object) -> Iterator[None]:
+    """Have an error name an entry of a bulk write, by its number (from 1) and its key, the first part of `item`."""
     try:
         yield
     except (InvalidInput, NeedsNewerVersion) as error:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any
 
-from sense_memory.errors import InvalidInput
+from sense_memory import arguments
+from sense_memory.errors import InvalidInput, TooLargeError
 from sense_memory.ledger import Role
-from sense_memory.limits import ENTRY_AHEAD_SECONDS, MAX_RECENT_COUNT
+from sense_memory.limits import (
+    APPLY_BATCH_COUNT,
+    ENTRY_AHEAD_SECONDS,
+    MAX_FUTURE_SECONDS,
+    MAX_PLAINTEXT_BYTES,
+    MAX_RECENT_COUNT,
+)
+from sense_memory.memories.flat import numbered_errors
 from sense_memory.models import JournalEntry
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
@@ -15,9 +24,10 @@ from sense_memory.records.envelope import RecordType
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from sense_memory.ledger import Ledger
+    from sense_memory.ledger import Ledger, Stored
+    from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
 
@@ -46,14 +56,45 @@ class Journal:
         self._clock, self._ask = clock, ask
         self._last = 0.0  # when the last entry of this process was written
 
-    async def write(self, content: str) -> str:
-        """Write an entry; returns the event's id."""
+    async def write(self, content: str, created_at: object = None) -> str:
+        """Write an entry, now or as of `created_at`; returns the event's id."""
+        (ident,) = await self._writer.write([self._entry(content, created_at)])
+        return ident
+
+    async def write_many(
+        self, entries: Iterable[object], written: Callable[[int], None], created_at: object = None
+    ) -> list[str]:
+        """Write many entries in batches; returns the ids of their events.
+
+        Args:
+            entries: texts, or pairs of a text and when it was written.
+            written: called after each batch with the number of entries written so far.
+            created_at: when texts without a time of their own were written; None for now.
+        """
+        records = []
+        shared = None if created_at is None else arguments.written_at(created_at, self._clock())
+        for number, item in enumerate(entries, 1):
+            with numbered_errors(number, ()):
+                at = None if shared is None else shared + number * 1e-6  # their order on other devices
+                content, at = item if isinstance(item, tuple | list) and len(item) == 2 else (item, at)
+                records.append(self._entry(content, at))
+                if (size := envelope.plaintext_bytes(records[-1])) > MAX_PLAINTEXT_BYTES:
+                    raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
+        ids: list[str] = []
+        for start in range(0, len(records), APPLY_BATCH_COUNT):
+            ids += await self._writer.write(records[start : start + APPLY_BATCH_COUNT])
+            written(len(ids))
+            await asyncio.sleep(0)  # a local signer never waits
+        return ids
+
+    def _entry(self, content: Any, created_at: object) -> Record:
+        if created_at is not None:
+            return envelope.journal(content, arguments.written_at(created_at, self._clock()))
         # Two entries of one instant would have no order on another device: a microsecond gives them one.
         # Where the last entry is dated further ahead, the clock was set back, and entries get the date of the clock.
         now, after = self._clock(), self._last + 1e-6
         self._last = after if now < after <= now + ENTRY_AHEAD_SECONDS else now
-        (ident,) = await self._writer.write([envelope.journal(content, self._last)])
-        return ident
+        return envelope.journal(content, self._last)
 
     async def recent(self, limit: int) -> list[JournalEntry]:
         """The newest entries, newest first."""
@@ -79,14 +120,30 @@ class Journal:
         return ident
 
     async def _entries(self, limit: int) -> list[JournalEntry]:
-        events = [*self._ledger.journal(limit), *self._ledger.heads.live_under(address.JOURNAL_PREFIX)]
+        """The newest entries by the time inside.
+
+        Events come by their own date. An entry that was written as of an earlier time has a newer event, and does not
+        count among the `limit` events that have to be read.
+        """
+        older, count = self._ledger.heads.live_under(address.JOURNAL_PREFIX), limit
+        while True:
+            events = self._ledger.journal(count)
+            entries, on_time = await self._opened([*events, *older])
+            if on_time >= limit or len(events) < count:
+                return entries[:limit]
+            count *= 4
+
+    async def _opened(self, events: Sequence[Stored]) -> tuple[list[JournalEntry], int]:
+        """The entries in some events, newest first, and how many were written when their event says."""
         entries: list[tuple[float, int, JournalEntry]] = []
+        on_time = 0
         for stored, record in await self._reader.records(events):
             if record.type is RecordType.JOURNAL:
                 ts = record.written_at(stored.created_at)
+                on_time += ts >= stored.created_at - MAX_FUTURE_SECONDS
                 entry = JournalEntry(
                     content=record.fields["content"], created_at=ts, event_id=stored.id.hex()
                 )
                 entries.append((ts, stored.seq, entry))
         entries.sort(key=lambda item: item[:2], reverse=True)
-        return [entry for _, _, entry in entries[:limit]]
+        return [entry for _, _, entry in entries], on_time

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory import arguments
@@ -15,6 +17,8 @@ from sense_memory.limits import (
     MAX_THEMES_COUNT,
     MIN_HALFLIFE_DAYS,
 )
+from sense_memory.memories.flat import numbered_errors
+from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
 
 
@@ -25,6 +29,74 @@ if TYPE_CHECKING:
 _SOURCE: Final = re.compile(
     r"(?:user|agent|import|(?:tool|document):[^\x00-\x20\x7f-\x9f\ud800-\udfff]{1,200})?"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """A memory that is to be written, checked.
+
+    Attributes:
+        path: `domain/facet/key`.
+        fields: the fields that were given, `created_at` among them where it was.
+        connections: names of memories to connect with.
+    """
+
+    path: str
+    fields: dict[str, Any]
+    connections: tuple[str, ...] = ()
+
+    def then(self, later: NewMemory) -> NewMemory:
+        """This memory and another that is given for the same path later, as one."""
+        links = dict.fromkeys((*self.connections, *later.connections))
+        return NewMemory(self.path, {**self.fields, **later.fields}, tuple(links))
+
+
+_NAMES: Final = frozenset(
+    (
+        "domain",
+        "facet",
+        "key",
+        "value",
+        "themes",
+        "connections",
+        "halflife_days",
+        "source",
+        "confidence",
+        "created_at",
+    )
+)
+
+
+def new_memories(given: object, now: float, created_at: object = None) -> list[NewMemory]:
+    """Memories from mappings of the arguments of `persona_remember`; an error names the memory by its number and key.
+
+    Args:
+        given: the mappings.
+        now: seconds since 1970.
+        created_at: when memories without a time of their own were written; None for now.
+
+    Raises:
+        InvalidInput: not such a mapping, or a field cannot be used.
+    """
+    found = []
+    for number, item in enumerate(arguments.several(given, "memories"), 1):
+        with numbered_errors(number, (item.get("key"),) if isinstance(item, Mapping) else ()):
+            found.append(_new_memory(item, now, created_at))
+    return found
+
+
+def _new_memory(given: object, now: float, created_at: object) -> NewMemory:
+    if not isinstance(given, Mapping) or not {"domain", "facet", "key", "value"} <= given.keys():
+        raise InvalidInput("it must be a mapping with domain, facet, key and value; nothing was written")
+    if unknown := [name for name in given if name not in _NAMES]:
+        raise InvalidInput(f"persona_remember has no argument {quoted(unknown[0])}; nothing was written")
+    path = address.persona_path(given["domain"], given["facet"], given["key"])
+    names = ("value", "themes", "halflife_days", "source", "confidence")
+    found = fields(*(given.get(name) for name in names))
+    at = given.get("created_at", created_at)
+    if at is not None:
+        found["created_at"] = arguments.written_at(at, now)
+    return NewMemory(path.removeprefix(address.PERSONA), found, tuple(links(given.get("connections"))))
 
 
 def fields(

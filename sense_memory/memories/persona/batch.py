@@ -74,12 +74,13 @@ class EditBatch:
         )
         return {edit.memory.path: ident for edit, ident in zip(edits, ids, strict=True)}
 
-    def only(self, path: str) -> EditBatch:
-        """A batch with the change of one memory of this batch."""
+    def only(self, *paths: str) -> EditBatch:
+        """A batch with the changes of some memories of this batch."""
         alone = EditBatch(self._palace)
-        alone._slot_states[path] = self._slot_states[path]
-        alone._memories[path] = self._memories[path]
-        alone._changed[path] = self._changed[path]
+        for path in paths:
+            alone._slot_states[path] = self._slot_states[path]
+            alone._memories[path] = self._memories[path]
+            alone._changed[path] = self._changed[path]
         return alone
 
     def __len__(self) -> int:

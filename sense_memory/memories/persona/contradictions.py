@@ -323,6 +323,14 @@ class ContradictionDetector:
         if self._read.pop(path, None) is not None:
             self._claims.drop(path)
 
+    def put_back(self, path: str) -> None:
+        """What was put for a path was not written: what the palace holds there counts again."""
+        memory = self._catalog.get(path)
+        if memory is None:
+            self.drop(path)
+        else:
+            self.put(memory)
+
     async def look(self, memory: PersonaMemory) -> list[str]:
         """The paths of memories near in meaning to a new one, for `check`; none without an embedder."""
         facet = memory.domain, memory.facet

@@ -6,13 +6,17 @@ again from what was written. The errors are those that the methods of the store 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import ClockSkewError, NeedsNewerVersion
+from sense_memory.errors import ClockSkewError, NeedsNewerVersion, TooLargeError
 from sense_memory.ledger import Role
-from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT
+from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_BYTES
+from sense_memory.memories.flat import numbered_errors
+from sense_memory.memories.persona.arguments import NewMemory
 from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.memories.persona.forks import settle_forks
@@ -23,7 +27,7 @@ from sense_memory.memories.persona.palace import ROOTS, Palace
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
-from sense_memory.palace.lifecycle import shown
+from sense_memory.palace.lifecycle import current_state, shown
 from sense_memory.palace.plan import Usage
 from sense_memory.palace.supersession import (
     opponents,
@@ -33,11 +37,12 @@ from sense_memory.palace.supersession import (
     unopposed,
     without,
 )
-from sense_memory.palace.version import memory_of
+from sense_memory.palace.version import fields_of, memory_of
+from sense_memory.records import envelope
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.contradictions import ContradictionDetector, Nearness, Opening
@@ -149,29 +154,108 @@ class Persona:
 
         async def attempt() -> Remembered:
             catalog = await self.palace.refresh()
+            if path not in catalog:
+                self._check_plan(catalog, [path])
             batch = EditBatch(self.palace)
-            before = await batch.get(path)
-            if before is None:
-                self._check_plan(catalog, path)
-                await self._clear_marks_of_removed(batch, path)
-            memory = self._written(path, before, fields)
-            batch.change(memory, is_new_value=True)
-            revoked = await self._revoke_marks(batch, before, memory)
-            found = [] if mode == "off" else self._found(before, memory, near)
-            acting = [item for item in found if item.acts and mode == "act" and item.old not in revoked]
-            marked = await self._supersede(batch, path, [item.old for item in acting])
-            if connections:
-                targets = [path_in(catalog, name) or path_to(name) for name in connections]
-                await self.links.relink(batch, path, list(dict.fromkeys(targets)))
+            found, marked = await self._add(batch, NewMemory(path, fields, tuple(connections)), mode, near)
             ids = await self._write_first(batch, path, drafts=drafts)
-            if found:
-                self._detector().suspect(item for item in found if item.old not in marked)
-            return Remembered.of(ids[path], found, (old for old in marked if ids.get(old)))
+            return self._remembered(ids, path, found, marked)
 
         remembered = await retry_while_moved(attempt)
         if mode != "off":
             await self._detector().written(path)
         return remembered
+
+    async def remember_many(
+        self, memories: Sequence[NewMemory], written: Callable[[int], None], contradictions: str | None = None
+    ) -> list[Remembered]:
+        """Write many memories, in batches that are durable whole or not at all; a path given twice is written once.
+
+        Contradictions are looked for in order, as if each memory were written alone, with the earlier memories of the
+        same batch too. They are found by words: the embedder is not asked.
+
+        Args:
+            memories: what to write, checked.
+            written: called after each batch with the number of memories written so far.
+            contradictions: `act`, `suggest` or `off`; by default as the store.
+        """
+        each: dict[str, NewMemory] = {}
+        for memory in memories:
+            each[memory.path] = each[memory.path].then(memory) if memory.path in each else memory
+            if "halflife_days" in memory.fields:
+                self._plan.check_halflife(memory.fields["halflife_days"])
+        catalog = await self.palace.refresh()
+        self._check_plan(catalog, [path for path in each if path not in catalog])
+        self._check_sizes(catalog, memories)
+        mode, rest, done = contradictions or self._mode, list(each.values()), dict[str, Remembered]()
+        for start in range(0, len(rest), MAX_BATCH_COUNT):
+            part = rest[start : start + MAX_BATCH_COUNT]
+            done |= await retry_while_moved(partial(self._remember_part, part, mode))
+            written(len(done))
+            await asyncio.sleep(0)  # a local signer never waits
+        return [done[memory.path] for memory in memories]
+
+    def _check_sizes(self, catalog: Catalog, memories: Sequence[NewMemory]) -> None:
+        """Raise TooLargeError, which names the memory by its number, where one cannot fit an event."""
+        for number, new in enumerate(memories, 1):
+            with numbered_errors(number, (new.path,)):
+                memory = self._written(new.path, catalog.get(new.path), new.fields)
+                size = envelope.plaintext_bytes(envelope.persona(fields_of(memory, "", 0.0, {})))
+                if size > MAX_PLAINTEXT_BYTES:
+                    raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
+
+    async def _remember_part(self, part: Sequence[NewMemory], mode: str) -> dict[str, Remembered]:
+        """Write one batch; returns by path what was written."""
+        await self.palace.refresh()
+        batch, paths = EditBatch(self.palace), [memory.path for memory in part]
+        found: dict[str, tuple[list[Contradiction], list[str]]] = {}
+        compared: set[str] = set()
+        try:
+            for memory in part:
+                found[memory.path] = _, marked = await self._add(batch, memory, mode, ())
+                for path in (memory.path, *marked) if mode != "off" else ():  # for those that follow
+                    compared.add(path)
+                    if (changed := await batch.get(path)) is not None:
+                        self._detector().put(changed)
+            ids = await self._write_paths(batch, paths)
+        except BaseException:
+            for path in compared:
+                self._detector().put_back(path)
+            raise
+        return {path: self._remembered(ids, path, *found[path]) for path in paths}
+
+    async def _write_paths(self, batch: EditBatch, paths: Sequence[str]) -> dict[str, str]:
+        """Write a batch; where the clock forbids that, keep the memories at `paths` as drafts."""
+        wanted = frozenset(paths)
+        with suppress(ClockSkewError):
+            return await batch.write(skip_unfit=lambda other: other not in wanted)
+        return await batch.only(*paths).write(drafts=True)
+
+    async def _add(
+        self, batch: EditBatch, new: NewMemory, mode: str, near: Sequence[str]
+    ) -> tuple[list[Contradiction], list[str]]:
+        """Add a memory to a batch; returns what it contradicts, and the paths that are marked as superseded by it."""
+        path = new.path
+        before = await batch.get(path)
+        if before is None:
+            await self._clear_marks_of_removed(batch, path)
+        memory = self._written(path, before, new.fields)
+        batch.change(memory, is_new_value=True)
+        revoked = await self._revoke_marks(batch, before, memory)
+        found = [] if mode == "off" else self._found(before, memory, near)
+        acting = [item for item in found if item.acts and mode == "act" and item.old not in revoked]
+        marked = await self._supersede(batch, path, [item.old for item in acting])
+        if new.connections:
+            targets = [path_in(self.palace.catalog, name) or path_to(name) for name in new.connections]
+            await self.links.relink(batch, path, list(dict.fromkeys(targets)))
+        return found, marked
+
+    def _remembered(
+        self, ids: Mapping[str, str], path: str, found: Sequence[Contradiction], marked: Sequence[str]
+    ) -> Remembered:
+        if found:
+            self._detector().suspect(item for item in found if item.old not in marked)
+        return Remembered.of(ids[path], found, (old for old in marked if ids.get(old)))
 
     async def recall_one(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
         """The memory at an exact path, revived; None where there is none."""
@@ -320,26 +404,31 @@ class Persona:
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────
 
-    def _check_plan(self, catalog: Catalog, path: str) -> None:
-        """Raise `PlanLimitError` where the plan does not allow one more memory at a path."""
-        if self._plan.max_memories is not None or self._plan.max_domains is not None:
+    def _check_plan(self, catalog: Catalog, paths: Sequence[str]) -> None:
+        """Raise `PlanLimitError` where the plan does not allow new memories at some paths."""
+        if not paths or (self._plan.max_memories is None and self._plan.max_domains is None):
+            return
+        facets = {name: frozenset(facets) for name, facets in catalog.sizes().items()}
+        count = len(catalog) + self._ledger.heads.flat_count()
+        self._plan.check_adding(Usage(count, facets), len(paths))
+        for path in paths:
             domain, facet, _ = path.split("/")
-            facets = {name: frozenset(facets) for name, facets in catalog.sizes().items()}
-            held = Usage(len(catalog) + self._ledger.heads.flat_count(), facets)
-            self._plan.check_adding(held)
-            self._plan.check_place(held, domain, facet)
+            self._plan.check_place(Usage(count, facets), domain, facet)
+            facets[domain] = facets.get(domain, frozenset()) | {facet}
 
     def _written(self, path: str, before: PersonaMemory | None, fields: dict[str, Any]) -> PersonaMemory:
         """The memory to write: fields that were not given keep their values."""
         now = self._clock()
-        domain, facet, key = path.split("/")
+        at = fields.get("created_at", now)
         if before is None:
-            return PersonaMemory(domain=domain, facet=facet, key=key, created_at=now, **fields)
+            domain, facet, key = path.split("/")
+            new = PersonaMemory(domain=domain, facet=facet, key=key, **{**fields, "created_at": at})
+            return new if at >= now else new.changed(state=current_state(new, now))
         changed = before.changed(
-            **fields,
+            **{**fields, "created_at": min(at, before.created_at)},
             relevance=1.0,
-            last_accessed=max(now, before.last_accessed),
-            last_reinforced=max(now, before.last_reinforced),
+            last_accessed=max(at, before.last_accessed),
+            last_reinforced=max(at, before.last_reinforced),
             state=State.ACTIVE,
             dissolved_at=None,
         )
