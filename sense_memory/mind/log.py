@@ -127,6 +127,8 @@ class Log:
         self._entries: dict[str, LogEntry] = {}
         self._ordered: list[LogEntry] = []
         self._is_sorted = True
+        self._arrived: list[LogEntry] = []
+        self._gone: list[str] = []
         self._pages: dict[str, _Page] = {}  # by slot
         self._cursor, self._row = START, 0
         self._cipher: LocalCipher | None = None
@@ -320,6 +322,16 @@ class Log:
         """
         return len(await self._all()) - await self._place_of(entry_id) - 1
 
+    async def changes(self, arrived: int, gone: int) -> tuple[list[LogEntry], list[str]]:
+        """What a follower has not seen: entries in the order of their arrival here, and ids of removed entries.
+
+        Args:
+            arrived: how many arrived entries the follower has seen.
+            gone: how many removed ids the follower has seen.
+        """
+        await self._all()
+        return self._arrived[arrived:], self._gone[gone:]
+
     async def _place_of(self, entry_id: str) -> int:
         entry = await self.get(entry_id)
         if entry is None:
@@ -398,6 +410,7 @@ class Log:
         if not new:
             return
         self._entries.update((entry.id, entry) for entry in new)
+        self._arrived += new
         for entry in new:
             self._is_sorted &= not self._ordered or _order(entry) > _order(self._ordered[-1])
             self._ordered.append(entry)
@@ -405,6 +418,7 @@ class Log:
     def _drop(self, removed: Iterable[str]) -> None:
         gone = [ident for ident in removed if self._entries.pop(ident, None) is not None]
         if gone:
+            self._gone += gone
             self._ordered = [entry for entry in self._ordered if entry.id in self._entries]
 
     async def _opened_cipher(self) -> LocalCipher:

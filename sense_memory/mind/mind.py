@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
+from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
 from sense_memory.mind.log import Log
 from sense_memory.mind.records import MindRecords
+from sense_memory.mind.search import MindSearch
 
 
 if TYPE_CHECKING:
@@ -31,12 +33,17 @@ class Mind:
         records: the records of all parts.
         log: everything that happened.
         blocks: core memory, always in the prompt.
+        archive: passages kept for long.
+        search: finds messages, entries and passages; see `MindSearch.search`.
     """
 
     def __init__(self, store: OpenStore) -> None:
         self.store = store
         self.records = MindRecords(store)
         self.log, self.blocks = Log(self.records, self._appended), Blocks(self.records)
+        self.archive = Archive(self.records)
+        self._search = MindSearch(self.log, self.archive, store.options.clock)
+        self.search = self._search.search
         self._flusher: asyncio.Task[None] | None = None
         self._unflushed = 0
         self._last_append = 0.0

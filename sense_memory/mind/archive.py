@@ -1,0 +1,167 @@
+"""The archive: passages that an agent chose to keep for long (four-tier memory, tier 3), and the thought index.
+
+A passage is one record with its tags and topics. A thought (layered memory, layer 2) is a passage that names the entry of
+the log that it came from; storing the thought of one entry again replaces it. Finding is `MindSearch`'s, so the archive has
+no ranking of its own.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.nostr import address
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sense_memory.ledger.feed import ChangeFeed
+    from sense_memory.mind.records import MindRecord, MindRecords
+
+_PREFIX: Final = f"{address.MIND}archive/"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One passage of the archive.
+
+    Attributes:
+        id: names the passage; 16 hex digits, or the id of the log entry that it came from.
+        content: the text.
+        tags: chosen by the agent.
+        topics: assigned by classification, see `Topics`.
+        title: of what the passage came from; may be empty.
+        source: id of the log entry that it came from; empty if none.
+        at: seconds since 1970.
+    """
+
+    id: str
+    content: str = field(repr=False)
+    tags: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    title: str = ""
+    source: str = ""
+    at: float = 0.0
+
+
+class Archive:
+    """The passages of an agent.
+
+    Args:
+        records: reads and writes them.
+    """
+
+    def __init__(self, records: MindRecords) -> None:
+        self._records = records
+
+    @property
+    def feed(self) -> ChangeFeed:
+        """The changes of the ledger, for whoever follows the archive."""
+        return self._records.store.ledger.feed
+
+    async def insert(
+        self,
+        content: str,
+        tags: Iterable[str] = (),
+        *,
+        topics: Iterable[str] = (),
+        title: str = "",
+        source: str = "",
+        at: float | None = None,
+    ) -> Passage:
+        """Keep a passage.
+
+        Args:
+            content: the text.
+            tags: chosen by the agent; blanks around a tag are dropped, and so are empty tags.
+            topics: assigned topics.
+            title: of what the passage came from.
+            source: id of the log entry that it came from; a second passage of one source replaces the first.
+            at: seconds since 1970; now by default.
+
+        Raises:
+            InvalidInput: the content is empty; nothing was written.
+            TooLargeError: the passage fits no event (some 40,000 bytes); nothing was written.
+        """
+        if not isinstance(content, str) or not content.strip():
+            raise InvalidInput("a passage must be a non-empty text; nothing was written")
+        when = self._records.store.options.clock() if at is None else float(at)
+        ident = source or secrets.token_hex(8)
+        passage = Passage(ident, content, _names(tags), _names(topics), title, source, when)
+        await self._records.write({_path(ident): _fields(passage)})
+        return passage
+
+    async def get(self, passage_id: str) -> Passage | None:
+        """One passage, or None."""
+        record = await self._records.read(_path(passage_id))
+        return None if record is None else _passage(record)
+
+    async def all(self) -> list[Passage]:
+        """Every passage, oldest first."""
+        found = [_passage(record) for record in await self._records.under(_PREFIX)]
+        return sorted(found, key=lambda passage: (passage.at, passage.id))
+
+    async def delete(self, passage_id: str) -> None:
+        """Forget a passage, here and on relays.
+
+        Raises:
+            InvalidInput: no passage has this id.
+        """
+        if await self.get(passage_id) is None:
+            raise InvalidInput("no passage has this id; nothing was removed")
+        await self._records.forget([_path(passage_id)])
+
+    async def tags(self) -> dict[str, int]:
+        """Every tag with the number of passages that have it, the most frequent first."""
+        return _counted(passage.tags for passage in await self.all())
+
+    async def topics(self) -> dict[str, int]:
+        """Every topic with the number of passages that have it, the most frequent first."""
+        return _counted(passage.topics for passage in await self.all())
+
+
+def _counted(names: Iterable[Iterable[str]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for some in names:
+        for name in some:
+            counts[name] = counts.get(name, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    """Tags or topics from a list, or from text with commas, as tools of models give them."""
+    parts = given.split(",") if isinstance(given, str) else given
+    if not all(isinstance(part, str) for part in parts):
+        raise InvalidInput("tags and topics must be texts; nothing was written")
+    return tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
+
+
+def _path(passage_id: str) -> str:
+    return address.mind_path("archive", passage_id)
+
+
+def _fields(passage: Passage) -> dict[str, Any]:
+    return {
+        "content": passage.content,
+        "tags": list(passage.tags),
+        "topics": list(passage.topics),
+        "title": passage.title,
+        "source": passage.source,
+        "ts": passage.at,
+    }
+
+
+def _passage(record: MindRecord) -> Passage:
+    fields = record.fields
+    return Passage(
+        record.name,
+        str(fields.get("content", "")),
+        tuple(map(str, fields.get("tags", ()))),
+        tuple(map(str, fields.get("topics", ()))),
+        str(fields.get("title", "")),
+        str(fields.get("source", "")),
+        float(fields.get("ts") or record.created_at),
+    )
