@@ -58,7 +58,7 @@ async def test_what_is_appended_changed_or_removed_is_found_so_at_once():
         assert await texts(store, "zither") == []
         entry = await store.mind.log.append("agent.thought", {"text": "I would like a zither"}, actor="me")
         passage = await store.mind.archive.insert("A zither has strings.", source="entry-1")
-        assert len(await texts(store, "zither")) == 2
+        assert {"I would like a zither", "A zither has strings."} <= set(await texts(store, "zither"))
         await store.mind.archive.insert("It has many strings.", source=passage.source)
         await store.mind.log.remove(entry.id)
         assert await texts(store, "zither") == []
