@@ -189,6 +189,15 @@ QueryArgument = Annotated[
 HitLimitOption = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=1_000, metavar="N", help="Show at most N memories.")
 ]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHEN",
+        show_default=False,
+        help="Only memories written since then (of the palace: first written): a date, a time, yesterday, or how long "
+        'ago, such as "2 days ago".',
+    ),
+]
 ExplainOption = Annotated[
     bool, flag("--explain", text="Say why each memory was found, and how much each reason adds.")
 ]

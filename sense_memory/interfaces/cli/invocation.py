@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import textwrap
 import warnings
@@ -204,6 +205,19 @@ def warnings_as_lines() -> Iterator[None]:
         finally:
             for warning in caught:
                 say("warning", str(warning.message))
+
+
+def confirm(question: str) -> bool:
+    """Ask a question on the terminal; returns whether the answer is yes.
+
+    Raises:
+        typer.Abort: Ctrl-C or Ctrl-D. (asyncio's own handler would only cancel a task, and the question wait on.)
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return typer.confirm(question, err=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def say(kind: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""`remember`, `recall`, `forget` and `list`. Writes are durable first and sent second; reads are local.
+"""`remember`, `recall` and `forget`. Writes are durable first and sent second; reads are local.
 
 A name with a slash is a path of the palace, DOMAIN/FACET/KEY; any other name is a flat key, because no flat key holds a
 slash. `recall` looks in the palace for a key that no flat memory has. `forget` never does: it deletes for good, so it
@@ -24,19 +24,16 @@ from sense_memory.interfaces.cli.inputs import (
     ConnectOption,
     ContradictionsOption,
     HalflifeOption,
-    IncludeForgottenOption,
     JsonOption,
     NameArgument,
     NamesArgument,
     NewNameArgument,
-    PalaceOption,
-    PlaceArgument,
     SourceOption,
     ThemeOption,
     ValueArgument,
     WaitOption,
 )
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, named, note, of, say
+from sense_memory.interfaces.cli.invocation import ExitCode, named, note, of, say
 from sense_memory.interfaces.cli.names import (
     absent_in_palace,
     ask_relays,
@@ -51,16 +48,11 @@ from sense_memory.interfaces.cli.names import (
     only_one,
     parts,
     path_of,
-    place,
 )
 from sense_memory.interfaces.cli.output import (
     name_data,
-    show_insights,
-    show_memories,
     show_memory,
-    warn_if_incomplete,
 )
-from sense_memory.interfaces.cli.palace.group import NONE, look
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
 from sense_memory.interfaces.cli.text import one_line, quantity, quoted
 
@@ -531,58 +523,3 @@ async def _forget(store: MemoryStore, targets: Sequence[str]) -> dict[str, str]:
     if paths:
         ids |= zip(paths, await store.persona_forget_many(paths), strict=True)
     return ids
-
-
-# ── list ────────────────────────────────────────────────────────────────────────────────
-
-
-@app.command(
-    "list",
-    rich_help_panel=MEMORIES,
-    epilog=ends(
-        "sense-memory list",
-        "sense-memory list --palace",
-        "sense-memory list people/facts --include-forgotten",
-        "# All flat memories, for `remember --many` elsewhere:",
-        "sense-memory list --json > memories.json",
-        codes={4: "no such domain or facet"},
-    ),
-)
-def list_memories(
-    context: typer.Context,
-    *,
-    where: PlaceArgument = None,
-    palace: PalaceOption = False,
-    include_forgotten: IncludeForgottenOption = False,
-    _json: JsonOption = False,
-) -> None:
-    """List flat memories, or memories of the palace, with their values.
-
-    With DOMAIN[/FACET] or --palace they are memories of the palace: those that are active or fading, the most relevant first; listing revives none. A terminal
-    cuts a value to the width. A pipe gets one line for each memory, with tabs between key, time and whole value; or, of
-    the palace, between path, state, relevance and whole text, and `superseded by PATH` where another memory superseded it.
-    """
-    if palace or where is not None:
-        list_palace(of(context), where, include_forgotten=include_forgotten)
-        return
-    if include_forgotten:
-        context.fail("--include-forgotten is for memories of the palace; give a DOMAIN or --palace too")
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> tuple[list[Memory], int]:
-        found = await store.recall_all()
-        warn_if_incomplete(store)
-        counts = store.status().counts
-        return found, counts["heads"] - counts["entries"] - len(found)
-
-    memories, others = invocation.run(work)
-    show_memories(invocation, memories, none="There are no flat memories.")
-    if others > 0 and not invocation.as_json:
-        note(f"{quantity(others, 'memory', 'memories')} in the palace: sense-memory list --palace")
-
-
-def list_palace(invocation: Invocation, where: str | None, *, include_forgotten: bool) -> None:
-    """List memories of the palace, of a DOMAIN, or of a DOMAIN/FACET."""
-    insights = look(invocation, *place(where), include_forgotten=include_forgotten, needs_place=True)
-    none = f"There are no active or fading memories in {where}. --include-forgotten lists the others."
-    show_insights(invocation, insights, time.time(), none=none if where else NONE)

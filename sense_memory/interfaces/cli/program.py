@@ -25,6 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from sense_memory import __version__
 from sense_memory.errors import InvalidInput, SenseMemoryError
+from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say
 from sense_memory.interfaces.cli.text import as_json, one_line
 
@@ -60,7 +61,7 @@ _ORDER = (  # of `--help`: commands that are needed first come first
     *("palace",),
     *("sync", "watch", "status", "relays", "relay"),
     *("backup", "export", "import"),
-    *("completion",),
+    *("completion", "help"),
 )
 
 SHARED: Final = ("agent", "relay", "ledger", "env_file")  # global options that may stand after a command too
@@ -73,6 +74,8 @@ _WORDS: Final = (  # typer repeats messages about values that are written for pr
     (", unable to parse string as a number", ""),
     (", unable to parse string as an integer", ""),
 )
+
+_TEXTS: Final = ("VALUE", "TEXT")  # arguments that may have several words
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # not exported, and its module has changed
 _is_secret = re.compile(r"\s*n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
@@ -106,15 +109,17 @@ class Group(HelpPage, TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command with a name; for an unknown name, an error that suggests a command."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            others = self._visible(ctx.find_root())
-            ctx.fail(no_command(args[0], ctx.command_path, self._visible(ctx), others))
+            others = visible(ctx.find_root())
+            ctx.fail(no_command(args[0], ctx.command_path, visible(ctx), others))
         return super().resolve_command(ctx, args)
 
-    @staticmethod
-    def _visible(ctx: Any) -> list[str]:
-        """The commands that a help page lists."""
-        group = ctx.command
-        return [name for name in group.list_commands(ctx) if not group.get_command(ctx, name).hidden]
+
+def visible(ctx: Any) -> list[str]:
+    """The commands of a group that its help page lists; none for a command."""
+    group: Any = ctx.command
+    if not hasattr(group, "commands"):
+        return []
+    return [name for name in group.list_commands(ctx) if not group.get_command(ctx, name).hidden]
 
 
 class Program(typer.Typer):
@@ -170,6 +175,13 @@ class Commands(Group):
             where = f"{error.filename}: " if error.filename is not None else ""
             problem = f"{where}{error.strerror or error}"
             _end(ExitCode.ERROR, "OSError", problem, for_programs=_wants_json(ctx))
+        except (
+            typer.Abort,
+            EOFError,
+        ):  # Ctrl-C or Ctrl-D at a question, which is asked before anything is done
+            typer.echo(err=True)
+            problem = "the question was not answered, so nothing was changed"
+            _end(ExitCode.INTERRUPTED, "Interrupted", problem, for_programs=_wants_json(ctx))
 
 
 def _as_shared(option: Any) -> Any:
@@ -199,9 +211,22 @@ def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error  # typer shows the page
     message = error.format_message()
+    if message.startswith("Got unexpected extra argument"):
+        message = _too_many(error.ctx)
     for theirs, ours in _WORDS:
         message = message.replace(theirs, ours)
     _end(ExitCode.USAGE, "UsageError", message, for_programs=for_programs, ctx=error.ctx)
+
+
+def _too_many(ctx: Any) -> str:
+    """The error for more arguments than a command takes: mostly a text that is not in quotes."""
+    names = [_name(param) for param in ctx.command.params if param.param_type_name == "argument"]
+    if "WHEN" in names:
+        return 'put the time in quotes, such as "2 days ago": several words were given'
+    if names and names[-1] in _TEXTS:
+        return f"put the text in quotes: {names[-1]} is one argument, and several words were given"
+    taken = f"only {' and '.join(names)}" if names else "no arguments"
+    return f"`{ctx.command_path}` takes {taken}"
 
 
 def _end(code: ExitCode, name: str, message: str, *, for_programs: bool, ctx: Any = None) -> NoReturn:
@@ -299,6 +324,7 @@ def options(
         bool,
         typer.Option(
             "--version",
+            "-V",
             help="Show the version.",
             callback=_version,
             is_eager=True,
@@ -520,3 +546,29 @@ def _verbatim(heading: str, lines: Iterable[str]) -> str:
 
 def _heading(text: str) -> str:
     return f"{text}:" if "NO_COLOR" in os.environ else typer.style(f"{text}:", bold=True)
+
+
+@app.command(
+    "help",
+    rich_help_panel=SETUP,
+    epilog=ends("sense-memory help remember", "sense-memory help palace show"),
+)
+def show_help(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND...", show_default=False, help="The command; without one, the program."
+        ),
+    ] = None,
+    _json: JsonOption = False,
+) -> None:
+    """Show the help page of a command, or of the program. `COMMAND --help` shows the same page."""
+    shown: Any = context.find_root()
+    for word in words or ():
+        command = shown.command.get_command(shown, word) if isinstance(shown.command, Group) else None
+        if command is None:
+            context.fail(no_command(word, shown.command_path, visible(shown), visible(context.find_root())))
+        shown = type(shown)(command, info_name=word, parent=shown)
+    text = shown.get_help()
+    typer.echo(as_json({"command": shown.command_path, "help": text}) if of(context).as_json else text)

@@ -1,4 +1,4 @@
-"""`search`: one question to palace, journal and flat memories; and `embed`, which makes them findable by meaning.
+"""`search`, `list` and `embed`: memories by a question, by name and time; and what makes them findable by meaning.
 
 `status` and `doctor` name the embedder in use and how many memories it has not read yet. For this, no service is
 called and no model gets a text; an embedder that cannot be used is a finding.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import sys
 import time
+import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -19,26 +20,43 @@ from sense_memory.interfaces.cli.inputs import (
     DryRunOption,
     ExplainOption,
     HitLimitOption,
+    IncludeForgottenOption,
     JsonOption,
+    PalaceOption,
+    PlaceArgument,
     QueryArgument,
+    SinceOption,
     flag,
+    moment,
     question,
 )
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, of, say
-from sense_memory.interfaces.cli.names import everything
-from sense_memory.interfaces.cli.output import hit_data, warn_if_incomplete, warn_of_gaps
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, note, of, say
+from sense_memory.interfaces.cli.names import everything, place
+from sense_memory.interfaces.cli.output import (
+    hit_data,
+    show_insights,
+    show_memories,
+    warn_if_incomplete,
+    warn_of_gaps,
+)
+from sense_memory.interfaces.cli.palace.group import NONE, look
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, quantity, some, superseded
 
 
 if TYPE_CHECKING:
     from sense_memory.config.settings import Settings
+    from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.memories.embedding_jobs import EmbedReport
+    from sense_memory.models import Memory
     from sense_memory.search.hits import Hit
     from sense_memory.store import MemoryStore
 
+_T = TypeVar("_T")
+
 KINDS = "palace,journal,flat"
 _MAX_SOURCES = 10  # of memories, in an error
+_NONE_FITS = "No memory fits."
 _NOTHING_KEPT = "Nothing is kept yet. `sense-memory remember --help` shows how to begin."
 
 _is_source = re.compile(r"user|agent|import|(?:tool|document)(?::.+)?").fullmatch
@@ -66,15 +84,7 @@ def search(
             help="Where to look: palace, journal and flat, separated by commas.",
         ),
     ] = KINDS,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHEN",
-            show_default=False,
-            help="Only memories first written since then: a date, a time, yesterday, or how long ago, such as "
-            '"2 days ago".',
-        ),
-    ] = None,
+    since: SinceOption = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -94,8 +104,6 @@ def search(
     Forgotten memories are left out. Searching does not revive memories. A pipe gets one line for each hit: kind, name,
     time, score and text, and the reasons with --explain, with tabs between them.
     """
-    from sense_memory.interfaces.cli.inputs import moment
-
     invocation = of(context)
     text = question(query)
     begin = None if since is None else moment(since, time.time(), begins=True)
@@ -154,6 +162,110 @@ async def _check_source(store: MemoryStore, source: str) -> None:
         raise InvalidInput(
             f"--source must be user, agent, import, tool, tool:NAME or document:HASH, not {source!r}{known}"
         )
+
+
+# ── list ────────────────────────────────────────────────────────────────────────────────
+
+
+@app.command(
+    "list",
+    rich_help_panel=MEMORIES,
+    epilog=ends(
+        "sense-memory list",
+        "sense-memory list --prefix user_ --since yesterday",
+        "sense-memory list --palace --limit 20",
+        "sense-memory list people/facts --include-forgotten",
+        "# All flat memories, for `remember --many` elsewhere:",
+        "sense-memory list --json > memories.json",
+        codes={4: "no such domain or facet"},
+    ),
+)
+def list_memories(
+    context: typer.Context,
+    *,
+    where: PlaceArgument = None,
+    palace: PalaceOption = False,
+    include_forgotten: IncludeForgottenOption = False,
+    prefix: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            show_default=False,
+            help="Only memories whose name begins with this: the key, or the path in the palace.",
+        ),
+    ] = "",
+    since: SinceOption = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", "-n", min=1, metavar="N", show_default=False, help="Show at most N memories."
+        ),
+    ] = None,
+    _json: JsonOption = False,
+) -> None:
+    """List flat memories, or memories of the palace, with their values.
+
+    DOMAIN[/FACET], --palace or a --prefix with a slash lists memories of the palace: those that are active or fading,
+    the most relevant first. Listing does not revive memories. A terminal cuts a value to the width. A pipe gets one line
+    for each memory, with tabs between key, time and whole value; or, of the palace, between path, state, relevance and
+    whole text, and `superseded by PATH` where another memory superseded it.
+    """
+    chosen = Selection.of(prefix, since, limit)
+    if palace or where is not None or "/" in prefix:
+        list_palace(of(context), where, include_forgotten=include_forgotten, chosen=chosen)
+        return
+    if include_forgotten:
+        context.fail("--include-forgotten is for memories of the palace; give a DOMAIN or --palace too")
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> tuple[list[Memory], int]:
+        found = await store.recall_all()
+        warn_if_incomplete(store)
+        counts = store.status().counts
+        return found, counts["heads"] - counts["entries"] - len(found)
+
+    memories, others = invocation.run(work)
+    shown = chosen.cut([memory for memory in memories if chosen.fits(memory.key, memory.created_at)])
+    show_memories(invocation, shown, none=_NONE_FITS if memories else "There are no flat memories.")
+    if others > 0 and not invocation.as_json:
+        note(f"{quantity(others, 'memory', 'memories')} in the palace: sense-memory list --palace")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which memories `list` shows: `prefix` of the name, `begin` in seconds since 1970, at most `limit`."""
+
+    prefix: str = ""
+    begin: float | None = None
+    limit: int | None = None
+
+    @classmethod
+    def of(cls, prefix: str, since: str | None, limit: int | None) -> Selection:
+        """From the options; raises InvalidInput where `since` is not a time."""
+        begin = None if since is None else moment(since, time.time(), begins=True)
+        return cls(unicodedata.normalize("NFC", prefix), begin, limit)
+
+    def fits(self, name: str, created_at: float) -> bool:
+        """Whether a memory is selected, by its name and its time."""
+        return name.startswith(self.prefix) and (self.begin is None or created_at >= self.begin)
+
+    def cut(self, found: list[_T]) -> list[_T]:
+        """The first ones; a line on stderr counts the others."""
+        shown = found[: self.limit]
+        if left := len(found) - len(shown):
+            note(f"{quantity(left, 'more memory', 'more memories')}; raise --limit to see more")
+        return shown
+
+
+def list_palace(
+    invocation: Invocation, where: str | None, *, include_forgotten: bool, chosen: Selection | None = None
+) -> None:
+    """List memories of the palace, of a DOMAIN, or of a DOMAIN/FACET; `chosen` narrows the list."""
+    wanted = chosen or Selection()
+    insights = look(invocation, *place(where), include_forgotten=include_forgotten, needs_place=True)
+    shown = wanted.cut([one for one in insights if wanted.fits(one.memory.path, one.memory.created_at)])
+    none = f"There are no active or fading memories in {where}. --include-forgotten lists the others."
+    show_insights(invocation, shown, time.time(), none=_NONE_FITS if insights else none if where else NONE)
 
 
 # ── embed ───────────────────────────────────────────────────────────────────────────────

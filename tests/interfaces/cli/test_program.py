@@ -33,8 +33,39 @@ LEAVES = {path: command for path, command in COMMANDS.items() if not hasattr(com
 # ── Usage ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_version(cli):
-    assert cli("--version").stdout == f"sense-memory {__version__}\n"
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version(cli, option):
+    assert cli(option).stdout == f"sense-memory {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [(), ("recall",), ("palace",), ("palace", "show")])
+def test_help_shows_the_same_page_as_the_option(cli, words):
+    page = cli(*words, "--help").stdout
+
+    assert cli("help", *words).stdout.rstrip() == page.rstrip()
+    assert json.loads(cli("help", *words, "--json").stdout)["help"].rstrip() == page.rstrip()
+
+
+def test_help_of_an_unknown_command_suggests_one(cli):
+    assert "no command 'serch'; did you mean: sense-memory search\n" in cli("help", "serch", code=2).stderr
+    assert "no command 'x'" in cli("help", "recall", "x", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (
+            "remember k two words",
+            "put the text in quotes: VALUE is one argument, and several words were given",
+        ),
+        ("journal two words", "put the text in quotes: TEXT is one argument, and several words were given"),
+        ("as-of 2 days ago", 'put the time in quotes, such as "2 days ago": several words were given'),
+        ("recall a b", "`sense-memory recall` takes only NAME"),
+        ("palace stats x", "`sense-memory palace stats` takes no arguments"),
+    ],
+)
+def test_too_many_words_are_answered_with_what_to_do(cli, line, problem):
+    assert cli(*line.split(), code=2).stderr.splitlines()[0] == f"error: {problem}"
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["recall"], ["recall", "a", "b"], ["recent", "-n", "x"]])

@@ -182,3 +182,46 @@ def test_a_person_sees_how_far_the_first_index_is_and_nothing_once_it_is_there(a
     assert " 0/0 " not in first
     assert first.index("450/450") < first.index("sleeps")
     assert "reading memories" not in shown()
+
+
+# ── list ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def aged(agent, long_ago):
+    long_ago(
+        (9, lambda store: store.remember("user_name", "Ines")),
+        (9, lambda store: store.persona_remember("people", "facts", "lisa", "artist")),
+        (1, lambda store: store.remember("user_timezone", "Europe/Lisbon")),
+        (1, lambda store: store.remember("city", "Lisbon")),
+        (1, lambda store: store.persona_remember("people", "facts", "bo", "pianist")),
+        (1, lambda store: store.persona_remember("world", "facts", "tram", "Tram 28")),
+    )
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ("", ["city", "user_name", "user_timezone"]),
+        ("--prefix user_", ["user_name", "user_timezone"]),
+        ("--since 3d", ["city", "user_timezone"]),
+        ("--prefix user_ --since 3d", ["user_timezone"]),
+        ("--limit 2", ["city", "user_name"]),
+        ("--prefix none", []),
+        ("--prefix people/", ["people/facts/bo", "people/facts/lisa"]),
+        ("--palace --prefix people/facts/l", ["people/facts/lisa"]),
+        ("people --since 3d", ["people/facts/bo"]),
+    ],
+)
+def test_list_is_narrowed_by_name_time_and_number(aged, options, names):
+    assert sorted(found["path"] for found in aged.json("list", *options.split())) == names
+
+
+def test_list_counts_what_it_leaves_out(aged):
+    assert "2 more memories; raise --limit to see more\n" in aged("list", "-n", "1").stderr
+    assert aged("list", "--prefix", "none").stderr.endswith(
+        "No memory fits.\n3 memories in the palace: sense-memory list --palace\n"
+    )
+    assert "'soon' is not a time" in aged("list", "--since", "soon", code=2).stderr
+    aged("list", "--limit", "0", code=2)

@@ -39,7 +39,6 @@ from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.memories import (
     PalaceDetails,
     forget_names,
-    list_palace,
     recall_in_palace,
     remember_in_palace,
 )
@@ -55,6 +54,7 @@ from sense_memory.interfaces.cli.output import (
 )
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, NONE, command, commands
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, excerpt, links_of
+from sense_memory.interfaces.cli.search import list_palace
 from sense_memory.interfaces.cli.text import as_json, iso, one_line, quoted
 
 

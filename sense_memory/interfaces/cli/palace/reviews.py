@@ -19,7 +19,7 @@ import typer
 
 from sense_memory.interfaces.cli.delivery import send, sentence
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, DryRunOption, JsonOption, WaitOption, flag
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, confirm, of, say
 from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
 from sense_memory.interfaces.cli.streams import OutputFailed
@@ -408,7 +408,7 @@ def prune(
         if (
             asks
             and deletions
-            and not typer.confirm(f"Delete {quantity(deletions, 'memory', 'memories')} for good?", err=True)
+            and not confirm(f"Delete {quantity(deletions, 'memory', 'memories')} for good?")
         ):
             raise CommandFailed(
                 ExitCode.ERROR, "Declined", "nothing was pruned; all memories are as they were"
