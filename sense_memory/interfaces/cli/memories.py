@@ -7,7 +7,6 @@ deletes only memories that are named in full.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final

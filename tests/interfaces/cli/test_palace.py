@@ -739,7 +739,11 @@ def test_on_a_terminal_deletion_is_asked_for(due, terminal_with_keys, answer, le
 def test_a_question_that_is_not_answered_prunes_nothing(due, terminal_with_keys):
     code, shown = terminal_with_keys("\x04", "palace", "prune")
 
-    assert (code, "so nothing was changed" in " ".join(shown.split()), "Aborted" in shown) == (130, True, False)
+    assert (code, "so nothing was changed" in " ".join(shown.split()), "Aborted" in shown) == (
+        130,
+        True,
+        False,
+    )
     assert due.json("palace")["total"] == 7
 
 
