@@ -27,6 +27,7 @@ ENDS_WITH = {  # where no 0 can be expected: nobody to ask, no such thing
     "init --import < usb/default.ncryptsec": 1,
     "backup usb": 2,
     "palace pin self/facts/name": 2,
+    "palace unpin self/facts/name": 2,
     'as-of "1 min ago" user_timezone': 4,
     "as-of yesterday people/facts/lisa": 4,
     "journal --remove 3f2a90c1": 4,
