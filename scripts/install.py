@@ -1,4 +1,4 @@
-"""Run `pip install` and show its progress on one line, on a terminal only.
+"""Run `pip install` and show its progress: on one line of a terminal, elsewhere as a line for each step.
 
 The output of pip is held back, and shown if pip fails. The arguments are those of `pip install`.
 """
@@ -58,9 +58,14 @@ def main() -> int:
     ) as pip:
         reader = threading.Thread(target=progress.drain, args=(pip.stdout,))
         reader.start()
+        shown = ""
         while reader.is_alive():
+            step = f"  {time.monotonic() - begun:3.0f} s  {progress.doing}"
             if sys.stdout.isatty():
-                print(f"\r\033[K  {time.monotonic() - begun:3.0f} s  {progress.doing}", end="", flush=True)
+                print(f"\r\033[K{step}", end="", flush=True)
+            elif progress.doing != shown:
+                print(step, flush=True)
+                shown = progress.doing
             reader.join(TICK_SECONDS)
     if sys.stdout.isatty():
         print("\r\033[K", end="", flush=True)

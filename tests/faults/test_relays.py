@@ -109,7 +109,7 @@ async def test_r01_dead_dns_refused_tls_error_http_403(stage, monkeypatch):
             assert [line.problem for line in bad] == [
                 "the host name was not found",
                 "refused the connection",
-                "TLS could not be negotiated",
+                "TLS could not be negotiated; if the relay does not speak TLS, its address begins with ws://",
                 "answered HTTP 403 instead of opening a relay connection",
             ]
             assert [line.waiting for line in bad] == [1, 1, 1, 1]

@@ -15,7 +15,13 @@ from typing import Any, Final
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import broadcast
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidMessage,
+    InvalidStatus,
+    WebSocketException,
+)
 
 from sense_memory import limits
 from sense_memory.errors import RelayError
@@ -126,7 +132,7 @@ async def open_socket(url: str, open_seconds: float, close_seconds: float) -> Re
             logger=_silent,
         )
     except (OSError, WebSocketException, ValueError) as error:
-        raise RelayError(url, _why_not(error, open_seconds)) from None
+        raise RelayError(url, _why_not(error, open_seconds) + _scheme_hint(url, error)) from None
     assert isinstance(found, RelaySocket)  # noqa: S101 - the type that create_connection made
     return found
 
@@ -153,6 +159,18 @@ def _why_not(error: Exception, seconds: float) -> str:
         case OSError():
             return "could not be reached"
     return "is not a URL that can be dialled"
+
+
+def _scheme_hint(url: str, error: Exception) -> str:
+    """For failures of a dial that the other scheme may mend: TLS where there is none, or none where there is."""
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError):
+        return "; if the relay does not speak TLS, its address begins with ws://"
+    is_garbled = isinstance(error, InvalidMessage) or (
+        isinstance(error, _OtherStatus) and error.status == 400
+    )
+    if is_garbled and url.startswith("ws://"):
+        return "; if the relay speaks TLS, its address begins with wss://"
+    return ""
 
 
 def _lost(error: ConnectionClosed) -> ConnectionLost:

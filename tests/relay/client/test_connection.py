@@ -375,7 +375,9 @@ async def test_r01_another_http_status_is_a_relay_error(dial, status):
         return connection.respond(status, "<script>words of the relay</script>")
 
     async with relay_that(None, process_request=refuse) as url:
-        assert await problem_of(dial(url)) == f"answered HTTP {status} instead of opening a relay connection"
+        problem = await problem_of(dial(url))
+    hint = "; if the relay speaks TLS, its address begins with wss://" if status == 400 else ""
+    assert problem == f"answered HTTP {status} instead of opening a relay connection{hint}"
 
 
 @pytest.mark.parametrize("place", ["elsewhere", "here"])
@@ -408,7 +410,8 @@ async def test_a_peer_that_speaks_something_else_is_a_relay_error(dial, answer):
 
     async with tcp_server(speak) as port:
         problem = await problem_of(dial(f"ws://127.0.0.1:{port}"))
-    assert problem == "does not speak the WebSocket protocol"
+    hint = "" if answer.startswith(b"HTTP") else "; if the relay speaks TLS, its address begins with wss://"
+    assert problem == f"does not speak the WebSocket protocol{hint}"
 
 
 def self_signed(folder):
@@ -447,7 +450,16 @@ async def test_r01_an_unknown_certificate_is_a_relay_error(dial, tmp_path):
 async def test_r01_tls_to_a_plain_port_is_a_relay_error(dial):
     async with relay_that(None) as url:
         problem = await problem_of(dial(url.replace("ws://", "wss://")))
-    assert problem in {"TLS could not be negotiated", "could not be reached"}
+    assert problem in {
+        "TLS could not be negotiated; if the relay does not speak TLS, its address begins with ws://",
+        "could not be reached",
+    }
+
+
+async def test_a_plain_dial_to_a_tls_port_names_the_other_scheme(dial, tmp_path):
+    async with relay_that(None, ssl=self_signed(tmp_path)) as url:
+        problem = await problem_of(dial(url.replace("wss://", "ws://")))
+    assert problem.endswith("; if the relay speaks TLS, its address begins with wss://")
 
 
 async def test_dialling_can_be_cancelled(dial):
