@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from sense_memory.models import Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
     from sense_memory.nostr.signer import PynostrKey, Signer
     from sense_memory.palace.compression import Compressed
+    from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
     from sense_memory.relay.client.timeouts import Timeouts
@@ -414,6 +415,25 @@ class MemoryStore:
             mode = None if contradictions is None else arguments.contradictions(contradictions)
             new = given.new_memories(memories, self._options.clock(), created_at)
             return await store.persona().remember_many(new, store.sending(progress), mode)
+
+    async def persona_extract(self, text: str, *, extractor: Extractor | None = None) -> list[Proposal]:
+        """Propose persona memories from a conversation; nothing is written.
+
+        Accept proposals with `persona_remember_many(proposal.arguments() for proposal in …)`. By default rules read what
+        the speakers say of themselves, in English, without a network; they prefer silence to a doubtful proposal.
+
+        Args:
+            text: lines that begin with a speaker (`Nora: …`), or what the user said.
+            extractor: proposes instead of the rules, such as a language model.
+
+        Returns proposals in the order of the text, each with its place there and the reason.
+        """
+        from sense_memory.palace.extraction import proposals
+
+        if not isinstance(text, str):
+            raise InvalidInput("a conversation must be a text; nothing was read")
+        self._open.check()
+        return proposals(text) if extractor is None else list(await extractor.propose(text))
 
     async def persona_recall(
         self,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sense_memory.models import Change, Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
     from sense_memory.nostr.signer import PynostrKey, Signer
     from sense_memory.palace.compression import Compressed
+    from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
     from sense_memory.relay.client.timeouts import Timeouts
@@ -347,6 +348,20 @@ class SyncMemoryStore:
             ),
             progress,
         )
+
+    def persona_extract(self, text: str, *, extractor: Extractor | None = None) -> list[Proposal]:
+        """Propose persona memories from a conversation; nothing is written.
+
+        Accept proposals with `persona_remember_many(proposal.arguments() for proposal in …)`. By default rules read what
+        the speakers say of themselves, in English, without a network; they prefer silence to a doubtful proposal.
+
+        Args:
+            text: lines that begin with a speaker (`Nora: …`), or what the user said.
+            extractor: proposes instead of the rules, such as a language model.
+
+        Returns proposals in the order of the text, each with its place there and the reason.
+        """
+        return self._loop.wait(self._store.persona_extract(text, extractor=extractor))
 
     def persona_recall(
         self,

@@ -1,0 +1,459 @@
+"""Proposals for persona memories from a conversation, by rules; nothing is written until a caller accepts a proposal.
+
+A rule reads one sentence of one speaker: what the speaker says of itself ("I live in Graz"), of its family and pets, or
+asks to be remembered. It prefers silence to a doubtful proposal: questions, conditions, wishes, quotations and clauses
+whose object is only a pronoun are left out. The rules read English. Pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sense_memory.search.tokens import STOP_WORDS
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MAX_TEXT_CHARS: Final = 1_000_000  # of a conversation; what follows is not read
+USER: Final = "user"  # who speaks where no line names a speaker
+_MAX_OBJECT_WORDS: Final = 14
+_MAX_SENTENCE_CHARS: Final = 400
+_MAX_KEY_WORDS: Final = 4
+_AGENTS: Final = frozenset(("assistant", "agent", "ai", "bot", "system", "tool", "model"))
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A memory that a conversation suggests.
+
+    Attributes:
+        domain: `people`, or `skills` for how the agent should work.
+        facet: facts, preferences, decisions or procedures.
+        key: the subject and what is said of it, such as `nora-home`.
+        value: one sentence in the third person.
+        themes: what it is about.
+        reason: the rule that proposes it.
+        start: where the sentence begins in the text, in characters.
+        end: where it ends.
+        source: `user`.
+    """
+
+    domain: str
+    facet: str
+    key: str
+    value: str = field(repr=False)
+    themes: tuple[str, ...] = field(repr=False)
+    reason: str
+    start: int
+    end: int
+    source: str = "user"
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `persona_remember` that accept this proposal."""
+        names = ("domain", "facet", "key", "value", "themes", "source")
+        return {name: getattr(self, name) for name in names}
+
+
+class Extractor(Protocol):
+    """Proposes memories; a language model may stand behind it."""
+
+    async def propose(self, text: str) -> Sequence[Proposal]:
+        """The proposals from a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What a clause says, and the memory that it becomes; `{who}`, `{x}` and `{name}` stand for its parts."""
+
+    reason: str
+    find: re.Pattern[str]
+    facet: str
+    key: str
+    value: str
+    themes: tuple[str, ...] = ()
+
+
+def _rule(reason: str, find: str, facet: str, key: str, value: str, *themes: str) -> _Rule:
+    return _Rule(reason, re.compile(find, re.IGNORECASE), facet, key, value, themes)
+
+
+_KIN: Final = (
+    r"wife|husband|partner|girlfriend|boyfriend|fianc[ée]e?|son|daughter|brother|sister|mother|mom|mum|father|dad|"
+    r"grandmother|grandma|grandfather|grandpa|aunt|uncle|cousin|niece|nephew|dog|cat|puppy|kitten|horse|boss|best friend"
+)
+_TRADE: Final = (
+    r"(?:[\w-]+ ){0,2}?(?:teacher|nurse|doctor|engineer|developer|programmer|designer|artist|writer|author|lawyer|student|"
+    r"scientist|researcher|musician|singer|dancer|photographer|chef|cook|baker|carpenter|electrician|plumber|farmer|"
+    r"accountant|architect|counselor|therapist|psychologist|manager|journalist|editor|librarian|pilot|mechanic|coach|"
+    r"veterinarian|vet|dentist|pharmacist|paramedic|firefighter|soldier|veteran|vegan|vegetarian|single (?:mom|dad|parent))"
+)
+_COUNT: Final = r"an?|one|two|three|four|five|six|\d+"
+_X: Final = r"(?P<x>[^,.;:!?\u2014()\"]+)"
+_RULES: Final = (
+    _rule(
+        "name",
+        r"\bmy name(?: is|'s) (?P<x>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?)",
+        "facts",
+        "name",
+        "{who} is called {x}",
+        "name",
+    ),
+    _rule(
+        "home",
+        r"\bI (?:now )?live (?P<x>(?:in|near|on) [^,.;:!?\u2014()\"]+)",
+        "facts",
+        "home",
+        "{who} lives {x}",
+        "home",
+    ),
+    _rule(
+        "home",
+        r"\bI(?:'ve| have)? (?:just |recently )?moved (?P<x>(?:back )?to (?:the )?[A-Z][^,.;:!?\u2014()\"]*)",
+        "facts",
+        "home",
+        "{who} moved {x}",
+        "home",
+    ),
+    _rule(
+        "origin",
+        r"\bI(?:'m| am) (?:originally )?from (?P<x>[A-Z][^,.;:!?\u2014()\"]+)",
+        "facts",
+        "origin",
+        "{who} is from {x}",
+        "origin",
+    ),
+    _rule(
+        "origin",
+        r"\bI (?:was born|grew up) (?P<x>in [^,.;:!?\u2014()\"]+)",
+        "facts",
+        "origin",
+        "{who} comes from there: grew up {x}",
+        "origin",
+    ),
+    _rule(
+        "work",
+        r"\bI work (?P<x>(?:at|for|as) [^,.;:!?\u2014()\"]+)",
+        "facts",
+        "work",
+        "{who} works {x}",
+        "work",
+    ),
+    _rule(
+        "work",
+        rf"\bI(?:'m| am) (?:now )?(?P<x>an? {_TRADE})\b(?! (?:of|for|at heart))",
+        "facts",
+        "role-{name}",
+        "{who} is {x}",
+        "work",
+    ),
+    _rule(
+        "birthday",
+        r"\bmy birthday(?: is|'s) (?P<x>(?:on )?[^,.;:!?\u2014()\"]*\d[^,.;:!?\u2014()\"]*)",
+        "facts",
+        "birthday",
+        "{who}'s birthday is {x}",
+        "birthday",
+    ),
+    _rule(
+        "family",
+        rf"\bmy (?P<name>{_KIN})(?:'s name is|,? (?:is )?(?:named|called)) (?P<x>[A-Z][\w'-]+)",
+        "facts",
+        "{name}",
+        "{who}'s {name} is called {x}",
+        "family",
+    ),
+    _rule(
+        "family",
+        rf"\bI(?:'ve| have) (?:got )?(?P<x>(?:{_COUNT}) (?:[\w-]+ )?(?:kids?|children|sons?|daughters?|brothers?|sisters?|siblings?|dogs?|cats?|pets?|pups?|turtles?))\b",
+        "facts",
+        "has-{name}",
+        "{who} has {x}",
+        "family",
+    ),
+    _rule(
+        "health",
+        rf"\bI(?:'m| am) allergic to {_X}",
+        "facts",
+        "allergy-{name}",
+        "{who} is allergic to {x}",
+        "health",
+    ),
+    _rule(
+        "diet",
+        r"\bI(?:'m| am) (?P<x>vegan|vegetarian|gluten[- ]free|lactose intolerant|diabetic)\b",
+        "facts",
+        "diet",
+        "{who} is {x}",
+        "diet",
+    ),
+    _rule(
+        "favourite",
+        r"\bmy (?:all[- ]time )?favou?rite (?P<name>[\w -]{2,30}?)(?: is|'s| are) (?P<x>[^,.;:!?\u2014()\"]+)",
+        "preferences",
+        "favourite-{name}",
+        "{who}'s favourite {name}: {x}",
+        "preference",
+    ),
+    _rule(
+        "dislikes",
+        rf"\bI (?:really |absolutely )?(?:hate|dislike|can't stand|don't like) {_X}",
+        "preferences",
+        "dislikes-{name}",
+        "{who} dislikes {x}",
+        "preference",
+    ),
+    _rule(
+        "likes",
+        r"\bI (?:really |absolutely |just )?(?:love|like|enjoy|adore) (?P<x>(?!to (?:hear|know|see)\b|the\b)(?:to \w+|\w+ing|[a-z][\w'-]+)\b[^,.;:!?\u2014()\"]*)",
+        "preferences",
+        "likes-{name}",
+        "{who} likes {x}",
+        "preference",
+    ),
+    _rule(
+        "prefers",
+        rf"\bI(?:'d| would)? (?:always |usually )?prefer {_X}",
+        "preferences",
+        "prefers-{name}",
+        "{who} prefers {x}",
+        "preference",
+    ),
+    _rule(
+        "pursuit",
+        r"\bI(?:'ve| have) been (?P<x>\w+ing (?:[\w' -]+ )?(?:for|since) [^,.;:!?\u2014()\"]*\b(?:\d+|years?|months?|a decade|school|childhood)\b[^,.;:!?\u2014()\"]*)",
+        "facts",
+        "pursuit-{name}",
+        "{who} has been {x}",
+        "activity",
+    ),
+    _rule(
+        "plays",
+        r"\bI play (?:the )?(?P<x>(?:the )?(?:piano|guitar|violin|drums|cello|flute|clarinet|saxophone|bass|chess|tennis|soccer|football|basketball|volleyball|golf|baseball|hockey)[^,.;:!?\u2014()\"]*)",
+        "facts",
+        "plays-{name}",
+        "{who} plays {x}",
+        "activity",
+    ),
+    _rule(
+        "decision",
+        r"\b(?:I|we)(?:'ve| have)? (?:finally |just )?decided (?P<x>(?:to|on|that|against) [^,.;:!?\u2014()\"]+)",
+        "decisions",
+        "decided-{name}",
+        "{who} decided {x}",
+        "decision",
+    ),
+    _rule(
+        "plan",
+        r"\bI(?:'m| am) planning (?P<x>(?:to|on) [^,.;:!?\u2014()\"]+)",
+        "decisions",
+        "plans-{name}",
+        "{who} plans {x}",
+        "plan",
+    ),
+    _rule(
+        "joined",
+        r"\bI(?:'ve| have)? (?:just |recently |also )?(?:signed up for|enrolled in|joined) (?P<x>(?:an? |the |my )?[^,.;:!?\u2014()\"]+)",
+        "facts",
+        "joined-{name}",
+        "{who} joined {x}",
+        "activity",
+    ),
+    _rule(
+        "change",
+        r"\bI(?:'ve| have)? (?:just |recently )?(?P<x>(?:adopted|bought|started|opened|quit|lost|graduated from|retired from) (?:an? (?:new )?|my (?:new |own )?|the )[^,.;:!?\u2014()\"]+)",
+        "facts",
+        "change-{name}",
+        "{who} {x}",
+        "change",
+    ),
+    _rule(
+        "interest",
+        rf"\bI(?:'m| am) (?:really |very |so )?(?:into|passionate about|keen on|interested in) {_X}",
+        "preferences",
+        "likes-{name}",
+        "{who} is interested in {x}",
+        "preference",
+    ),
+    _rule(
+        "goal",
+        r"\b(?:my (?:dream|goal)(?: is|'s)|I(?:'ve| have) always wanted|I want) (?P<x>to (?:be|become|open|start|write|learn|run|publish)\b[^,.;:!?\u2014()\"]+)",
+        "decisions",
+        "goal-{name}",
+        "{who} wants {x}",
+        "plan",
+    ),
+    _rule(
+        "volunteers",
+        r"\bI(?:'ve been| have been)? volunteer(?:ing)? (?P<x>(?:at|for|with) [^,.;:!?\u2014()\"]+)",
+        "facts",
+        "volunteers-{name}",
+        "{who} volunteers {x}",
+        "activity",
+    ),
+    _rule(
+        "done",
+        r"\bI(?:'ve| have)? (?:just |finally |recently )?(?P<x>(?:won|ran|painted|wrote|published|finished|completed|passed) (?:an? |my )[^,.;:!?\u2014()\"]+)",
+        "facts",
+        "did-{name}",
+        "{who} {x}",
+        "change",
+    ),
+)
+_ASKED: Final = re.compile(
+    r"^(?:please,? )?(?:remember|note|don't forget)(?: that|:) (?P<x>.{8,})", re.IGNORECASE
+)
+_ALWAYS: Final = re.compile(
+    r"^(?:please,? |from now on,? (?:please,? )?)(?P<x>(?:always|never|don't|do not|use|answer|write|call me)\b.{4,})",
+    re.IGNORECASE,
+)
+_SPEAKER: Final = re.compile(
+    r"^[ \t]*(?:\[[^\]\n]{1,40}\][ \t]*)?(?P<who>[^\W\d][\w .'-]{0,39}?)[ \t]*:[ \t]+", re.MULTILINE
+)
+_SENTENCE: Final = re.compile(r"[^.!?\n]+(?:[.](?=\w)[^.!?\n]*)*[.!?\n]*")
+_END: Final = re.compile(
+    r"\s(?:and (?:I|it|we|they|he|she|you|that)\b|but\b|because\b|'?cause\b|so\b|which\b|though\b|although\b|when\b|while\b|if\b|"
+    r"since (?:it|I|we|they)\b|as (?:it|I|we|they)\b|it's\b|they're\b|that's\b| - )",
+    re.IGNORECASE,
+)
+_DOUBTFUL: Final = re.compile(
+    r"\b(?:if|wish|would|might|maybe|perhaps|used to|almost|imagine|hope|probably|not sure|said|told me|someone|pretend)\b",
+    re.IGNORECASE,
+)
+_VAGUE: Final = re.compile(
+    r"^(?:(?:to |in |on |at |for |as )?(?:it|that|this|these|those|them|you|your|yours|him|her|his|their|there|here|what|how|"
+    r"when|where|why|who|everything|something|anything|all|seeing you|hearing|being able|the (?:idea|sound|way|look|vibe|"
+    r"colou?rs?|feel|view)|so|too|one|some|things?|stuff|the (?:same|one)|(?:a|the) (?:bit|lot))\b)",
+    re.IGNORECASE,
+)
+# What may stand before "I": otherwise the clause belongs to a noun ("a job I enjoy") or to somebody's words.
+_OPENING: Final = re.compile(
+    r"(?:^|[,.;:!()\u2014-]|\b(?:and|but|since|because|'?cause|why|how much|so|know|say|think|that|also|well|yeah|yep|now|"
+    r"recently|just|you|out|yesterday|weekend|week|night|month|year|ago|today|remember))\s*$",
+    re.IGNORECASE,
+)
+_WHEN: Final = re.compile(
+    r" (?:yesterday|today|tonight|now|recently|lately|again|too|last \w+|this (?:week|month|year|morning|weekend)|(?:a|an|one|two|"
+    r"three|four|few|a few|some|\d+) (?:days?|weeks?|months?|years?) ago)$",
+    re.IGNORECASE,
+)
+_ABROAD: Final = re.compile(
+    r"\b(?:you|your|this|that|these|those|it|them|here|there|he|him|she)\b", re.IGNORECASE
+)
+_MINE: Final = {
+    "my": "their",
+    "me": "them",
+    "myself": "themselves",
+    "i": "they",
+    "i'm": "they are",
+    "mine": "theirs",
+    "our": "their",
+    "we": "they",
+    "us": "them",
+}
+_FIRST_PERSON: Final = re.compile(r"(?<![\w'])(?:my|me|myself|I'm|I|mine|our|we|us)(?![\w'])", re.IGNORECASE)
+
+
+def proposals(text: str) -> list[Proposal]:
+    """The memories that a conversation suggests, in the order of the text; the last of those with one key.
+
+    Args:
+        text: lines that begin with a speaker (`Nora: …`), or what the user said. What an agent said is not read.
+    """
+    found: dict[tuple[str, str], Proposal] = {}
+    for who, start, sentence in _sentences(text[:MAX_TEXT_CHARS]):
+        for proposal in _of_sentence(who, sentence.rstrip(), start):
+            found.pop((proposal.facet, proposal.key), None)
+            found[proposal.facet, proposal.key] = proposal
+    return list(found.values())
+
+
+def _sentences(text: str) -> Iterator[tuple[str, int, str]]:
+    """Each sentence with who says it and where it begins."""
+    turns = [*_SPEAKER.finditer(text)]
+    places = [(USER, 0, turns[0].start() if turns else len(text))]
+    ends = [turn.start() for turn in turns[1:]] + [len(text)]
+    places += [(turn["who"], turn.end(), end) for turn, end in zip(turns, ends, strict=False)]
+    for who, start, end in places:
+        if who.casefold() in _AGENTS:
+            continue
+        for found in _SENTENCE.finditer(text, start, end):
+            lead = len(found[0]) - len(found[0].lstrip())
+            if found[0].strip() and len(found[0]) <= _MAX_SENTENCE_CHARS:
+                yield who, found.start() + lead, found[0].strip()
+
+
+def _of_sentence(who: str, said: str, start: int) -> Iterator[Proposal]:
+    sentence = said.replace("\u2019", "'")
+    if sentence.endswith("?"):
+        return
+    span = start, start + len(said)
+    person = "The user" if who.casefold() == USER else who
+    subject = _slug(who)
+    if who.casefold() == USER and (asked := _ASKED.match(sentence)) is not None:
+        value = asked["x"].strip(" .!")
+        yield Proposal(
+            "people",
+            "facts",
+            f"{subject}-noted-{_topic(value)}",
+            f"{person} asked to remember: {value}",
+            (),
+            "asked",
+            *span,
+        )
+        return
+    if who.casefold() == USER and (order := _ALWAYS.match(sentence)) is not None:
+        value = order["x"].strip(" .!")
+        yield Proposal(
+            "skills",
+            "procedures",
+            f"rule-{_topic(value)}",
+            value[0].upper() + value[1:],
+            ("rule",),
+            "instruction",
+            *span,
+        )
+        return
+    for rule in _RULES:
+        clause = rule.find.search(sentence)
+        if clause is None or not _OPENING.search(sentence[: clause.start()]):
+            continue
+        if _DOUBTFUL.search(sentence[max(0, clause.start() - 40) : clause.end()]):
+            continue
+        x = _object(clause["x"])
+        if not x or _VAGUE.match(x) or _ABROAD.search(x):
+            continue
+        name = _slug(clause["name"]) if "name" in rule.find.groupindex else _topic(x)
+        if not name:
+            continue
+        words = {
+            "who": person,
+            "x": _FIRST_PERSON.sub(lambda found: _MINE[found[0].lower()], x),
+            "name": name,
+        }
+        if "name" in rule.find.groupindex:
+            words["name"] = clause["name"]
+        key = f"{subject}-{_slug(rule.key.format(name=name))}"
+        yield Proposal("people", rule.facet, key, rule.value.format(**words), rule.themes, rule.reason, *span)
+        return
+
+
+def _object(text: str) -> str:
+    """What is said, up to the end of its clause; empty where it is too long to be one thing."""
+    end = _END.search(text)
+    cut = _WHEN.sub("", (text[: end.start()] if end else text).strip(" '-"))
+    return cut if len(cut.split()) <= _MAX_OBJECT_WORDS else ""
+
+
+def _topic(text: str) -> str:
+    """The first words that mean something, as part of a key."""
+    kept = [word for word in re.findall(r"[\w'-]+", text.lower()) if word not in STOP_WORDS["english"]]
+    return _slug(" ".join(kept[:_MAX_KEY_WORDS]))
+
+
+def _slug(text: str) -> str:
+    plain = unicodedata.normalize("NFC", text).lower().replace("'", "")
+    return re.sub(r"[^\w]+", "-", plain).strip("-_")
