@@ -32,7 +32,7 @@ class Passage:
         id: names the passage; 16 hex digits, or the id of the log entry that it came from.
         content: the text.
         tags: chosen by the agent.
-        topics: assigned by classification, see `Topics`.
+        topics: assigned by classification, see `Topics` in topics.py.
         title: of what the passage came from; may be empty.
         source: id of the log entry that it came from; empty if none.
         at: seconds since 1970.
@@ -91,8 +91,12 @@ class Archive:
         when = self._records.store.options.clock() if at is None else float(at)
         ident = source or secrets.token_hex(8)
         passage = Passage(ident, content, _names(tags), _names(topics), title, source, when)
-        await self._records.write({_path(ident): _fields(passage)})
+        await self.replace(passage)
         return passage
+
+    async def replace(self, passage: Passage) -> None:
+        """Write a passage over its earlier version."""
+        await self._records.write({_path(passage.id): _fields(passage)})
 
     async def get(self, passage_id: str) -> Passage | None:
         """One passage, or None."""

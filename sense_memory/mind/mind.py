@@ -11,13 +11,18 @@ from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
+from sense_memory.mind.identity import IdentityKernel
 from sense_memory.mind.log import Log
 from sense_memory.mind.records import MindRecords
-from sense_memory.mind.search import MindSearch
+from sense_memory.mind.rule_model import RuleModel
+from sense_memory.mind.search import MindSearch, Place
+from sense_memory.mind.topics import Topics
 
 
 if TYPE_CHECKING:
     from sense_memory.memories.open_store import OpenStore
+    from sense_memory.mind.model import LanguageModel
+    from sense_memory.mind.search import MindHit
 
 _log = logging.getLogger("sense_memory.mind")
 
@@ -35,6 +40,8 @@ class Mind:
         blocks: core memory, always in the prompt.
         archive: passages kept for long.
         search: finds messages, entries and passages; see `MindSearch.search`.
+        topics: what thoughts gather under.
+        identity: distilled from the topics; and the objectives.
     """
 
     def __init__(self, store: OpenStore) -> None:
@@ -44,9 +51,24 @@ class Mind:
         self.archive = Archive(self.records)
         self._search = MindSearch(self.log, self.archive, store.options.clock)
         self.search = self._search.search
+        self.topics = Topics(self.records, self.archive, RuleModel())
+        self.identity = IdentityKernel(self.records, self.topics)
         self._flusher: asyncio.Task[None] | None = None
         self._unflushed = 0
         self._last_append = 0.0
+
+    @property
+    def model(self) -> LanguageModel:
+        """The language model of all parts; `RuleModel` unless another is set."""
+        return self.topics.model
+
+    @model.setter
+    def model(self, model: LanguageModel) -> None:
+        self.topics.model = model
+
+    async def recall(self, query: str, n_results: int = 5, topic: str | None = None) -> list[MindHit]:
+        """The thoughts that are most relevant to a query (layered memory); `topic` restricts them."""
+        return await self.search(query, n_results, within=(Place.ARCHIVE,), topic=topic)
 
     async def flush(self) -> int:
         """Sign the entries of the log that are in no page yet; returns how many those were. Errors as `Log.flush`."""

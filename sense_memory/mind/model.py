@@ -98,7 +98,7 @@ class SummarizeConversation(Task[Summary]):
 # ── Topics and identity ─────────────────────────────────────────────────────────────────
 
 
-class Topics(Answer):
+class TopicNames(Answer):
     """The topics of a text.
 
     Attributes:
@@ -108,7 +108,7 @@ class Topics(Answer):
     topics: Annotated[tuple[str, ...], Field(min_length=1, max_length=3)]
 
 
-class ClassifyTopic(Task[Topics]):
+class ClassifyTopic(Task[TopicNames]):
     """Assign a text to topics: existing ones where they fit, a new one where none does.
 
     Attributes:
@@ -121,7 +121,7 @@ class ClassifyTopic(Task[Topics]):
         "Assign the text to one topic, or to at most three. Use an existing topic where one fits; otherwise name a new "
         "one in one to three lower-case words joined by hyphens. Topics are free-form, not a fixed taxonomy."
     )
-    answer_type: ClassVar[type[Answer]] = Topics
+    answer_type: ClassVar[type[Answer]] = TopicNames
 
     text: str
     title: str = ""

@@ -31,7 +31,7 @@ from sense_memory.mind.model import (
     SummarizeConversation,
     Summary,
     Task,
-    Topics,
+    TopicNames,
     TopicSummary,
     UpdateTopicSummary,
     WriteReply,
@@ -137,9 +137,9 @@ class RuleModel:
         summary = " ".join(f"{name}: {text}" for name, text in parts.items() if text)
         return Summary(summary=_cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1))
 
-    # ── Topics and identity ─────────────────────────────────────────────────────────────
+    # ── TopicNames and identity ─────────────────────────────────────────────────────────────
 
-    def _classify(self, task: ClassifyTopic) -> Topics:
+    def _classify(self, task: ClassifyTopic) -> TopicNames:
         counts = Counter(self._terms(task.text))
         counts.update(dict.fromkeys(self._terms(task.title), 2))
         scores = {}
@@ -150,8 +150,10 @@ class RuleModel:
                 scores[topic] = 3 * sum(counts[term] for term in named) + len(shared)
         if scores:
             best = sorted(scores, key=lambda topic: (-scores[topic], topic))
-            return Topics(topics=tuple(topic for topic in best[:3] if 2 * scores[topic] >= scores[best[0]]))
-        return Topics(topics=(self._new_topic(task, counts),))
+            return TopicNames(
+                topics=tuple(topic for topic in best[:3] if 2 * scores[topic] >= scores[best[0]])
+            )
+        return TopicNames(topics=(self._new_topic(task, counts),))
 
     def _new_topic(self, task: ClassifyTopic, counts: Counter[str]) -> str:
         """The two most frequent words, in the order of the text; `general` if there are none."""

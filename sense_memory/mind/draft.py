@@ -1,0 +1,151 @@
+"""The draft pipeline of the layered memory: input, recall, gather, draft, canonicalise, check, remember.
+
+One composable function over the parts of a mind. Each step can be replaced; without a language model, rules do all of them.
+An output that is not coherent is returned with the verdict and is not remembered. A model that fails in any step before
+remembering leaves the memory with the input alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.mind.identity import EVERY_COUNT
+from sense_memory.mind.model import Canonicalize, WriteReply
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sense_memory.mind.log import LogEntry
+    from sense_memory.mind.mind import Mind
+    from sense_memory.mind.model import Coherence, LanguageModel
+    from sense_memory.mind.search import MindHit
+
+INPUT, OUTPUT = "agent.input", "agent.output"
+RECALLED_COUNT: Final = 5
+_BACKFILLED: Final = frozenset({OUTPUT, "agent.spoke", "message.assistant"})
+
+
+@dataclass(frozen=True, slots=True)
+class DraftResult:
+    """What the pipeline made of an input.
+
+    Attributes:
+        ok: whether the output is coherent, and was remembered.
+        reason: why not; empty if ok.
+        text: the output.
+        recalled: the thoughts that it was drafted with.
+        topics: of the output; empty if it was not remembered.
+        verdict: of the coherence check.
+        has_new_identity: whether the identity was refreshed.
+    """
+
+    ok: bool
+    reason: str
+    text: str = field(repr=False)
+    recalled: tuple[MindHit, ...]
+    topics: tuple[str, ...]
+    verdict: Coherence
+    has_new_identity: bool = False
+
+
+async def draft(
+    mind: Mind,
+    text: str,
+    *,
+    title: str = "",
+    topic: str | None = None,
+    actor: str = "agent",
+    model: LanguageModel | None = None,
+    recalled_count: int = RECALLED_COUNT,
+    identity_every: int = EVERY_COUNT,
+) -> DraftResult:
+    """Answer an input with what the mind remembers, and remember the answer.
+
+    Args:
+        mind: the mind.
+        text: the input.
+        title: of the request.
+        topic: recall only thoughts of this topic.
+        actor: who answers.
+        model: drafts and canonicalises; by default the model of the mind.
+        recalled_count: how many thoughts to recall.
+        identity_every: thoughts between two refreshes of the identity.
+
+    Raises:
+        InvalidInput: the input is not a text that the log takes; nothing was written.
+        ModelError: the model gave no usable answer; only the input was written.
+    """
+    model = model or mind.model
+    await mind.log.append(INPUT, {"text": text, "title": title}, actor="user")
+    recalled = await mind.recall(f"{title} {text}".strip(), recalled_count, topic)
+    identity = await mind.identity.get()
+    context = await gather(mind, recalled)
+    reply = await model.answer(WriteReply(input=text, context=context))
+    found = await model.answer(Canonicalize(text=reply.text, identity=identity.lines()))
+    verdict = await mind.identity.check(found.text)
+    if not verdict.is_coherent:
+        reason = "; ".join(f"{issue.against}: {issue.reason} ({issue.statement})" for issue in verdict.issues)
+        return DraftResult(False, reason, found.text, tuple(recalled), (), verdict)
+    entry = await mind.log.append(OUTPUT, {"text": found.text, "title": title}, actor=actor)
+    topics = await store_thought(mind, entry, title=title)
+    is_due = await mind.identity.is_due(every=identity_every)
+    if is_due:
+        await mind.identity.refresh_identity_kernel()
+    return DraftResult(True, "", found.text, tuple(recalled), topics, verdict, is_due)
+
+
+async def gather(mind: Mind, recalled: Iterable[MindHit]) -> str:
+    """The context for a draft: the identity, the summaries of the recalled thoughts' topics, and the thoughts."""
+    hits = list(recalled)
+    identity = (await mind.identity.get()).lines()
+    names = dict.fromkeys(name for hit in hits for name in hit.topics)
+    summaries = {topic.name: topic.summary for topic in await mind.topics.all() if topic.name in names}
+    parts = (
+        "\n".join(identity),
+        "\n".join(f"{name}:\n{summaries[name]}" for name in names if summaries.get(name)),
+        "\n".join(hit.text for hit in hits),
+    )
+    return "\n\n".join(filter(None, parts))
+
+
+async def store_thought(
+    mind: Mind, entry: LogEntry, *, title: str = "", topics: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Keep an entry of the log as a thought, and bring its topics up to date; returns the topics.
+
+    Args:
+        mind: the mind.
+        entry: the entry.
+        title: of the thought.
+        topics: its topics; by default they are classified.
+
+    Raises:
+        ModelError: the model gave no usable answer; the thought was not kept.
+    """
+    names = tuple(topics) or await mind.topics.classify(entry.text, title)
+    await mind.archive.insert(entry.text, topics=names, title=title, source=entry.id, at=entry.at)
+    for name in names:
+        await mind.topics.update_topic_summary(name, entry.text, last=entry.id)
+    return names
+
+
+async def backfill(mind: Mind, *, progress: Callable[[int], None] | None = None) -> int:
+    """Keep every output that is in the log and not in the archive as a thought; returns how many.
+
+    May be interrupted and called again: what is kept already is skipped.
+
+    Args:
+        mind: the mind.
+        progress: called with the number of thoughts kept so far.
+    """
+    kept = {passage.source for passage in await mind.archive.all()}
+    count = 0
+    for entry in await mind.log.entries():
+        if entry.kind in _BACKFILLED and entry.id not in kept and entry.text.strip():
+            await store_thought(mind, entry, title=str(entry.payload.get("title", "")))
+            count += 1
+            if progress is not None:
+                progress(count)
+    return count

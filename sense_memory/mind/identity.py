@@ -1,0 +1,281 @@
+"""The identity of an agent, distilled from its topics, and its objectives (layered memory, layer 4).
+
+The identity is one record; every refresh is a new version, and the old identities stay in the history. It is refreshed when
+enough thoughts have come or the topics have moved, never for a single request. Objectives are records of their own; the
+identity names the active ones.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
+
+from sense_memory.errors import InvalidInput
+from sense_memory.mind.model import CheckCoherence, Coherence, DistillIdentity
+from sense_memory.mind.salience import words
+from sense_memory.nostr import address
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sense_memory.mind.model import LanguageModel
+    from sense_memory.mind.records import MindRecord, MindRecords
+    from sense_memory.mind.topics import Topics
+
+STATUSES: Final = ("active", "done", "dropped")
+EVERY_COUNT: Final = 20  # thoughts between two refreshes
+MOVED_SHARE: Final = (
+    0.5  # of the words of all topic summaries that are new, from which a refresh is due at once
+)
+_IDENTITY: Final = f"{address.MIND}identity"
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A goal that persists.
+
+    Attributes:
+        id: 16 hex digits.
+        text: the goal.
+        priority: 1 is the highest.
+        status: active, done or dropped.
+        at: when it was set, seconds since 1970.
+    """
+
+    id: str
+    text: str
+    priority: int = 3
+    status: str = "active"
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentIdentity:
+    """The identity model of the layered memory.
+
+    Attributes:
+        themes: a narrative summary.
+        roles: what the agent is.
+        objectives: ids of its active objectives, by priority.
+        values: what it holds to.
+        tensions: where its views pull against each other.
+        recent_reflections: ids of the newest thoughts when it was distilled.
+        covered: how many thoughts there were then.
+        sketch: of the words of the topic summaries that it was distilled from, to tell how far they moved.
+        at: when it was distilled, seconds since 1970; None for the empty identity.
+        is_by_rule: whether rules distilled it, and no language model.
+    """
+
+    themes: str = ""
+    roles: tuple[str, ...] = ()
+    objectives: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    tensions: tuple[str, ...] = ()
+    recent_reflections: tuple[str, ...] = ()
+    covered: int = 0
+    sketch: tuple[int, ...] = field(default=(), repr=False)
+    at: float | None = None
+    is_by_rule: bool = False
+
+    def lines(self) -> tuple[str, ...]:
+        """The identity as lines of text for a prompt: themes, roles, tensions."""
+        roles = (f"I am a {role}." for role in self.roles)
+        return tuple(filter(None, (self.themes, *roles, *self.tensions)))
+
+
+class IdentityKernel:
+    """The identity and the objectives of an agent.
+
+    Args:
+        records: reads and writes them.
+        topics: what the identity is distilled from; also gives the model.
+    """
+
+    def __init__(self, records: MindRecords, topics: Topics) -> None:
+        self._records, self._topics = records, topics
+
+    @property
+    def _model(self) -> LanguageModel:
+        return self._topics.model
+
+    # ── Identity ────────────────────────────────────────────────────────────────────────
+
+    async def get(self) -> AgentIdentity:
+        """The identity as it was last distilled; an empty one at first."""
+        record = await self._records.read(_IDENTITY)
+        return AgentIdentity() if record is None else _identity(record)
+
+    async def history(self) -> list[AgentIdentity]:
+        """The identities that this ledger keeps, the newest first."""
+        return [_identity(version) for version in await self._records.versions(_IDENTITY)]
+
+    async def is_due(self, *, every: int = EVERY_COUNT, moved: float = MOVED_SHARE) -> bool:
+        """Whether enough thoughts came, or the topics moved far enough, since the identity was distilled.
+
+        Args:
+            every: how many thoughts.
+            moved: share of the words of all summaries that are new, 0 to 1.
+        """
+        before, topics = await self.get(), await self._topics.all()
+        covered = sum(topic.covered for topic in topics)
+        if not covered:
+            return False
+        if before.at is None or covered - before.covered >= every:
+            return True
+        return 1 - _likeness(before.sketch, _sketch(topic.summary for topic in topics)) >= moved
+
+    async def refresh_identity_kernel(self) -> AgentIdentity:
+        """Distil the identity anew from all topic summaries.
+
+        Raises:
+            ModelError: the model gave no usable answer; the identity stays as it was.
+        """
+        before, topics, objectives = await self.get(), await self._topics.all(), await self.objectives()
+        summaries = {topic.name: topic.summary for topic in topics if topic.summary}
+        task = DistillIdentity(
+            topic_summaries=summaries,
+            objectives=tuple(objective.text for objective in objectives),
+            previous_themes=before.themes,
+        )
+        answer = await self._model.answer(task)
+        newest = [topic.last for topic in topics if topic.last]
+        after = AgentIdentity(
+            answer.themes,
+            answer.roles,
+            tuple(objective.id for objective in objectives),
+            answer.values,
+            answer.tensions,
+            tuple(sorted(newest, reverse=True)[:10]),
+            sum(topic.covered for topic in topics),
+            _sketch(summaries.values()),
+            self._records.store.options.clock(),
+            answer.is_by_rule,
+        )
+        await self._records.write({_IDENTITY: _fields(after)})
+        return after
+
+    async def check(self, output: str) -> Coherence:
+        """Compare an output with identity, active objectives and values.
+
+        Raises:
+            ModelError: the model gave no usable answer.
+        """
+        identity, objectives = await self.get(), await self.objectives()
+        task = CheckCoherence(
+            output=output,
+            identity=identity.lines(),
+            objectives=tuple(objective.text for objective in objectives),
+            values=identity.values,
+        )
+        return await self._model.answer(task)
+
+    # ── Objectives ──────────────────────────────────────────────────────────────────────
+
+    async def objectives(self, *, status: str | None = "active") -> list[Objective]:
+        """The objectives by priority, then by age.
+
+        Args:
+            status: only those of this status; None for all.
+        """
+        found = [_objective(record) for record in await self._records.under(f"{address.MIND}objective/")]
+        wanted = (objective for objective in found if status is None or objective.status == status)
+        return sorted(wanted, key=lambda objective: (objective.priority, objective.at, objective.id))
+
+    async def set_objective(self, text: str, *, priority: int = 3) -> Objective:
+        """Add an objective. Raises InvalidInput if the text is empty or the priority is not 1 to 9."""
+        now = self._records.store.options.clock()
+        return await self._write(Objective(secrets.token_hex(8), text, priority, "active", now))
+
+    async def change_objective(
+        self,
+        objective_id: str,
+        *,
+        text: str | None = None,
+        priority: int | None = None,
+        status: str | None = None,
+    ) -> Objective:
+        """Change what is given of an objective; returns it as it is then.
+
+        Raises:
+            InvalidInput: no objective has this id, or a value cannot be used; nothing was changed.
+        """
+        found = next((item for item in await self.objectives(status=None) if item.id == objective_id), None)
+        if found is None:
+            raise InvalidInput("no objective has this id; nothing was changed")
+        given = {"text": text, "priority": priority, "status": status}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return await self._write(replace(found, **changes))
+
+    async def _write(self, objective: Objective) -> Objective:
+        if not isinstance(objective.text, str) or not objective.text.strip():
+            raise InvalidInput("an objective must be a non-empty text; nothing was changed")
+        if type(objective.priority) is not int or not 1 <= objective.priority <= 9:
+            raise InvalidInput("the priority of an objective must be 1 to 9; nothing was changed")
+        if objective.status not in STATUSES:
+            raise InvalidInput(
+                f"the status of an objective must be {', '.join(STATUSES)}; nothing was changed"
+            )
+        fields = {
+            "text": objective.text,
+            "priority": objective.priority,
+            "status": objective.status,
+            "ts": objective.at,
+        }
+        await self._records.write({address.mind_path("objective", objective.id): fields})
+        return objective
+
+
+_SKETCH_COUNT: Final = 256
+
+
+def _sketch(texts: Iterable[str]) -> tuple[int, ...]:
+    """The smallest hashes of the words of some texts (Broder's bottom-k sketch): 256 numbers, whatever the length."""
+    return tuple(sorted({crc32(word.encode()) for text in texts for word in words(text)})[:_SKETCH_COUNT])
+
+
+def _likeness(one: Sequence[int], other: Sequence[int]) -> float:
+    """The Jaccard similarity of two sets of words, estimated from their sketches; exact for up to 256 words."""
+    union = sorted({*one, *other})[:_SKETCH_COUNT]
+    return len(set(one) & set(other) & set(union)) / len(union) if union else 1.0
+
+
+_LISTS: Final = ("roles", "objectives", "values", "tensions", "recent_reflections")
+
+
+def _fields(identity: AgentIdentity) -> dict[str, Any]:
+    return {
+        "themes": identity.themes,
+        **{name: list(getattr(identity, name)) for name in _LISTS},
+        "covered": identity.covered,
+        "sketch": list(identity.sketch),
+        "ts": identity.at,
+        "is_by_rule": identity.is_by_rule,
+    }
+
+
+def _identity(record: MindRecord) -> AgentIdentity:
+    fields = record.fields
+    covered, sketch = fields.get("covered"), fields.get("sketch")
+    return AgentIdentity(
+        themes=str(fields.get("themes", "")),
+        **{name: tuple(map(str, fields.get(name, ()))) for name in _LISTS},
+        covered=covered if type(covered) is int else 0,
+        sketch=tuple(sketch) if isinstance(sketch, list) else (),
+        at=float(fields.get("ts") or record.created_at),
+        is_by_rule=fields.get("is_by_rule") is True,
+    )
+
+
+def _objective(record: MindRecord) -> Objective:
+    fields = record.fields
+    priority = fields.get("priority")
+    return Objective(
+        record.name,
+        str(fields.get("text", "")),
+        priority if type(priority) is int else 3,
+        str(fields.get("status", "active")),
+        float(fields.get("ts") or record.created_at),
+    )

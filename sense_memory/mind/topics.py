@@ -1,0 +1,239 @@
+"""Topics: free-form names that thoughts gather under, each with a rolling summary (layered memory, layer 3).
+
+A topic exists because a passage has it or because it has a summary. Classification prefers the topics that exist. When
+topics grow too many or one grows too broad, `proposals` says so; only `merge` and `rename` change anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.mind.model import ClassifyTopic, UpdateTopicSummary
+from sense_memory.mind.salience import jaccard, words
+from sense_memory.nostr import address
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sense_memory.mind.archive import Archive
+    from sense_memory.mind.model import LanguageModel
+    from sense_memory.mind.records import MindRecord, MindRecords
+
+MANY_COUNT: Final = 30  # topics, from which single ones are proposed for merging
+BROAD_COUNT: Final = 20  # passages of one topic, from which a split is proposed,
+BROAD_SHARE: Final = 0.4  # if it also has this share of all
+_SAME_NAME: Final = 0.5  # Jaccard similarity of names or summaries that should be one topic
+_MAX_NAME_CHARS: Final = 60
+_PREFIX: Final = f"{address.MIND}topic/"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic.
+
+    Attributes:
+        name: lower case, words joined by hyphens.
+        summary: what the agent holds about it; empty before the first update.
+        covered: how many thoughts the summary covers.
+        last: id of the last thought that it covers; may be empty.
+        passages: how many passages of the archive have the topic.
+        is_by_rule: whether rules wrote the summary, and no language model.
+    """
+
+    name: str
+    summary: str = field(default="", repr=False)
+    covered: int = 0
+    last: str = ""
+    passages: int = 0
+    is_by_rule: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProposal:
+    """A change of topics that an agent may want.
+
+    Attributes:
+        kind: `merge` or `split`.
+        topics: those concerned.
+        reason: why, in words.
+    """
+
+    kind: str
+    topics: tuple[str, ...]
+    reason: str
+
+
+class Topics:
+    """The topics of an agent.
+
+    Args:
+        records: holds the summaries.
+        archive: holds the passages.
+        model: classifies and summarises.
+    """
+
+    def __init__(self, records: MindRecords, archive: Archive, model: LanguageModel) -> None:
+        self._records, self._archive, self.model = records, archive, model
+
+    async def all(self) -> list[Topic]:
+        """Every topic, those with most passages first."""
+        counts = await self._archive.topics()
+        found = {record.name: _topic(record) for record in await self._records.under(_PREFIX)}
+        found |= {name: Topic(name) for name in counts if name not in found}
+        topics = [replace(topic, passages=counts.get(topic.name, 0)) for topic in found.values()]
+        return sorted(topics, key=lambda topic: (-topic.passages, topic.name))
+
+    async def list_topics(self) -> list[str]:
+        """The names of all topics, those with most passages first."""
+        return [topic.name for topic in await self.all()]
+
+    async def get(self, name: str) -> Topic:
+        """One topic; an empty one if nothing is known of it."""
+        return next((topic for topic in await self.all() if topic.name == name), Topic(name))
+
+    async def classify_topic(
+        self, text: str, title: str = "", existing_topics: Sequence[str] | None = None
+    ) -> str:
+        """The topic of a text: an existing one where one fits, else a new name."""
+        return (await self.classify(text, title, existing_topics))[0]
+
+    async def classify(
+        self, text: str, title: str = "", existing_topics: Sequence[str] | None = None
+    ) -> tuple[str, ...]:
+        """The topics of a text, the best first.
+
+        Args:
+            text: the text.
+            title: its title.
+            existing_topics: names to choose from; by default all topics.
+
+        Raises:
+            ModelError: the model gave no usable answer.
+        """
+        known = {topic.name: topic.summary for topic in await self.all()}
+        if existing_topics is not None:
+            known = {name: known.get(name, "") for name in existing_topics}
+        answer = await self.model.answer(ClassifyTopic(text=text, title=title, existing_topics=known))
+        return tuple(dict.fromkeys(name if name in known else topic_name(name) for name in answer.topics))
+
+    async def update_topic_summary(self, topic: str, new_text: str, *, last: str = "") -> Topic:
+        """Bring the summary of a topic up to date with a new text; returns the topic.
+
+        Args:
+            topic: its name.
+            new_text: the newest thought.
+            last: id of that thought.
+
+        Raises:
+            ModelError: the model gave no usable answer; nothing was changed.
+        """
+        before = await self.get(topic)
+        task = UpdateTopicSummary(topic=topic, previous_summary=before.summary, new_text=new_text)
+        answer = await self.model.answer(task)
+        after = replace(
+            before,
+            summary=answer.summary,
+            covered=before.covered + 1,
+            last=last or before.last,
+            is_by_rule=answer.is_by_rule,
+        )
+        await self._records.write({_path(topic): _fields(after)})
+        return after
+
+    async def merge(self, topics: Iterable[str], into: str) -> Topic:
+        """Make one topic of several: passages get its name, and the summaries are put together.
+
+        Raises:
+            InvalidInput: none of the topics exists.
+        """
+        names = [name for name in dict.fromkeys(topics) if name != into]
+        known = {topic.name: topic for topic in await self.all()}
+        if not any(name in known for name in names):
+            raise InvalidInput("none of these topics exists; nothing was changed")
+        for passage in await self._archive.all():
+            if not set(names).isdisjoint(passage.topics):
+                renamed = dict.fromkeys(into if name in names else name for name in passage.topics)
+                await self._archive.replace(replace(passage, topics=tuple(renamed)))
+        merged = await self.get(into)
+        for name in names:
+            if name in known and known[name].summary:
+                task = UpdateTopicSummary(
+                    topic=into, previous_summary=merged.summary, new_text=known[name].summary
+                )
+                answer = await self.model.answer(task)
+                covered = merged.covered + known[name].covered
+                merged = replace(
+                    merged, summary=answer.summary, covered=covered, is_by_rule=answer.is_by_rule
+                )
+        await self._records.write({_path(into): _fields(merged)})
+        await self._records.forget([_path(name) for name in names if name in known])
+        return merged
+
+    async def proposals(self) -> list[TopicProposal]:
+        """Topics that could be merged, because they are alike or many and small; and topics that grew too broad."""
+        topics = await self.all()
+        found = [
+            TopicProposal("merge", (one.name, other.name), "their names or summaries are nearly the same")
+            for place, one in enumerate(topics)
+            for other in topics[place + 1 :]
+            if _alike(one, other)
+        ]
+        total = sum(topic.passages for topic in topics)
+        found += [
+            TopicProposal("split", (topic.name,), f"{topic.passages} of {total} passages are in this topic")
+            for topic in topics
+            if topic.passages >= BROAD_COUNT and topic.passages >= BROAD_SHARE * total and len(topics) > 1
+        ]
+        single = tuple(topic.name for topic in topics if topic.passages <= 1)
+        if len(topics) >= MANY_COUNT and len(single) > len(topics) / 2:
+            reason = f"{len(single)} of {len(topics)} topics have one passage at most"
+            found.append(TopicProposal("merge", single, reason))
+        return found
+
+
+def topic_name(text: str) -> str:
+    """A topic's name as this program writes it: lower case, words joined by hyphens; `general` for nothing.
+
+    >>> topic_name("Agent Epistemology / memory")
+    'agent-epistemology-memory'
+    """
+    return "-".join(dict.fromkeys(_ordered_words(text)))[:_MAX_NAME_CHARS].strip("-") or "general"
+
+
+def _ordered_words(text: str) -> list[str]:
+    return "".join(letter if letter.isalnum() else " " for letter in text.lower()).split()
+
+
+def _alike(one: Topic, other: Topic) -> bool:
+    names = jaccard(words(one.name.replace("-", " ")), words(other.name.replace("-", " ")))
+    return names > _SAME_NAME or (
+        bool(one.summary) and jaccard(words(one.summary), words(other.summary)) > _SAME_NAME
+    )
+
+
+def _path(name: str) -> str:
+    return address.mind_path("topic", name)
+
+
+def _fields(topic: Topic) -> dict[str, Any]:
+    return {
+        "summary": topic.summary,
+        "covered": topic.covered,
+        "last": topic.last,
+        "is_by_rule": topic.is_by_rule,
+    }
+
+
+def _topic(record: MindRecord) -> Topic:
+    fields = record.fields
+    covered = fields.get("covered")
+    return Topic(
+        record.name,
+        str(fields.get("summary", "")),
+        covered if type(covered) is int else 0,
+        str(fields.get("last", "")),
+        is_by_rule=fields.get("is_by_rule") is True,
+    )

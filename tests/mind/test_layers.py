@@ -1,0 +1,191 @@
+"""The layered memory: thoughts, topics, the identity, and the draft pipeline over them."""
+
+from __future__ import annotations
+
+import pytest
+
+from sense_memory import EmbeddedRelay
+from sense_memory.errors import InvalidInput
+from sense_memory.mind.draft import backfill, draft, store_thought
+from sense_memory.mind.model import Coherence, TopicNames
+from sense_memory.mind.rule_model import RuleModel
+from tests.mind.test_log import opened
+
+
+class Failing:
+    """A model that answers by rules until it meets a task of one type."""
+
+    def __init__(self, at):
+        self.at, self.rules = at, RuleModel()
+
+    async def answer(self, task):
+        if type(task).__name__ == self.at:
+            raise ConnectionError("no model")
+        return await self.rules.answer(task)
+
+
+async def think(mind, text, **more):
+    entry = await mind.log.append("agent.output", {"text": text}, actor="agent")
+    return await store_thought(mind, entry, **more)
+
+
+async def test_thoughts_gather_under_topics_and_topics_are_used_again():
+    async with opened() as store:
+        mind = store.mind
+        first = await think(mind, "Memory is what lets an agent persist. Memory needs a log.")
+        second = await think(mind, "An agent without memory is decorative.")
+        assert first == second
+        (topic,) = await mind.topics.all()
+        assert (topic.name, topic.passages, topic.covered, topic.is_by_rule) == (first[0], 2, 2, True)
+        assert "decorative" in topic.summary
+        assert await mind.topics.list_topics() == [topic.name]
+
+
+async def test_recall_finds_a_thought_of_long_ago_and_can_keep_to_a_topic():
+    async with opened() as store:
+        mind = store.mind
+        await think(mind, "Sourdough wants patience and warm water.", topics=["baking"])
+        for number in range(30):
+            await think(mind, f"Release {number} shipped without incident.", topics=["work"])
+        assert (await mind.recall("How do I make sourdough?"))[0].topics == ("baking",)
+        assert await mind.recall("sourdough", topic="work") == []
+        assert len(await mind.recall("release shipped", n_results=3)) == 3
+
+
+async def test_the_pipeline_recalls_drafts_checks_and_remembers():
+    async with opened() as store:
+        mind = store.mind
+        await think(mind, "Kaja lives in Graz.", topics=["people"])
+        result = await draft(mind, "Where does Kaja live?")
+        assert (result.ok, result.text, result.topics) == (True, "Kaja lives in Graz.", ("people",))
+        assert result.has_new_identity
+        kinds = [entry.kind for entry in await mind.log.entries()]
+        assert kinds == ["agent.output", "agent.input", "agent.output"]
+        assert len(await mind.archive.all()) == 2
+
+
+async def test_an_incoherent_output_is_not_remembered():
+    class Against(RuleModel):
+        async def answer(self, task):
+            answer = await super().answer(task)
+            if isinstance(answer, Coherence):
+                issue = {"against": "value", "statement": "honesty", "excerpt": "x", "reason": "it lies"}
+                return Coherence.model_validate({"is_coherent": False, "issues": [issue]})
+            return answer
+
+    async with opened() as store:
+        store.mind.model = Against()
+        result = await draft(store.mind, "Say something.")
+        assert (result.ok, result.reason) == (False, "value: it lies (honesty)")
+        assert [entry.kind for entry in await store.mind.log.entries()] == ["agent.input"]
+        assert await store.mind.archive.all() == []
+
+
+@pytest.mark.parametrize("task", ["WriteReply", "Canonicalize", "CheckCoherence"])
+async def test_a_model_that_fails_leaves_the_input_alone(task):
+    async with opened() as store:
+        store.mind.model = Failing(task)
+        with pytest.raises(ConnectionError):
+            await draft(store.mind, "Say something.")
+        assert [entry.kind for entry in await store.mind.log.entries()] == ["agent.input"]
+
+
+async def test_the_identity_is_refreshed_after_enough_thoughts_or_when_topics_move_and_old_ones_stay():
+    async with opened() as store:
+        mind = store.mind
+        assert not await mind.identity.is_due()
+        await think(mind, "I am a careful archivist. I value plain words.", topics=["self"])
+        assert await mind.identity.is_due()
+        first = await mind.identity.refresh_identity_kernel()
+        assert (first.roles, first.values) == (("careful archivist",), ("plain words",))
+        assert not await mind.identity.is_due()
+        for _ in range(3):
+            await think(mind, "I value plain words.", topics=["self"])
+        assert not await mind.identity.is_due(every=4)
+        assert await mind.identity.is_due(every=3)
+        await think(
+            mind, "Bridges, rivers, ferries, harbours and their masters fill another book.", topics=["world"]
+        )
+        assert await mind.identity.is_due(moved=0.3)
+        second = await mind.identity.refresh_identity_kernel()
+        assert await mind.identity.history() == [second, first]
+
+
+async def test_objectives_are_records_that_the_identity_names():
+    async with opened() as store:
+        identity = store.mind.identity
+        later = await identity.set_objective("Learn Portuguese")
+        first = await identity.set_objective("Ship version 2", priority=1)
+        assert await identity.objectives() == [first, later]
+        done = await identity.change_objective(first.id, status="done")
+        assert await identity.objectives() == [later]
+        assert await identity.objectives(status="done") == [done]
+        assert (await identity.refresh_identity_kernel()).objectives == (later.id,)
+        for change in ({"text": ""}, {"priority": 0}, {"status": "maybe"}):
+            with pytest.raises(InvalidInput, match="nothing was changed"):
+                await identity.change_objective(later.id, **change)
+        with pytest.raises(InvalidInput, match="no objective"):
+            await identity.change_objective("0" * 16, status="done")
+
+
+async def test_topics_that_are_alike_are_proposed_for_merging_and_merged():
+    async with opened() as store:
+        mind = store.mind
+        await think(mind, "Agents need memory.", topics=["agent-memory"])
+        await think(mind, "Memory of agents fades.", topics=["memory-agent"])
+        (proposal,) = await mind.topics.proposals()
+        assert (proposal.kind, set(proposal.topics)) == ("merge", {"agent-memory", "memory-agent"})
+        merged = await mind.topics.merge(["memory-agent"], into="agent-memory")
+        assert merged.covered == 2
+        assert await mind.topics.list_topics() == ["agent-memory"]
+        assert {passage.topics for passage in await mind.archive.all()} == {("agent-memory",)}
+
+
+async def test_a_topic_that_holds_most_thoughts_is_proposed_for_splitting():
+    async with opened() as store:
+        mind = store.mind
+        for number in range(20):
+            await mind.archive.insert(f"thought {number}", topics=["everything"])
+        await mind.archive.insert("aside", topics=["other"])
+        assert [(item.kind, item.topics) for item in await mind.topics.proposals()] == [
+            ("split", ("everything",))
+        ]
+
+
+async def test_backfilling_keeps_each_output_of_the_log_once():
+    async with opened() as store:
+        mind = store.mind
+        for number in range(3):
+            await mind.log.append("agent.spoke", {"text": f"thought number {number}"}, actor="agent")
+        await mind.log.append("agent.input", {"text": "a question"}, actor="user")
+        steps = []
+        assert await backfill(mind, progress=steps.append) == 3
+        assert steps == [1, 2, 3]
+        assert await backfill(mind) == 0
+        assert len(await mind.archive.all()) == 3
+
+
+async def test_a_new_name_from_a_model_is_written_like_the_others():
+    class Loud(RuleModel):
+        async def answer(self, task):
+            return TopicNames(topics=("Agent Epistemology!", "agent epistemology"))
+
+    async with opened() as store:
+        store.mind.model = Loud()
+        assert await store.mind.topics.classify_topic("x") == "agent-epistemology"
+
+
+async def test_a_bare_machine_has_topics_identity_and_objectives():
+    async with EmbeddedRelay() as relay:
+        async with opened(relays=[relay.url]) as store:
+            mind = store.mind
+            await think(mind, "I am a careful archivist.", topics=["self"])
+            await mind.identity.set_objective("Ship it", priority=1)
+            await mind.identity.refresh_identity_kernel()
+            expected = await mind.topics.all(), await mind.identity.get(), await mind.identity.objectives()
+            await store.sync()
+        async with opened(relays=[relay.url]) as bare:
+            await bare.sync()
+            mind = bare.mind
+            found = await mind.topics.all(), await mind.identity.get(), await mind.identity.objectives()
+            assert found == expected
