@@ -69,8 +69,8 @@ def doctor(
 ) -> None:
     """Check key, ledger, embedder, relays and clock, and what each relay holds, and say what to do.
 
-    Each relay is asked what it holds, and that is compared with the ledger: exactly, or by numbers, or not at
-    all, as far as it can (NIP-77, NIP-45). Without --rescue nothing is fetched, sent or changed.
+    Each relay is asked what it holds. The answer is compared with the ledger: exactly (NIP-77), by numbers
+    (NIP-45), or not at all if the relay supports neither. Without --rescue nothing is fetched, sent or changed.
     """
     from sense_memory.interfaces.cli.tables import spinner
 

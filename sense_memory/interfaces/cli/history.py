@@ -65,8 +65,8 @@ def history(
 ) -> None:
     """Show the versions of a memory, newest first, and what each one changed.
 
-    These are the versions that this ledger has seen; a relay holds only the newest. Of a forgotten memory only the time
-    of the forgetting is left.
+    These are the versions that this ledger has seen; a relay holds only the newest. Of a forgotten memory
+    only the time at which it was forgotten is left.
     """
     invocation = of(context)
 
@@ -124,8 +124,8 @@ def as_of(
     """Show memories as they were at a time.
 
     All flat memories, as `list` shows them; with a NAME the value of one memory, as `recall` prints it; with --palace
-    memories of the palace as `list --palace` shows them, with their state and relevance of then. Nothing is revived. The past is what this ledger has
-    seen of it; what was forgotten since is gone from the past too.
+    memories of the palace as `list --palace` shows them, with their state and relevance of then. Nothing is revived. Only
+    versions that this ledger has seen are shown, and no memories that were forgotten since.
     """
     invocation = of(context)
     if palace or (name is not None and _is_place(name)):

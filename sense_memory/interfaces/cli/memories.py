@@ -117,16 +117,16 @@ def remember(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Keep a value under a name, in place of the value before.
+    """Keep a value under a name; it replaces the previous value.
 
     Kept means durable in the local ledger. Relays then get a few seconds to take the memory; what they have not taken
-    by then is queued, and sent by the next command that talks to them. `history` keeps the value before. An unchanged
+    by then is queued, and sent by the next command that talks to them. `history` keeps the previous value. An unchanged
     flat memory is not written again. Write `--` before a value that begins with a dash.
 
     A PATH keeps the memory in the palace, at full relevance. Over an older text, options that are not given keep their
     values. A memory of the same facet that the new text clearly contradicts is marked as superseded and fades four
-    times faster; the output gives the reason and the command that takes the mark away. What the text only may
-    contradict is named, and not marked.
+    times faster; the output gives the reason and the command that takes the mark away. Memories that the text may contradict
+    are named, and not marked.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     details = PalaceDetails(theme or [], connect or [], halflife, source, confidence, contradictions)

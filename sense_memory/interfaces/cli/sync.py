@@ -66,8 +66,8 @@ def sync(
 ) -> None:
     """Bring ledger and relays in step now.
 
-    Fetches what is new and verifies it, then sends what is queued. A relay that fails loses nothing: what waits
-    stays queued here. Nothing newer is ever replaced by something older.
+    Fetches what is new and verifies it, then sends what is queued. If a relay fails,
+    nothing is lost: its events stay queued here. Nothing newer is ever replaced by something older.
     """
     from sense_memory.interfaces.cli.tables import spinner
 
