@@ -372,9 +372,7 @@ def _suspected(
             found[frozenset((old, new))] = SuggestedContradiction(
                 old=palace.memories[old],
                 new=palace.memories[new],
-                confidence=min(
-                    1.0, max(0.0, contradiction.confidence)
-                ),  # a bad rule must not cost the report
+                confidence=contradiction.confidence,
                 reason=contradiction.reason,
             )
     best = sorted(found.values(), key=lambda item: (-item.confidence, item.old.path, item.new.path))

@@ -59,7 +59,7 @@ class Contradiction:
         old: path of the existing memory.
         new: path of the new one.
         kind: `negation`, `antonym`, `sentiment`, `value`, `number`, `date` or `status`.
-        confidence: 0 to 1.
+        confidence: 0 to 1; a rule that subtracts or adds too much ends at the bound.
         reason: a fragment to read, such as `lives in: Berlin → Lisbon`; it quotes the memories.
         acts: whether the confidence reaches `ACT_BOUND`.
     """
@@ -70,6 +70,9 @@ class Contradiction:
     confidence: float
     reason: str = field(repr=False)
     acts: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "confidence", min(1.0, max(0.0, self.confidence)))
 
 
 @dataclass(frozen=True, slots=True)

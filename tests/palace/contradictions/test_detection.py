@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import detection
-from sense_memory.palace.contradictions.detection import ACT_BOUND, compare
+from sense_memory.palace.contradictions.detection import ACT_BOUND, Contradiction, compare
 
 
 PAIRS = [
@@ -336,3 +336,11 @@ def test_a_reason_stays_short_and_on_one_line():
     assert found is not None
     assert len(found.reason) < 200
     assert found.reason.isprintable()
+
+
+@pytest.mark.parametrize(("given", "confidence"), [(-1.0, 0.0), (0.5, 0.5), (1.5, 1.0), (float("nan"), 0.0)])
+def test_a_confidence_is_between_0_and_1_whatever_a_rule_computes(given, confidence):
+    found = Contradiction("a/b/old", "a/b/new", "value", given, "a secret reason", acts=False)
+
+    assert found.confidence == confidence
+    assert "secret" not in repr(found)
