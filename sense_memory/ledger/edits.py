@@ -91,18 +91,24 @@ class Edits:
 
     def basis(self, slot: str) -> Basis:
         """What an edit of a slot starts from now."""
-        head = self._db.row("SELECT head FROM slots WHERE slot = ?", slot)
-        listed = self._db.rows("SELECT event FROM forks WHERE slot = ? ORDER BY event", slot)
-        access = self._db.row("SELECT last_at, count FROM access WHERE slot = ?", slot) or (0.0, 0)
         (covered_to,) = self._db.row(_COVERED_TO, slot, slot) or (None,)
         return Basis(
-            head[0] if head else None,
-            tuple(seq for (seq,) in listed),
-            access[0],
-            access[1],
+            *self._versions(slot),
+            *self.access(slot),
             read_removal(self._db, slot),
             -1 if covered_to is None else covered_to,
         )
+
+    def access(self, slot: str) -> tuple[float, int]:
+        """The last time and the number of the accesses to a slot that are in no version yet; zeros where there is none."""
+        last_at, count = self._db.row("SELECT last_at, count FROM access WHERE slot = ?", slot) or (0.0, 0)
+        return last_at, count
+
+    def _versions(self, slot: str) -> tuple[int | None, tuple[int, ...]]:
+        """The head of a slot, and the versions that it may not know."""
+        head = self._db.row("SELECT head FROM slots WHERE slot = ?", slot)
+        listed = self._db.rows("SELECT event FROM forks WHERE slot = ? ORDER BY event", slot)
+        return (head[0] if head else None), tuple(seq for (seq,) in listed)
 
     def removal(self, slot: str) -> Removal:
         """What was forgotten or pruned at a slot, as far as it is known here."""
@@ -128,8 +134,7 @@ class Edits:
         """
         based = {item.slot: bases[item.slot] for item in items if item.slot in bases} if bases else {}
         for slot, basis in based.items():
-            now = self.basis(slot)
-            if (now.head, now.forks) != (basis.head, basis.forks):
+            if self._versions(slot) != (basis.head, basis.forks):
                 raise HeadMoved
         return based
 

@@ -161,9 +161,9 @@ class Palace:
         ):  # only this process wrote, so only edits took accesses along
             for slot in changed:
                 self._accesses.pop(slot, None)
-                basis = self._ledger.edits.basis(slot)
-                if basis.accesses:
-                    self._accesses[slot] = basis.accessed_at, basis.accesses
+                accessed_at, count = self._ledger.edits.access(slot)
+                if count:
+                    self._accesses[slot] = accessed_at, count
             return set()
         before, self._accesses = self._accesses, self._ledger.edits.accesses()
         return {
@@ -325,9 +325,7 @@ class Palace:
         """Whether a memory was forgotten or pruned, and is not there; false where no version of it ever arrived."""
         if "/" not in path or path in self.catalog:  # another writer names memories by their bare keys
             return False
-        slot = address.d_tag(address.PERSONA + path)
-        head = self._ledger.head(slot)
-        return self._ledger.mark(slot) is not None if head is None else head.role is not Role.MEMORY
+        return self._ledger.edits.was_forgotten(address.d_tag(address.PERSONA + path))
 
     async def remove_again(self, slot_state: SlotState) -> None:
         """Remove a stray again; the new tombstone reaches no further than the one before.
