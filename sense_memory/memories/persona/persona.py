@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Ledger
-    from sense_memory.memories.persona.contradictions import ContradictionDetector, Nearness, Opening
+    from sense_memory.memories.persona.contradictions import ContradictionDetector, Meaning, Opening
     from sense_memory.palace.catalog import Catalog
     from sense_memory.palace.contradictions.claim_index import ContradictionScan
     from sense_memory.palace.contradictions.detection import Contradiction
@@ -125,7 +125,7 @@ class Persona:
         self.names = NameResolver(self.palace, ask)
         self.links = LinkEditor(self.palace, self.names, clock)
         self._contradictions: ContradictionDetector | None = None
-        self._nearness: Nearness | None = None
+        self._meaning: Meaning | None = None
 
     # ── Remember, recall, forget ────────────────────────────────────────────────────────
 
@@ -150,21 +150,20 @@ class Persona:
         if "halflife_days" in fields:
             self._plan.check_halflife(fields["halflife_days"])
         mode = contradictions or self._mode
-        near = [] if mode == "off" else await self._near(path, fields)
+        if mode != "off" and self._embedding is not None:
+            before = (await self.palace.refresh()).get(path)
+            await self._detector().learn(unopposed(self._written(path, before, fields)))
 
         async def attempt() -> Remembered:
             catalog = await self.palace.refresh()
             if path not in catalog:
                 self._check_plan(catalog, [path])
             batch = EditBatch(self.palace)
-            found, marked = await self._add(batch, NewMemory(path, fields, tuple(connections)), mode, near)
+            found, marked = await self._add(batch, NewMemory(path, fields, tuple(connections)), mode)
             ids = await self._write_first(batch, path, drafts=drafts)
             return self._remembered(ids, path, found, marked)
 
-        remembered = await retry_while_moved(attempt)
-        if mode != "off":
-            await self._detector().written(path)
-        return remembered
+        return await retry_while_moved(attempt)
 
     async def remember_many(
         self, memories: Sequence[NewMemory], written: Callable[[int], None], contradictions: str | None = None
@@ -212,7 +211,7 @@ class Persona:
         compared: set[str] = set()
         try:
             for memory in part:
-                found[memory.path] = _, marked = await self._add(batch, memory, mode, ())
+                found[memory.path] = _, marked = await self._add(batch, memory, mode)
                 for path in (memory.path, *marked) if mode != "off" else ():  # for those that follow
                     compared.add(path)
                     if (changed := await batch.get(path)) is not None:
@@ -232,7 +231,7 @@ class Persona:
         return await batch.only(*paths).write(drafts=True)
 
     async def _add(
-        self, batch: EditBatch, new: NewMemory, mode: str, near: Sequence[str]
+        self, batch: EditBatch, new: NewMemory, mode: str
     ) -> tuple[list[Contradiction], list[str]]:
         """Add a memory to a batch; returns what it contradicts, and the paths that are marked as superseded by it."""
         path = new.path
@@ -242,7 +241,7 @@ class Persona:
         memory = self._written(path, before, new.fields)
         batch.change(memory, is_new_value=True)
         revoked = await self._revoke_marks(batch, before, memory)
-        found = [] if mode == "off" else self._found(before, memory, near)
+        found = [] if mode == "off" else self._found(before, memory)
         acting = [item for item in found if item.acts and mode == "act" and item.old not in revoked]
         marked = await self._supersede(batch, path, [item.old for item in acting])
         if new.connections:
@@ -398,8 +397,8 @@ class Persona:
 
     async def close(self) -> None:
         """Save the accesses to the ledger, and stop waiting for the embedder."""
-        if self._nearness is not None:
-            self._nearness.close()
+        if self._meaning is not None:
+            self._meaning.close()
         await self.palace.try_save_accesses()
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────
@@ -460,15 +459,13 @@ class Persona:
                 batch.change(reconciled(other, (memory.path,)))
         return revoked
 
-    def _found(
-        self, before: PersonaMemory | None, memory: PersonaMemory, near: Sequence[str]
-    ) -> list[Contradiction]:
+    def _found(self, before: PersonaMemory | None, memory: PersonaMemory) -> list[Contradiction]:
         """What a memory contradicts, surest first.
 
         Memories that were reconciled with it are looked at again only where it claims something else than before.
         """
         detector, dismissed = self._detector(), memory.dismissed if before is None else before.dismissed
-        found = detector.check(unopposed(memory).changed(dismissed=dismissed), near)
+        found = detector.check(unopposed(memory).changed(dismissed=dismissed))
         if before is not None and memory.dismissed and not detector.claims_the_same(before, memory):
             found += detector.check_again(unopposed(memory), memory.dismissed)
         return found
@@ -488,28 +485,21 @@ class Persona:
                 marked.append(name)
         return marked
 
-    async def _near(self, path: str, fields: dict[str, Any]) -> list[str]:
-        """The paths of memories near in meaning to the one about to be written; none without an embedder."""
-        if self._embedding is None:
-            return []
-        before = (await self.palace.refresh()).get(path)
-        return await self._detector().look(unopposed(self._written(path, before, fields)))
-
     def _detector(self) -> ContradictionDetector:
         if self._contradictions is None:
             # Imported here, so that a process that only reads does not pay for it.
             from sense_memory.memories.persona.contradictions import ContradictionDetector
 
-            self._contradictions = ContradictionDetector(self.palace.catalog, self._meaning())
+            self._contradictions = ContradictionDetector(self.palace.catalog, self._embedder())
             self.palace.follow(self._contradictions)
         return self._contradictions
 
-    def _meaning(self) -> Nearness | None:
-        if self._nearness is None and self._embedding is not None:
-            from sense_memory.memories.persona.contradictions import Nearness
+    def _embedder(self) -> Meaning | None:
+        if self._meaning is None and self._embedding is not None:
+            from sense_memory.memories.persona.contradictions import Meaning
 
-            self._nearness = Nearness(self._embedding)
-        return self._nearness
+            self._meaning = Meaning(self._embedding)
+        return self._meaning
 
     async def _write_first(self, batch: EditBatch, path: str, *, drafts: bool) -> dict[str, str]:
         """Write a batch; where the clock forbids that, write the memory at `path` alone, as a draft if `drafts`.
@@ -539,8 +529,8 @@ class Persona:
 
     async def alike(self) -> list[tuple[str, str, float]]:
         """Pairs of active or fading memories that are near in meaning, among those with embeddings."""
-        nearness = self._meaning()
-        if nearness is None:
+        meaning = self._embedder()
+        if meaning is None:
             return []
         ranked = (await self.palace.refresh()).ranked(self._clock(), None, None)
-        return await nearness.pairs(ranked[:MAX_ALIKE_COUNT])
+        return await meaning.pairs(ranked[:MAX_ALIKE_COUNT])

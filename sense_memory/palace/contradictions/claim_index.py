@@ -14,7 +14,7 @@ from sense_memory.palace.contradictions.detection import Contradiction, comparab
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.phrases import Alike
@@ -48,6 +48,7 @@ class ClaimIndex:
     def __init__(self) -> None:
         self._memories: dict[str, tuple[PersonaMemory, Reading]] = {}
         self._facets: dict[tuple[str, str], dict[str, set[str]]] = {}
+        self._last: tuple[object, Reading] | None = None  # what was read last
         self._fresh: dict[str, None] = {}  # paths put since they were compared
         self._found: dict[tuple[str, str], tuple[Contradiction, PersonaMemory, PersonaMemory]] = {}
 
@@ -60,7 +61,7 @@ class ClaimIndex:
     def put(self, memory: PersonaMemory) -> None:
         """Add a memory, or replace the memory at its path."""
         self.drop(memory.path)
-        reading = read(memory)
+        reading = self._reading(memory)
         self._memories[memory.path] = (memory, reading)
         self._fresh[memory.path] = None
         postings = self._facets.setdefault((memory.domain, memory.facet), {})
@@ -79,34 +80,29 @@ class ClaimIndex:
             if not postings[term]:
                 del postings[term]
 
-    def has_other(self, memory: PersonaMemory) -> bool:
-        """Whether there is another memory of the same domain and facet that claims something."""
-        postings = self._facets.get((memory.domain, memory.facet), {})
-        return any(paths != {memory.path} for paths in postings.values())
-
-    def check(
-        self, memory: PersonaMemory, also: Iterable[str] = (), alike: Alike | None = None
-    ) -> list[Contradiction]:
+    def check(self, memory: PersonaMemory, alike: Alike | None = None) -> list[Contradiction]:
         """The contradictions between a memory and the others of its domain and facet.
 
         At most `MAX_CANDIDATES_COUNT` memories are compared, those that share its rarest words.
 
         Args:
             memory: the new memory, which need not be in the index.
-            also: paths to compare as well, such as neighbours by embedding; unknown paths are skipped.
-            alike: how near two phrases are, see `compare`; used for the memories of `also` only.
+            alike: how near two phrases are, see `compare`.
 
         Returns:
             Surest first, then by path.
         """
-        reading, near = read(memory), dict.fromkeys(also)
-        others = [path for path in self._candidates(memory, reading) if path not in near]
-        found = self._compared(memory, reading, near, alike) + self._compared(memory, reading, others, None)
-        return sorted(found, key=_rank)
+        reading = self._reading(memory)
+        candidates = self._candidates(memory, reading)
+        found = (self._against(path, memory, reading, alike) for path in candidates)
+        return sorted(filter(None, found), key=_rank)
 
-    def compared(self, memory: PersonaMemory, also: Iterable[str], alike: Alike) -> list[Contradiction]:
-        """As `check`, for the given paths only, to learn which phrases `alike` will be asked for."""
-        return sorted(self._compared(memory, read(memory), also, alike), key=_rank)
+    def _reading(self, memory: PersonaMemory) -> Reading:
+        """The claims of a memory; a new memory is checked, then put, and read once."""
+        said = memory.key, memory.value, memory.themes
+        if self._last is None or self._last[0] != said:
+            self._last = said, read(memory)
+        return self._last[1]
 
     def scan(self) -> Iterator[None]:
         """Compare the memories that were put since the last scan with all others, newest first; see `pairs`.
@@ -159,12 +155,6 @@ class ClaimIndex:
 
     def _age(self, path: str) -> tuple[float, str]:
         return self._memories[path][0].created_at, path
-
-    def _compared(
-        self, memory: PersonaMemory, reading: Reading, paths: Iterable[str], alike: Alike | None
-    ) -> list[Contradiction]:
-        known = (path for path in paths if path in self._memories)
-        return list(filter(None, (self._against(path, memory, reading, alike) for path in known)))
 
     def _against(
         self, path: str, memory: PersonaMemory, reading: Reading, alike: Alike | None = None
