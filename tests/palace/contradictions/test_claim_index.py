@@ -105,17 +105,6 @@ def test_common_words_alone_still_lead_to_the_same_slot():
     ]
 
 
-def test_neighbours_from_elsewhere_are_compared_too_and_unknown_ones_are_skipped():
-    claims = ClaimIndex()
-    claims.put(memory("Mara lives in Berlin", "mara-home"))
-
-    found = claims.check(
-        memory("Mara lives in Lisbon", "new"), also=["people/facts/mara-home", "people/facts/gone"]
-    )
-
-    assert [item.old for item in found] == ["people/facts/mara-home"]
-
-
 def test_a_dropped_memory_contradicts_nothing():
     claims = ClaimIndex()
     claims.put(memory("Mara lives in Berlin", "mara-home"))

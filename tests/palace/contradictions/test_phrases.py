@@ -212,16 +212,16 @@ def test_an_embedder_to_which_everything_is_the_same_never_makes_anything_act():
     assert not suggested.acts
 
 
-def test_meaning_is_asked_about_those_only_that_are_near_as_a_whole():
+def test_meaning_is_asked_about_those_only_that_share_a_word():
     claims, asked = ClaimIndex(), []
     claims.put(memory("Ana loves jogging", "near"))
-    claims.put(memory("Ana loves marathons", "far"))
+    claims.put(memory("The tram is late", "far"))
 
     def alike(one, other):
         asked.append((one, other))
         return 1.0
 
-    verdicts = claims.check(memory("Ana hates running", "new", 2.0), ["people/facts/near"], alike)
+    verdicts = claims.check(memory("Ana hates running", "new", 2.0), alike)
 
     assert [item.old for item in verdicts] == ["people/facts/near"]
-    assert asked == [("jogging", "running")]
+    assert set(asked) == {("jogging", "running")}
