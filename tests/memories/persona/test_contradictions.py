@@ -241,9 +241,11 @@ async def test_many_at_once_are_all_remembered_and_compared(open_store):
 
 
 async def test_memories_are_compared_in_meaning_again_only_when_some_have_changed(open_store, monkeypatch):
-    compared, near_pairs = [], nearness.near_pairs
+    compared, near_pairs = [], contradictions.near_pairs
     monkeypatch.setattr(
-        nearness, "near_pairs", lambda paths, rows: compared.append(len(paths)) or near_pairs(paths, rows)
+        contradictions,
+        "near_pairs",
+        lambda paths, rows: compared.append(len(paths)) or near_pairs(paths, rows),
     )
     async with open_store(embedder=Synonyms()) as store:
         await store.persona_remember("people", "facts", "kids", "Omar visits many kids")
