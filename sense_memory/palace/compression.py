@@ -45,9 +45,9 @@ MIN_MAX_TOKENS: Final = 32  # fewer tokens cannot hold a header, a line and a no
 PINNED: Final = "pinned"  # the theme of memories that are always in the prompt
 IDENTITY: Final = "self"  # the domain of what an agent is
 _IDENTITY_SHARE: Final = 4  # identity gets a quarter of the budget before the other domains get any
-_MAX_MISSES: Final = 32  # consecutive memories of a domain that did not fit; its rest is not tried
-_MAX_ROUNDS: Final = 6
-_SLACK_TOKENS: Final = 4  # that no further round is worth
+_MAX_MISSES: Final = 8  # consecutive memories of a domain that did not fit; its rest is not tried
+_MAX_ROUNDS: Final = 4
+_SLACK_SHARE: Final = 60  # this part of the budget is not worth another round
 _MAX_CHARS_PER_TOKEN: Final = 16  # a longer value cannot fit, however well it compresses
 _BREAK_TOKENS: Final = 1  # a line break or a separator, counted on its own
 
@@ -60,21 +60,29 @@ class Compressed(str):
     Attributes:
         tokens: the cost of the text, by the counter that was used.
         included: paths of the memories in the text, in the order of selection.
-        left_out: paths of the other active memories, the most relevant first.
     """
 
-    __slots__ = ("included", "left_out", "tokens")
+    __slots__ = ("_left_out", "_ranked", "included", "tokens")
 
     tokens: int
     included: tuple[str, ...]
-    left_out: tuple[str, ...]
+    _ranked: Iterator[PersonaMemory]
+    _left_out: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, text: str, tokens: int, included: tuple[str, ...], left_out: tuple[str, ...]) -> Self:
-        """A text with what it holds."""
+    def of(cls, text: str, tokens: int, included: tuple[str, ...], ranked: Iterator[PersonaMemory]) -> Self:
+        """A text with what it holds, and all active memories, the most relevant first."""
         self = cls(text)
-        self.tokens, self.included, self.left_out = tokens, included, left_out
+        self.tokens, self.included, self._ranked, self._left_out = tokens, included, ranked, None
         return self
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Paths of the other active memories, the most relevant first; worked out when first asked for."""
+        if self._left_out is None:
+            inside = set(self.included)
+            self._left_out = tuple(memory.path for memory in self._ranked if memory.path not in inside)
+        return self._left_out
 
 
 def compress(
@@ -124,13 +132,10 @@ def compress(
         tokens = count(text)
         if best[1] < tokens <= max_tokens:
             best = text, tokens, tuple(item.path for item in chosen)
-        if len(chosen) == len(active) or 0 <= max_tokens - tokens <= _SLACK_TOKENS:
+        if len(chosen) == len(active) or 0 <= max_tokens - tokens <= max_tokens // _SLACK_SHARE:
             break
         room += max_tokens - tokens
-    text, tokens, included = best
-    inside = set(included)
-    ranked = (memory.path for memory in _by_relevance(memories, relevances, active))
-    return Compressed.of(text, tokens, included, tuple(path for path in ranked if path not in inside))
+    return Compressed.of(*best, _by_relevance(memories, relevances, active))
 
 
 # ── Which ───────────────────────────────────────────────────────────────────────────────

@@ -129,9 +129,9 @@ _THE_STAYS_BEFORE: Final = frozenset(
     "third fourth fifth best worst most least very whole rest end beginning time way case event question place course "
     "front back house office point future past present fact moment day night red black poor rich old young elderly blind "
     "deaf dead sick injured homeless unemployed disabled public positive negative unknown right left number two three "
-    "four five likes like and or of in on at to is are was were has had record fly spot side world".split()
+    "four five likes like and or of in on at to is are was were has had record fly spot side charge world".split()
 )
-_THE_STAYS_AFTER: Final = frozenset("all half twice double both what the".split())  # noqa: SIM905 - as above
+_THE_STAYS_AFTER: Final = frozenset("all half twice double both what more less the".split())  # noqa: SIM905 - as above
 _THE: Final = re.compile(r"(?:^The|(?<![^ (])the) (?=[a-z0-9])")
 _AFTER_THE: Final = re.compile(r"([\w-]+)(['\u2019])?")
 # After a subject, `is a` says what the colon says; not where the noun would read as an adjective: a patient, a minor.
@@ -177,14 +177,14 @@ def _without_last_dot(text: str) -> str:
 _WORD: Final = re.compile(r"[^\W_]+")
 # Words that neither name a thing nor say anything about one: they end a name, and no predicate begins with them.
 _FUNCTION: Final = frozenset(
-    "a about above after against all along also although am among an and another any around as at be because been "  # noqa: SIM905 - reads best as words
+    "a about above after against all almost along also although am among an and another any around as at be because been "  # noqa: SIM905 - reads best as words
     "before behind being below beside besides between beyond both but by despite during each either else even every except few "
     "for from he her here hers him his how i if in including inside into it its itself just least less like many more "
     "most much my near neither nobody none nor nothing of off on once one ones only onto or other our ours out outside "
     "over own per plus rather she since so some somebody someone such than that the their them then there these they this those though "
     "through till to together toward towards under unless until up upon us versus via vs we what when where whereas "
     "whether which while who whom whose why with within without yet you your instead "
-    "und oder mit von vom zum zur der die das bei aus als wie y e o con de del et ou avec du des com para ed en van".split()
+    "nearly hardly barely rarely seldom perhaps maybe und oder mit von vom zum zur der die das bei aus als wie y e o con de del et ou avec du des com para ed en van".split()
 )
 _VERBS: Final = frozenset(
     "is are was were has have had do does did can cannot could may might must shall should will would not never no "  # noqa: SIM905 - as above
@@ -224,7 +224,12 @@ def _subject(names: list[str], value: str) -> tuple[int, int]:
     subject = (0, 0)
     for count, name in enumerate(names, 1):
         word = _WORD.match(value, place)
-        if word is None or word[0].lower() != name or name in _FUNCTION:
+        if (
+            word is None
+            or word[0].lower() != name
+            or name in _FUNCTION
+            or (count > 1 and name.endswith("ly"))
+        ):
             break
         place = word.end()
         follower = re.match(r" ([a-z][a-z'\u2019-]+)(?=[ .,;]|$)", value[place:])
@@ -308,7 +313,8 @@ def _with_choice(text: str, *, decision: bool) -> str:
     if (found["mark"] == "over" and other[0].lower() in _WAYS) or not (found["verb"] or names):
         return text
     verb = "" if decision and found["chose"] else found["verb"]
-    sides = ["-".join(_lowered(word) if decision else word for word in side) for side in (chosen, other)]
+    is_slug = decision and max(len(chosen), len(other)) > 1  # a lone name keeps its case
+    sides = ["-".join(_lowered(word) if is_slug else word for word in side) for side in (chosen, other)]
     return f"{verb}{'>'.join(sides)}{found['rest']}"
 
 

@@ -64,6 +64,7 @@ _SCRIPTS: Final = (
 )  # fmt: skip
 _STARTS: Final = [start for start, _ in _SCRIPTS]
 
+_GLUE: Final = re.compile(r"[\d\x80-\U0010ffff]")
 _LEADS: Final = "-._/(\"'>"
 
 _PIECES: Final = re.compile(
@@ -89,7 +90,7 @@ def estimated_tokens(text: str) -> int:
         kind, piece = match.lastgroup, match[0]
         if kind == "word":
             around = text[max(0, match.start() - 1) : match.start()] + text[match.end() : match.end() + 1]
-            hundredths += _word(piece, any(sign.isdigit() or sign > "\x7f" for sign in around))
+            hundredths += _word(piece, _GLUE.search(around) is not None)
         elif kind == "number":  # three digits at a time; the space before digits is a token of its own
             space = piece[0] == " "
             hundredths += 100 * ((len(piece) - space + 2) // 3 + space)

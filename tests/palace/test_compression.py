@@ -127,7 +127,7 @@ def test_what_was_compressed_once_is_not_compressed_again():
 @pytest.mark.parametrize(
     ("path", "value", "shown"),
     [
-        ("x/decisions/k", "We picked D1 over Turso, because it has no limit.", "k: D1>turso (it has no limit)"),
+        ("x/decisions/k", "We picked D1 over Turso, because it has no limit.", "k: D1>Turso (it has no limit)"),
         ("x/decisions/k", "We chose tabs over spaces, but only in Makefiles.", "k: tabs>spaces, but only in Makefiles"),
         ("x/decisions/k", "Apache-2.0 instead of MIT, because of the patent grant.", "k: Apache-2.0>MIT (patent grant)"),
         ("x/decisions/k", "Deploys moved to Monday because the team is small.", "k: Deploys moved to Monday (team is small)"),
@@ -186,6 +186,7 @@ def test_only_words_of_which_nothing_depends_are_dropped(path, value, shown):
         "In the case of fire, leave all the time you need",
         "plan a or b, the only ones left, the more the better",
         "Half the garden belongs to Ana",
+        "The more the dog eats, the less he sleeps",
         # modality, quotations, code
         "Maya might take a job in Oslo if they pay for it",
         'Simon said, "I will never fly the plane again"',
@@ -205,6 +206,8 @@ def test_what_could_be_read_in_another_way_stays_word_for_word(value, facet):
         ("p/f/tim-prefers-remote-work", "Tim prefers remote work"),  # a preference is not a fact
         ("p/f/zoe-teacher", "Zoe's teacher is strict"),
         ("p/f/lisa-no-nuts", "Lisa knows nuts"),
+        ("p/f/al-almost-won", "Al almost won it"),
+        ("p/f/john-recently-won", "John recently won it"),
         ("p/f/anna-tom", "Anna and Tom rent a flat"),
         ("p/f/oskar-height", "Oskar is 1.92 m tall"),
         ("p/f/ella-minor", "Ella is a minor"),
