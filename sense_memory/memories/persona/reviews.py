@@ -79,7 +79,7 @@ class IntrospectionSchedule:
             raise StopAsyncIteration from None
 
 
-_NEEDED_SHARE: Final = 0.2  # of the best score: what scores less is not what a question needs
+_NEEDED_SHARE: Final = 0.05  # of the best score: what scores less is not what a question needs
 _FULL: Final = "its text leaves no room in an event for the new state; shorten the text, or forget the memory"
 
 

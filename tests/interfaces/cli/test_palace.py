@@ -572,9 +572,9 @@ def test_compress_says_on_stderr_what_it_left_out_and_pinning_brings_it_in(palac
 
 
 def test_a_question_brings_what_it_needs(palace):
-    found = palace.json("palace", "compress", "--question", "Where does Lisa live?")
-    assert found["included"] == ["people/facts/lisa"]
-    assert "projects/facts/voxrelay" in found["left_out"]
+    found = palace.json("palace", "compress", "--question", "Which voice did we choose?")
+    assert found["included"][0] == "projects/decisions/voice"
+    assert "people/emotions/studio" in found["left_out"]
 
 
 def test_counts(palace, terminal):
