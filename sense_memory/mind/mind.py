@@ -5,25 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
+from sense_memory.mind.conversation import Conversation
 from sense_memory.mind.identity import IdentityKernel
 from sense_memory.mind.log import Log
+from sense_memory.mind.manager import MemoryManager
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.rule_model import RuleModel
 from sense_memory.mind.search import MindSearch, Place
+from sense_memory.mind.tools import mind_tools
 from sense_memory.mind.topics import Topics
+from sense_memory.palace import estimated_tokens
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sense_memory.memories.open_store import OpenStore
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.search import MindHit
+    from sense_memory.mind.tools import MindTool
 
+CONTEXT_WINDOW_TOKENS: Final = 256_000  # the four-tier memory's default
 _log = logging.getLogger("sense_memory.mind")
 
 
@@ -65,6 +73,41 @@ class Mind:
     @model.setter
     def model(self, model: LanguageModel) -> None:
         self.topics.model = model
+
+    def conversation(
+        self,
+        conversation_id: str,
+        *,
+        window: int = CONTEXT_WINDOW_TOKENS,
+        count_tokens: Callable[[str], int] = estimated_tokens,
+    ) -> Conversation:
+        """A conversation, which exists once a message was added.
+
+        Args:
+            conversation_id: names it; 1 to 256 characters, without `/`.
+            window: tokens of the model's context window.
+            count_tokens: counts the tokens of a text; by default an estimate that errs upward.
+
+        Raises:
+            InvalidAddress: the id cannot be part of an address.
+        """
+        return Conversation(self.log, self.records, conversation_id, count_tokens=count_tokens, window=window)
+
+    async def conversations(self) -> dict[str, int]:
+        """The ids of all conversations with the number of their messages, the newest conversation first."""
+        counts: dict[str, int] = {}
+        for entry in reversed(await self.log.entries()):
+            if entry.conversation is not None and entry.kind.startswith("message."):
+                counts[entry.conversation] = counts.get(entry.conversation, 0) + 1
+        return counts
+
+    def manager(self, conversation_id: str, *, window: int = CONTEXT_WINDOW_TOKENS) -> MemoryManager:
+        """The four-tier memory of one conversation, under its own names."""
+        return MemoryManager(self, self.conversation(conversation_id, window=window))
+
+    def tools(self) -> list[MindTool]:
+        """The memory tools for a language model."""
+        return mind_tools(self)
 
     async def recall(self, query: str, n_results: int = 5, topic: str | None = None) -> list[MindHit]:
         """The thoughts that are most relevant to a query (layered memory); `topic` restricts them."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import exp
 from typing import TYPE_CHECKING, Final
 
@@ -145,6 +146,7 @@ class SalienceMemory:
         return [1.0 - rank[entry.id] / len(hits) if entry.id in rank else 0.0 for entry in seen]
 
 
+@lru_cache(maxsize=32_768)
 def words(text: str) -> frozenset[str]:
     """The words of a text, lower case, each once."""
     return frozenset(_words(text.lower()))

@@ -1,0 +1,94 @@
+"""`MemoryManager`: the public API of the four-tier memory under its own names, over the parts of a mind.
+
+The prompt is rebuilt only when the compiled blocks differ from those that it was built with; the metadata (dates and
+counts) changes all the time and never causes a rebuild.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sense_memory.mind.tools import mind_tools
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sense_memory.mind.conversation import ContextState, Conversation
+    from sense_memory.mind.mind import Mind
+    from sense_memory.mind.tools import MindTool
+
+
+class MemoryManager:
+    """The memory of one agent in one conversation.
+
+    Args:
+        mind: the agent's mind.
+        conversation: the conversation.
+    """
+
+    def __init__(self, mind: Mind, conversation: Conversation) -> None:
+        self._mind, self.conversation = mind, conversation
+        self._compiled = ""
+        self._prompt = ""
+
+    async def compile(self) -> str:
+        """The memory blocks as XML for the system prompt."""
+        return await self._mind.blocks.compile()
+
+    async def compile_metadata(self) -> str:
+        """Dates and counts as XML: now, the last change of a block, messages and passages that can be searched."""
+        now = datetime.fromtimestamp(self._mind.store.options.clock(), UTC)
+        changed = [
+            block.updated_at for block in await self._mind.blocks.all() if block.updated_at is not None
+        ]
+        lines = [f"- The current system date is: {_time(now)}"]
+        if changed:
+            last = datetime.fromtimestamp(max(changed), UTC)
+            lines.append(f"- Memory blocks were last modified: {_time(last)}")
+        messages, passages = len(await self.conversation.messages()), len(await self._mind.archive.all())
+        lines.append(
+            f"- {messages} previous messages between you and the user are stored in recall memory (use "
+            "conversation_search to access)"
+        )
+        lines.append(
+            f"- {passages} total memories you created are stored in archival memory (use archival_search to access)"
+        )
+        return "\n".join(("<memory_metadata>", *lines, "</memory_metadata>"))
+
+    async def system_prompt(self, base: str = "") -> str:
+        """Base instructions, blocks and metadata. The same text as last time unless the compiled blocks changed."""
+        compiled = await self.compile()
+        if not self._prompt or compiled != self._compiled:
+            self._compiled = compiled
+            self._prompt = "\n\n".join(filter(None, (base, compiled, await self.compile_metadata())))
+        return self._prompt
+
+    async def needs_rebuild(self) -> bool:
+        """Whether the compiled blocks differ from those of the last `system_prompt`."""
+        return await self.compile() != self._compiled
+
+    def tools(self) -> list[MindTool]:
+        """The memory tools of the agent."""
+        return mind_tools(self._mind, self.conversation.id)
+
+    def needs_compaction(self, current_tokens: int) -> bool:
+        """Whether a context of so many tokens takes 80 % of the window or more."""
+        return self.conversation.needs_compaction(current_tokens)
+
+    async def compact(self) -> ContextState:
+        """Summarise the older messages; see `Conversation.compact`."""
+        return await self.conversation.compact(self._mind.model)
+
+    async def message_ids(self) -> list[str]:
+        """The ids of the messages in context, oldest first."""
+        return await self.conversation.message_ids()
+
+    async def set_message_ids(self, ids: Sequence[str]) -> None:
+        """Choose the messages in context; see `Conversation.set_message_ids`."""
+        await self.conversation.set_message_ids(ids)
+
+
+def _time(when: datetime) -> str:
+    return when.strftime("%Y-%m-%d %H:%M:%S UTC")
