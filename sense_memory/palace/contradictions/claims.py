@@ -30,6 +30,7 @@ from sense_memory.palace.contradictions.vocabulary import (
     RELATION_NAMES,
     ROUGHLY,
     SAME_RELATION,
+    STATES,
     STATUS,
     STOP,
     TURNS,
@@ -159,6 +160,7 @@ class Claim:
         mood: `fact`, `past` or `plan`.
         sides: of a whole clause, its axes, the side of each, and the word for it.
         figures: of a whole clause, what figures it gives.
+        states: of a whole clause, what states it tells of: a number of `STATES` and a side.
         names: of a whole clause, stems of what it writes with a capital, but for its first word.
         definite: whether a clause begins with what is known already: "the", "my", "Nora's".
         told: of a whole clause, the words that a form of `be` or a preposition leads to: what is told of the subject.
@@ -180,6 +182,7 @@ class Claim:
     mood: str = "fact"
     sides: tuple[tuple[str, bool, str], ...] = ()
     figures: tuple[Figure, ...] = ()
+    states: frozenset[tuple[int, bool]] = frozenset()
     names: frozenset[str] = frozenset()
     definite: bool = False
     told: frozenset[str] = frozenset()
@@ -251,8 +254,9 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
     for clause in _CLAUSE.split(text):
         if clause and not clause.isspace():
             said = clause
-            for short, long in _SHORT:
-                said = short.sub(long, said)
+            if "'" in said or "-old" in said or "cannot" in said:
+                for short, long in _SHORT:
+                    said = short.sub(long, said)
             yield " ".join(said.split()), _OWNS.match(clause) is not None
 
 
@@ -269,13 +273,7 @@ def _claims(clause: str, owned: bool, unnamed: frozenset[str], key: frozenset[st
     if mood == "fact" and PAST.search(lower) and not LASTING.search(lower) and found[-1] not in STATUS:
         mood = "past"
     changed = not CHANGES.isdisjoint(item for item in found if isinstance(item, str))
-    yield replace(
-        _whole(found, mood, changed, unnamed),
-        turned=_turned(clause),
-        names=frozenset(stem(name.lower()) for name in _CAPITAL.findall(clause)),
-        definite=found[0] in _DEFINITE or owned,
-        owned=owned,
-    )
+    yield _whole(found, clause, mood, unnamed, owned=owned)
     if mood == "fact":
         related = list(_related(text, unnamed, changed))
         yield from related or _bare(found, text, key, changed)
@@ -289,8 +287,8 @@ def _bare(found: Sequence[Item], text: str, key: frozenset[str], changed: bool) 
 
 def _turned(clause: str) -> frozenset[str]:
     """The stems of those parts of a clause that tell of a turn of things."""
-    parts = _PART.split(clause) if TURNS.search(clause.lower()) else ()
-    turns = [part.lower() for part in parts if TURNS.search(part.lower())]
+    parts = _PART.split(clause) if TURNS.search(clause) else ()
+    turns = [part.lower() for part in parts if TURNS.search(part)]
     return frozenset(word for part in turns for word in _contents(items(part)))
 
 
@@ -470,7 +468,7 @@ def _cut(text: str) -> str:
 # ── Whole clauses ───────────────────────────────────────────────────────────────────────
 
 
-def _whole(found: Sequence[Item], mood: str, changed: bool, unnamed: frozenset[str]) -> Claim:
+def _whole(found: Sequence[Item], clause: str, mood: str, unnamed: frozenset[str], *, owned: bool) -> Claim:
     """A clause as one statement: its words, the axes it takes sides on, its figures, whether it is denied."""
     verb = _verb_at(found)
     negations, sides, figures = 0, list[tuple[str, bool, str]](), list[Figure]()
@@ -514,7 +512,11 @@ def _whole(found: Sequence[Item], mood: str, changed: bool, unnamed: frozenset[s
         sides=tuple(sorted(sides)),
         figures=tuple(figures),
         told=frozenset(told),
-        changed=changed,
+        turned=_turned(clause),
+        states=frozenset(state for raw in words.values() if (state := STATES.get(stem(raw)))),
+        names=frozenset(stem(name.lower()) for name in _CAPITAL.findall(clause)),
+        definite=found[0] in _DEFINITE or owned,
+        owned=owned,
         spoken=tuple(words.items()),
     )
 

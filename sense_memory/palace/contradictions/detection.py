@@ -389,25 +389,15 @@ def _states(old: Claim, new: Claim) -> Opposition | None:
     >>> between("Salma's husband is Idris", "Salma is divorced"), between("Karl is vegan", "Karl ordered the steak")
     ('suspected: husband → divorced', 'suspected: vegan → steak')
     """
-    if (
-        not (old.spoken and new.spoken)
-        or old.spoken[0][0] != new.spoken[0][0]
-        or not (old.polarity and new.polarity)
-    ):
+    apart = [state for state in old.states if (state[0], not state[1]) in new.states]
+    if not apart or not old.spoken or old.spoken[0][0] != new.spoken[0][0] or old.mood != "fact":
         return None
-    if "plan" in {old.mood, new.mood} or old.mood == "past":
+    if new.mood == "plan" or not (old.polarity and new.polarity) or len(old.spoken) > _MAX_SUPERSEDED_WORDS:
         return None
-    for sides in STATES:
-        for one, other in (sides, sides[::-1]):
-            before = [raw for word, raw in old.spoken if _bare(word, raw) in one]
-            after = [raw for word, raw in new.spoken if _bare(word, raw) in other]
-            if before and after and len(old.spoken) <= _MAX_SUPERSEDED_WORDS:
-                return Opposition("status", _LIKELY, f"{before[0]} → {after[0]}")
-    return None
-
-
-def _bare(word: str, raw: str) -> str:
-    return stem(raw) if word[0] in "±~" else word
+    (number, side), *_ = sorted(apart)
+    before = next(raw for _, raw in old.spoken if STATES.get(stem(raw)) == (number, side))
+    after = next(raw for _, raw in new.spoken if STATES.get(stem(raw)) == (number, not side))
+    return Opposition("status", _LIKELY, f"{before} → {after}")
 
 
 def _other_figure(old: Claim, new: Claim) -> Opposition | None:

@@ -73,6 +73,11 @@ def _any(names: object) -> str:
 
 
 _MONTH: Final = _any(_MONTHS)
+_WORD: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*|:(?=[ ])")
+_FIGURE_SIGN: Final = re.compile(r"\d")
+_FIGURE_WORDS: Final = (
+    frozenset(_MONTHS) | _WEEKDAYS.keys() | _COUNTS.keys() | _ORDINALS.keys() | {"noon", "midnight"}
+)
 _TOKEN: Final = re.compile(
     rf"""(?P<iso>(?P<iy>\d{{4}})-(?P<im>\d\d?)(?:-(?P<id>\d\d?))?(?![\w-]))
 |(?P<clock>(?P<h>\d{{1,2}})(?:[:h.](?P<min>\d\d))?\ ?(?P<half>[ap])\.?m\b|(?P<h2>\d{{1,2}})(?::|h)(?P<min2>\d\d)(?![\d:])
@@ -87,7 +92,7 @@ _TOKEN: Final = re.compile(
 |(?P<label>\+?\d+(?:[.:/-]\d+){{2,}}|\d{{3,}}(?:[-\ ]\d{{3,}})+)
 |(?P<number>(?:(?P<sign>[$€£¥])\ ?)?(?P<digits>\d{{1,3}}(?:[,.]\d{{3}})+(?!\d)|\d+(?:\.\d+)?)(?:\ ?(?P<scale>{_any(_SCALES)})\b)?(?:\ ?(?P<unit>{_any(_UNITS)})(?!\w))?(?![\w-]))
 |(?P<count>\b(?P<name>{_any(_COUNTS | _ORDINALS)})\b(?!\ (?:of|day|another|thing|to)\b|-)(?:\ (?P<unit2>{_any(_UNITS)})\b)?)
-|(?P<word>[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*|:(?=\ ))""",
+|(?P<word>{_WORD.pattern})""",
     re.VERBOSE,
 )
 # A number behind one of these is a figure; behind another noun it tells which one is meant ("Lamp 3", "User 4711").
@@ -145,6 +150,9 @@ def items(text: str) -> list[Item]:
     >>> items("the deadline is on march 3")[-1].value
     (None, 3.0, 3.0)
     """
+    plain = _WORD.findall(text)
+    if not _FIGURE_SIGN.search(text) and _FIGURE_WORDS.isdisjoint(plain):
+        return list(plain)
     found: list[Item] = []
     for match in _TOKEN.finditer(text):
         if match["word"]:

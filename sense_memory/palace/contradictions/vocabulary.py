@@ -398,7 +398,12 @@ atheist | god believer catholic
 pregnant | birth gave-birth
 retired unemployed jobless | employed teaches employer
 onlychild | brother sister sibling siblings"""
-STATES: Final = tuple(tuple(_stems(side) for side in line.split(" | ")) for line in _STATES_TEXT.splitlines())
+STATES: Final = {
+    word: (number, side)
+    for number, line in enumerate(_STATES_TEXT.splitlines())
+    for side, text in zip((False, True), line.split(" | "), strict=True)
+    for word in _stems(text)
+}
 
 # Places that contain other places, and parts of cities: "Vancouver" and "Canada" are no opposites.
 WIDE_PLACES: Final = _stems(
