@@ -167,15 +167,17 @@ def between(old: str, new: str) -> str:
 
 
 def _surest(old: Reading, new: Reading, alike: Alike | None) -> Opposition | None:
+    """The surest opposition of any two claims; of equally sure ones, that of a relation."""
     best: Opposition | None = None
     for before in old.claims:
+        whole = before.relation == SAYS
+        if not whole and any(_same(before, after) for after in new.claims):
+            continue  # the new memory says it again
         for after in new.claims:
-            if before.relation != SAYS and any(_same(before, other) for other in new.claims):
-                continue  # the new memory says it again
-            found = _opposition(before, after, alike)
-            if found and (
-                best is None or (found.confidence, before.relation != SAYS) > (best.confidence, False)
-            ):
+            if whole != (after.relation == SAYS):
+                continue
+            found = _clauses(before, after, alike) if whole else _relations(before, after, alike)
+            if found and (best is None or found.confidence >= best.confidence + (0.001 if whole else 0)):
                 best = found
     return best
 
@@ -189,14 +191,19 @@ def _same(one: Claim, other: Claim) -> bool:
     )
 
 
-def _opposition(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
-    if old.relation == new.relation == SAYS:
-        found = _said(old, new, alike) if old.mood == new.mood else None
-        if found is None:
-            return _superseded(old, new, alike) or _other_figure(old, new) or _states(old, new)
-        return found.at_most(_LIKELY) if old.mood != "fact" or alike else found
-    if SAYS in {old.relation, new.relation}:
+def _clauses(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
+    """The opposition of two clauses as wholes."""
+    shared = old.subject & new.subject
+    if not shared:
         return None
+    found = _said(old, new, shared, alike) if old.mood == new.mood else None
+    if found is None:
+        return _superseded(old, new, alike) or _other_figure(old, new) or _states(old, new)
+    return found.at_most(_LIKELY) if old.mood != "fact" or alike else found
+
+
+def _relations(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
+    """The opposition of two claims of relations."""
     if alike is not None:
         return _other_words(old, new, alike)
     if old.relation != new.relation or old.subject != new.subject:
@@ -208,7 +215,7 @@ def _opposition(old: Claim, new: Claim, alike: Alike | None) -> Opposition | Non
 # ── Rules for whole clauses ─────────────────────────────────────────────────────────────
 
 
-def _said(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
+def _said(old: Claim, new: Claim, shared: frozenset[str], alike: Alike | None) -> Opposition | None:
     """The same clause with one difference: its side, a figure, a status, a thing of one kind.
 
     >>> between("Telemetry is enabled", "Telemetry is off"), between("Telemetry is off", "Telemetry is not enabled")
@@ -222,9 +229,6 @@ def _said(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
     """
     left, right = old.subject - new.subject, new.subject - old.subject
     if len(left) > MAX_PHRASE_WORDS or len(right) > MAX_PHRASE_WORDS:
-        return None
-    shared = old.subject & new.subject
-    if not shared:
         return None
     found = _turned(old, new, shared) or _figure(old, new, shared)
     if found is None and len(left) == len(right) == 1:
