@@ -111,6 +111,9 @@ _DWELLING: Final = re.compile(r"^ (?:an?|the) [\w -]{2,30}? in (?=[A-ZÀ-Þ])")
 _OWNER: Final = re.compile(r"(?!an? |one )\w+ ", re.IGNORECASE)
 _PART: Final = re.compile(r",|\band\b(?= [a-z])|\bto\b(?= [a-z])")
 _OWNS: Final = re.compile(r"\s*(?:\w+(?:'s|s') |(?:my|his|her|their|our) )", re.IGNORECASE)
+_LATELY: Final = re.compile(
+    r"^(?:(?:last|this) \w+|in \w+|on \w+day|yesterday|recently|lately),? ", re.IGNORECASE
+)
 _MOVES: Final = re.compile(r"moved|switched|migrated|renamed|settled|relocated|(?:has|ist|se|a|mudou) ")
 _LEADING_ARTICLE: Final = re.compile(r"^(?:the|my|our) ", re.IGNORECASE)
 _SORT: Final = re.compile(r"(?:now )?(?:an?|eine?|une?|uma?|una) ", re.IGNORECASE)
@@ -122,7 +125,6 @@ _OPENING: Final = re.compile(
 )
 _ADVERBS: Final = frozenset(("also", "set"))
 _CLAUSAL: Final = words("who that which if when whether said says thinks believes and or because")
-_HEDGED: Final = words("another other one first second third next previous last old new former also")
 _LEADING: Final = words("in by on with via to at under using wants want")
 _CAPITAL: Final = re.compile(r"(?<=[\w,] )[A-ZÀ-Þ][\w-]+")
 _DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
@@ -308,11 +310,12 @@ def _related(text: str, unnamed: frozenset[str], changed: bool) -> Iterator[Clai
     """The claims of relations that a clause names: at most one, and what a switch from it denies."""
     lower = text.lower()
     for match in RELATION.finditer(lower if len(lower) == len(text) else text):
-        subject = _subject(text[: match.start()], unnamed)
+        moved = changed or _MOVES.search(match[0]) is not None
+        before = text[: match.start()]
+        subject = _subject(_LATELY.sub("", before) if moved else before, unnamed)
         if subject is not None:
             name = RELATION_NAMES[int((match.lastgroup or "r0")[1:])]
-            moved = changed or _MOVES.search(match[0]) is not None
-            yield from _said_of(subject, name, text[match.end() :], text[: match.start()], moved)
+            yield from _said_of(subject, name, text[match.end() :], before, moved)
             return
     if said := _COPULA.match(text):
         yield from _sort(said["subject"], said["value"], unnamed, changed)

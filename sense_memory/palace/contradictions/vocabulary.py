@@ -120,6 +120,7 @@ _IDIOMS: Final = {
     r"(?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with)": "not works at",
     r"not any ?more|not any longer": "not",
     r"any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present": "now",
+    r"has come to|have come to": "",
     r"knows? how to": "can",
     r"(?:stopped|quit|quits|gave up|given up|gives up|ceased)(?= )": "not",
     r"can not (?:stand|bear)|could not (?:stand|bear)": "hates",
@@ -168,10 +169,10 @@ def plain(text: str) -> str:
 # One line, one axis: any word left of the bar opposes any word right of it. A word stands on one axis only.
 
 _AXES: Final = """
-like love enjoy adore appreciate favor cherish mag liebt aime adora gusta gosta | dislike hate detest loathe despise hasst déteste odia odeia
+like love enjoy adore appreciate cherish mag liebt aime adora gusta gosta | dislike hate detest loathe despise hasst déteste odia odeia
 trust | distrust mistrust
 agree | disagree
-support | oppose
+support favor | oppose
 accept allow permit | reject refuse forbid forbidden prohibit ban banned deny disallow
 include | exclude omit
 enable activate active on | disable deactivate inactive off
@@ -396,7 +397,7 @@ def statuses_apart(one: str, other: str) -> bool:
 
 
 # States of one person that exclude each other, in words that need nothing else in common.
-_STATES_TEXT: Final = """single unmarried divorced widow widower widowed separated | married marry wife husband spouse engaged
+_STATES_TEXT: Final = """single unmarried divorced widow widower widowed separated | married marry wife husband spouse engaged dating girlfriend boyfriend
 vegan vegetarian | meat steak beef chicken pork fish sausage bacon
 teetotal teetotaller sober nondrinker | wine beer whisky vodka
 atheist | god believer catholic
