@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sense_memory.errors import InvalidInput, TooLargeError
-from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
+from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
 from sense_memory.palace.compression import PINNED
 from sense_memory.palace.supersession import opponents, reconciled, superseded, undismissed
 

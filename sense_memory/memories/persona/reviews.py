@@ -19,7 +19,7 @@ from sense_memory.limits import (
     SUGGESTED_PAIRS_COUNT,
 )
 from sense_memory.memories.persona import arguments as given
-from sense_memory.memories.persona.batch import EditBatch, retry_while_moved
+from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
 from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
 from sense_memory.palace.introspection import introspect
