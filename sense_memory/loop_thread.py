@@ -34,7 +34,7 @@ class LoopThread:
     """The loop, from `begin` to `end`.
 
     Attributes:
-        warnings: what there is to warn of; it is told in the thread of the next call that returns.
+        warnings: sentences to warn with; the next call that returns warns, in its own thread.
     """
 
     def __init__(self) -> None:
@@ -158,10 +158,12 @@ class LoopThread:
             loop, self._loop = self._loop, None
             thread, self._thread = self._thread, None
         if loop is not None and thread is not None:
-            asyncio.run_coroutine_threadsafe(_ended(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+            try:
+                asyncio.run_coroutine_threadsafe(_ended(), loop).result()
+            finally:  # Ctrl-C while waiting leaves no idle thread behind
+                loop.call_soon_threadsafe(loop.stop)
+                thread.join()
+                loop.close()
 
 
 async def _ended() -> None:

@@ -176,12 +176,12 @@ class Ledger:
         bases: Mapping[str, Basis] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
         aside: Mapping[str, str] | None = None,
-        drafts: Collection[str] = (),
+        discarded: Collection[str] = (),
     ) -> bool:
         """File our own events and queue them for relays, in one transaction: all or none.
 
         The texts that lose against these events and fit no conflict copy become drafts in the same transaction
-        (`aside`, see `save_lost_texts`); the drafts at some slots (`drafts`) are discarded.
+        (`aside`, see `save_lost_texts`); the drafts at some slots are discarded (`discarded`).
 
         Returns False, and stores nothing, if another process has taken the second of an event meanwhile: the
         caller stamps the events again. Raises HeadMoved if an edit does not start from the current head (`bases` has
@@ -192,7 +192,7 @@ class Ledger:
                 seqs = self._file(items, now, bases, origins)
                 self._set_aside(aside or {}, now)
                 self.outbox.queue_events(seqs, relays, now)
-                self.drafts.remove_at(drafts)
+                self.drafts.remove_at(discarded)
         except _SecondTaken:
             return False
         ids = (bytes.fromhex(item.event.id) for item in items)

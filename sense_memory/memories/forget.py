@@ -70,7 +70,7 @@ async def forget_targets(
         named = dict.fromkeys(path for found in paths[batch] for path in found)
         drafts = dict.fromkeys(path for target in targets[batch] for path in target.paths)
         slots = [address.d_tag(path) for path in drafts | named]
-        ident = await writer.forget_all(list(named), insists=True, drafts=slots)
+        ident = await writer.forget_all(list(named), insists=True, discarded=slots)
         ids += [ident] * len(targets[batch])
         if progress is not None:
             progress(len(ids))

@@ -291,7 +291,8 @@ class Replication:
         gone.
 
         Args:
-            heard: whether every reachable relay has shown everything.
+            heard: whether every relay that can be reached has shown everything; a relay that cannot be reached, or never
+                shows all, is not waited for.
         """
         self._check_open()
         edits = self._ledger.edits
@@ -310,7 +311,7 @@ class Replication:
         return await self._persona().publish_accesses(due=True)
 
     def warn_of_limits(self, record: Record, sealed: SealedRecord) -> None:
-        """Warn of relays that will not take what is about to be signed, going by their NIP-11 documents."""
+        """Warn of relays that will not take what was just written, going by their NIP-11 documents."""
         size = sealed.event_bytes()
         if self._pool is None or size < SMALL_EVENT_BYTES:
             return

@@ -336,10 +336,11 @@ _OPENING: Final = re.compile(
     re.IGNORECASE,
 )
 _WHEN: Final = re.compile(
-    r" (?:yesterday|today|tonight|now|recently|lately|again|too|last \w+|this (?:week|month|year|morning|weekend)|(?:a|an|one|two|"
+    r" (?:yesterday|today|tonight|for now|now|as well|recently|lately|again|too|last \w+|this (?:week|month|year|morning|weekend)|(?:a|an|one|two|"
     r"three|four|few|a few|some|\d+) (?:days?|weeks?|months?|years?) ago)$",
     re.IGNORECASE,
 )
+_CUT: Final = re.compile(r":|\.\d")  # a list follows, or a number goes on: the clause is not all of it
 _ABROAD: Final = re.compile(
     r"\b(?:you|your|this|that|these|those|it|them|here|there|he|him|she)\b", re.IGNORECASE
 )
@@ -422,6 +423,8 @@ def _of_sentence(who: str, said: str, start: int) -> Iterator[Proposal]:
         if clause is None or not _OPENING.search(sentence[: clause.start()]):
             continue
         if _DOUBTFUL.search(sentence[max(0, clause.start() - 40) : clause.end()]):
+            continue
+        if _CUT.match(sentence, clause.end()):
             continue
         x = _object(clause["x"])
         if not x or _VAGUE.match(x) or _ABROAD.search(x):

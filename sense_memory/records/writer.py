@@ -137,18 +137,17 @@ class Writer:
         *,
         insists: bool = False,
         why: str = FORGET,
-        drafts: Collection[str] = (),
+        discarded: Collection[str] = (),
     ) -> str:
         """As `forget`, for some addresses with one request; their embeddings go with them.
 
         Args:
             paths: what to forget.
             bases: by slot, what the decision is based on.
-            insists: also where this clock is far behind. No tombstone can be dated then, so the request names
-                what is there by its ids, which need no order in time: it stays forgotten here, and on every
-                device and relay that is told.
+            insists: also forget where this clock is far behind. No tombstone can be dated then, so the request names
+                the stored versions by their ids, which need no order in time.
             why: one of those in `origins`; says how far it reaches on devices that know more than this one.
-            drafts: slots whose drafts go with them.
+            discarded: slots whose drafts are discarded with them.
 
         Raises:
             HeadMoved: an address has changed since the decision; nothing was written.
@@ -158,7 +157,7 @@ class Writer:
         bare = self._undatable(paths) if insists else {}
         while True:
             with suppress(_MovedOn):
-                return await self._forgotten(paths, bare, bases, why, drafts=drafts)
+                return await self._forgotten(paths, bare, bases, why, discarded=discarded)
 
     async def _forgotten(
         self,
@@ -167,7 +166,7 @@ class Writer:
         bases: Mapping[str, Basis] | None,
         why: str,
         *,
-        drafts: Collection[str],
+        discarded: Collection[str],
     ) -> str:
         """Forget addresses as they stand; returns the request's id.
 
@@ -186,7 +185,7 @@ class Writer:
             items = [*tombstones, request]
             origins = await self._reader.origins(items, known)
             try:
-                is_done = await self._append(items, bases=bases, origins=origins, drafts=drafts)
+                is_done = await self._append(items, bases=bases, origins=origins, discarded=discarded)
             except HeadMoved:
                 if bases is None:
                     raise _MovedOn from None
@@ -298,9 +297,9 @@ class Writer:
         bases: Mapping[str, Basis] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
         aside: Mapping[str, str] | None = None,
-        drafts: Collection[str] = (),
+        discarded: Collection[str] = (),
     ) -> bool:
-        """As `Ledger.append`."""
+        """`Ledger.append_versions`, as of now and for the relays of this writer."""
         now, ledger = self._clock(), self._ledger
         return await ledger.write(
             ledger.append_versions,
@@ -310,7 +309,7 @@ class Writer:
             bases=bases,
             origins=origins,
             aside=aside,
-            drafts=drafts,
+            discarded=discarded,
         )
 
     def _embeddings(self, paths: Iterable[str]) -> list[str]:

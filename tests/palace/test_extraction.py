@@ -44,6 +44,8 @@ def test_what_a_speaker_says_of_itself_is_proposed(said, facet, key, value):
         "The things I love make me happy.",
         "I used to live in Graz.",
         "Tom said I live in Graz.",
+        "I decided on version 1.2 of it.",
+        "I decided on these parts: a, b.",
     ],
 )
 def test_what_is_doubtful_or_only_points_is_left_alone(said):

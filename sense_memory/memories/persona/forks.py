@@ -36,7 +36,7 @@ async def settle_forks(ledger: Ledger, palace: Palace, *, heard: bool = True) ->
     Args:
         ledger: where the versions are stored.
         palace: opens and writes the memories.
-        heard: whether every relay has told everything; if not, only forgotten copies are removed.
+        heard: whether every relay that can be reached has shown everything; if not, only forgotten copies are removed.
 
     A fork stays as it is where this clock, the version of this program or the size of an event forbids to write.
 

@@ -344,7 +344,7 @@ class Persona:
         """Merge concurrent versions, see `forks.settle_forks`; returns how many memories were written.
 
         Args:
-            heard: whether every relay has told everything; if not, only forgotten copies are removed.
+            heard: whether every relay that can be reached has shown everything; if not, only forgotten copies are removed.
         """
         return await settle_forks(self._ledger, self.palace, heard=heard)
 
