@@ -202,6 +202,7 @@ forget NAMES       | palace forget people/facts/nobody people/facts/none --anywa
 export             | export all.jsonl
 init               | --agent bob init
 completion         | completion bash
+help               | help recall
 """
 
 
