@@ -85,6 +85,8 @@ def remember(**fields):
         (lambda s: s.persona_contradict("newer", "old"), InvalidInput, "cannot supersede"),
         (lambda s: s.persona_contradict("newest", "old"), InvalidInput, "directly or through others"),
         (lambda s: s.persona_compress([]), InvalidAddress, "a domain must be"),
+        (lambda s: s.persona_compress(count=7), InvalidInput, "count must be a function"),
+        (lambda s: s.persona_pin("nobody"), InvalidInput, "there is no memory"),
         (lambda s: s.persona_compress(max_tokens="500"), InvalidInput, "max_tokens must be a whole number"),
         (lambda s: s.persona_facets(""), InvalidAddress, "a domain must be"),
         (lambda s: s.persona_prune(without=7), InvalidInput, "give relays by their URLs"),

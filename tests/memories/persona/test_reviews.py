@@ -56,6 +56,26 @@ async def test_compression_has_the_specs_shape(open_store):
         assert await store.persona_compress("people") == text.split("\n\n")[0]
 
 
+async def test_a_prompt_holds_what_is_pinned_and_what_a_question_needs_by_ones_own_tokenizer(devices):
+    async with devices() as (one, other):
+        for number in range(40):
+            await one.persona_remember("work", "facts", f"w{number}", f"work fact number {number}")
+        await one.persona_remember(*LISA, "Lisa lives in Graz", ["art"])
+        await one.persona_pin("w7")
+        await one.sync()
+        await other.sync()
+
+        shown = await other.persona_compress(max_tokens=60, count=lambda text: len(text.split()))
+        assert shown.tokens == len(shown.split()) <= 60
+        assert shown.included[0] == "work/facts/w7"
+        assert len(shown.included) + len(shown.left_out) == 41
+        asked = await other.persona_compress(question="Where does Lisa live?")
+        assert asked.included == ("work/facts/w7", "people/facts/lisa")
+        await other.persona_unpin("work/facts/w7")
+        assert (await other.persona_recall("work", "facts", "w7"))[0].themes == ()
+        assert (await other.persona_recall(*LISA))[0].themes == ("art",)
+
+
 # ── Introspection ───────────────────────────────────────────────────────────────────────
 
 
