@@ -465,22 +465,51 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.persona_stats())
 
     def persona_search(
-        self, query: str, limit: int = 10, *, relevance_floor: float = 0.0
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        domain: str | None = None,
+        facet: str | None = None,
+        state: str | None = None,
+        theme: str | None = None,
+        since: float | None = None,
+        source: str | None = None,
+        relevance_floor: float = 0.0,
     ) -> list[PersonaHit]:
         """Find persona memories by key, themes and value, and by meaning where there is an embedder.
 
         Active memories are searched, and fading ones that the query directly means; none is revived.
 
         Args:
-            query: some words; words `"in quotes"` also match as a phrase, `photo*` matches the beginning of a word.
+            query: some words; where memories have the words `"in quotes"`, only these are found; `photo*` matches the
+                beginning of a word.
             limit: the largest number of results, 1 to 1,000.
+            domain: only persona memories of this domain.
+            facet: only persona memories of facets of this name.
+            theme: only persona memories with this theme.
+            state: only persona memories in this state, also "fading" and "forgotten" ones, which are otherwise left out.
+            since: only memories first written at this time or later, seconds since 1970.
+            source: only memories with this source: user, agent, import, `tool:<name>`, or `tool` for any tool.
             relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. The specification
                 has 0; the higher the floor, the less age counts.
 
         Returns memories with their `score` and `why`, the best first. Raises InvalidInput where an argument cannot be
         used.
         """
-        return self._loop.wait(self._store.persona_search(query, limit, relevance_floor=relevance_floor))
+        return self._loop.wait(
+            self._store.persona_search(
+                query,
+                limit,
+                domain=domain,
+                facet=facet,
+                state=state,
+                theme=theme,
+                since=since,
+                source=source,
+                relevance_floor=relevance_floor,
+            )
+        )
 
     def persona_compress(
         self,
@@ -667,6 +696,10 @@ class SyncMemoryStore:
         within: Iterable[str] = ("palace", "journal", "flat"),
         since: float | None = None,
         source: str | None = None,
+        domain: str | None = None,
+        facet: str | None = None,
+        state: str | None = None,
+        theme: str | None = None,
         relevance_floor: float = 0.9,
     ) -> list[Hit]:
         """Find what a question or some words mean among persona memories, flat memories and journal entries.
@@ -676,11 +709,16 @@ class SyncMemoryStore:
         none is revived.
 
         Args:
-            query: any text; words `"in quotes"` also match as a phrase, `photo*` matches the beginning of a word.
+            query: any text; where memories have the words `"in quotes"`, only these are found; `photo*` matches the
+                beginning of a word.
             limit: the largest number of hits, 1 to 1,000.
             within: where to search: any of palace, journal and flat.
             since: only memories first written at this time or later, seconds since 1970.
             source: only persona memories with this source: user, agent, import, `tool:<name>`, or `tool` for any tool.
+            domain: only persona memories of this domain.
+            facet: only persona memories of facets of this name.
+            theme: only persona memories with this theme.
+            state: only persona memories in this state, also "fading" and "forgotten" ones, which are otherwise left out.
             relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Journal entries age
                 with a half-life of 30 days, flat memories do not age. Below 0.9, many old entries are not found.
 
@@ -693,6 +731,10 @@ class SyncMemoryStore:
                 within=collected(within),
                 since=since,
                 source=source,
+                domain=domain,
+                facet=facet,
+                state=state,
+                theme=theme,
                 relevance_floor=relevance_floor,
             )
         )

@@ -384,6 +384,8 @@ class OpenStore:
             if embedding is not None:
                 sharing = SharedEmbeddings(embedding.cache, self.ledger, self.reader, self.writer, clock)
                 about["meaning"] = embedding, sharing
+            if self.options.embedder is not None and not self.options.plan.has_embeddings:
+                about["note"] = f"by words only, as the plan {self.options.plan.name} has no embeddings"
             self._search = MemorySearch(persona.palace, self.ledger, self.reader, **about)
         return self._search
 
@@ -393,11 +395,10 @@ class OpenStore:
         return self._search
 
     async def _embedding(self) -> EmbedderClient | None:
-        """The embedder, opened once; None where the store has no embedder."""
+        """The embedder, opened once; None where the store has none, or its plan has no embeddings."""
         opener = self.options.embedder
-        if self._embedder is not None or opener is None:
+        if self._embedder is not None or opener is None or not self.options.plan.has_embeddings:
             return self._embedder
-        self.options.plan.check_embeddings()
         async with self._embedder_turn:
             if self._embedder is None and (embedder := await asyncio.to_thread(opener)) is not None:
                 self.check()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory.errors import InvalidInput
+from sense_memory.errors import EmbedderError, InvalidInput
 from sense_memory.ledger.feed import START
 from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
 from sense_memory.memories.embedding_jobs import EmbeddingJobs, EmbedReport, Gaps
@@ -23,11 +23,11 @@ from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.persona.palace import ROOTS
 from sense_memory.memories.search_items import RecordItems, item_of_record, text_of
 from sense_memory.nostr import address
-from sense_memory.palace.catalog import relevances_at
+from sense_memory.palace.catalog import STATES, relevances_at, states_at
 from sense_memory.palace.lifecycle import state_at
 from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, is_open, item_of
 from sense_memory.records.caches import CachedIndex, VectorSource, made_of, mark_of, with_head, without_head
-from sense_memory.search.hits import Evidence, Explanation, Hit, Kind
+from sense_memory.search.hits import NOT_QUOTED, PALACE, Evidence, Explanation, Hit, Kind
 from sense_memory.search.index import FORMAT, MemoryIndex
 from sense_memory.search.query import Fields
 from sense_memory.search.ranking import SearchOptions
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.embedding_jobs import EmbedderClient
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.memories.shared_embeddings import SharedEmbeddings
-    from sense_memory.models import PersonaMemory
+    from sense_memory.models import PersonaMemory, State
     from sense_memory.palace.catalog import Catalog
     from sense_memory.records.reader import Reader
     from sense_memory.search.documents import SearchItem
@@ -64,9 +64,13 @@ class Weigher:
         query: the question.
         now: seconds since 1970.
         floor: the lowest factor of a memory that is shown.
+        state: of the only memories that are shown; by default active ones, and fading ones directly meant.
     """
 
-    def __init__(self, index: MemoryIndex, *, query: str, now: float, floor: float) -> None:
+    def __init__(
+        self, index: MemoryIndex, *, query: str, now: float, floor: float, state: State | None = None
+    ) -> None:
+        self._state = state
         self._index, self._query, self._now, self._floor = index, query, now, floor
         self._is_fadable = index.documents.of_kind(Kind.PALACE)
         self._is_meant: NDArray[np.bool_] | None = None
@@ -100,7 +104,10 @@ class Weigher:
         documents = self._index.documents
         rows = np.array([documents.rows[name] for name in names], np.int64)
         left = relevances_at(self._now, documents.ages(rows))
-        is_shown = ~self._is_fadable[rows] | is_open(left, lambda: self._meant()[rows])
+        if self._state is None:
+            is_shown = ~self._is_fadable[rows] | is_open(left, lambda: self._meant()[rows])
+        else:
+            is_shown = states_at(left) == STATES.index(self._state)
         factors = (self._floor + (1 - self._floor) * np.minimum(1.0, left)) * is_shown
         return left.tolist(), factors.tolist()
 
@@ -130,6 +137,7 @@ class MemorySearch(CachedIndex):
         catalog: the palace's memories; asks a relay where there are none.
         ask: makes sure that a relay was asked before "nothing" is said; returns whether one was.
         meaning: an embedder, to find by meaning too, and the vectors that devices share.
+        note: for the reasons of every hit: why no embedder is asked, although there is one.
     """
 
     def __init__(
@@ -142,7 +150,9 @@ class MemorySearch(CachedIndex):
         catalog: Callable[[], Awaitable[Catalog]],
         ask: Callable[[str], Awaitable[bool]],
         meaning: tuple[EmbedderClient, SharedEmbeddings] | None = None,
+        note: str = "",
     ) -> None:
+        self._note = note
         self._options = SearchOptions()
         super().__init__("everything", made_of("one index", FORMAT, LANGUAGE, self._options), ledger, reader)
         self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
@@ -172,7 +182,7 @@ class MemorySearch(CachedIndex):
             index = await self._current(INDEX_SECONDS)
         direction = None if self._jobs is None else await self._jobs.direction(index, query)
         now = self._clock()
-        weigher = Weigher(index, query=query, now=now, floor=relevance_floor)
+        weigher = Weigher(index, query=query, now=now, floor=relevance_floor, state=scope.state)
         # The day of the query tells journal entries apart; it would be unfair to memories that have no day.
         by_day = scope.within == {Kind.JOURNAL}
         found = index.search(
@@ -181,28 +191,45 @@ class MemorySearch(CachedIndex):
             now=now,
             options=replace(self._options, session=by_day, dense=direction is not None),
             kinds=None if scope.is_all else scope.within,
-            only=None if scope.since is None and scope.source is None else self._filter(scope),
+            only=self._filter(scope) if scope.narrows else None,
             factors=weigher.factors,
             direction=direction,
         )
-        hits = [await self._hit(hit, weigher) for hit in found]
+        has_quoted = index.quoting(query) if found else None
+        note = self._note
+        if has_quoted is not None and not has_quoted[index.documents.rows[found[0].id]]:
+            note = f"{note}; {NOT_QUOTED}" if note else NOT_QUOTED
+        hits = [await self._hit(hit, weigher, note) for hit in found]
         there = [hit for hit in hits if hit is not None]
         return sorted(there, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
 
-    async def search_palace(self, query: str, limit: int, relevance_floor: float) -> list[PersonaHit]:
+    async def search_palace(
+        self, query: str, limit: int, relevance_floor: float, scope: Scope = PALACE
+    ) -> list[PersonaHit]:
         """The persona memories that match a query, scored as the specification says, the best first."""
         check(query, limit, relevance_floor)
         catalog = await self._catalog()
         near = {} if self._jobs is None else await self.near(query)
         index = await self._with_palace()
+
+        def is_meant(path: str) -> bool:
+            memory = catalog.get(path)
+            return memory is not None and scope.holds(memory)
+
         hits = []
         for found in PalaceIndex(index).search(
-            query, now=self._clock(), limit=limit, relevance_floor=relevance_floor, near=near
+            query,
+            now=self._clock(),
+            limit=limit,
+            relevance_floor=relevance_floor,
+            near=near,
+            state=scope.state,
+            only=is_meant if scope.narrows else None,
         ):
             memory = catalog.get(found.path)
             if memory is not None:
                 memory = memory.changed(state=state_at(found.why.relevance))
-                hits.append(PersonaHit.of(memory, found.score, found.why))
+                hits.append(PersonaHit.of(memory, found.score, found.why.noting(self._note)))
         return hits
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
@@ -225,7 +252,8 @@ class MemorySearch(CachedIndex):
     def gaps(self) -> Gaps:
         """What searches find by words only, and what they do not find yet, as of the last search."""
         if self._jobs is None or self._index is None:
-            return Gaps(0, None, self._left)
+            trouble = EmbedderError("the embedder", self._note) if self._note else None
+            return Gaps(0, trouble, self._left)
         return replace(self._jobs.gaps(self._index), unread=self._left)
 
     async def near(self, query: str) -> dict[str, float]:
@@ -441,8 +469,7 @@ class MemorySearch(CachedIndex):
         def is_meant(name: str) -> bool:
             memory = self._memory(name)
             if memory is not None:
-                is_new = scope.since is None or memory.created_at >= scope.since
-                return is_new and scope.is_from(memory.source)
+                return scope.holds(memory)
             if scope.source is not None or name not in self._said:
                 return False
             return scope.since is None or self._said.written_at(name) >= scope.since
@@ -454,13 +481,14 @@ class MemorySearch(CachedIndex):
         kind, _, path = name.partition("/")
         return self._palace.catalog.get(path) if kind == Kind.PALACE else None
 
-    async def _hit(self, found: SearchHit, weigher: Weigher) -> Hit | None:
+    async def _hit(self, found: SearchHit, weigher: Weigher, note: str) -> Hit | None:
         kind, _, path = found.id.partition("/")
         memory = self._memory(found.id)
         if memory is not None:
             fields = {"key": memory.key, "themes": " \n".join(memory.themes), "value": memory.value}
             more: dict[str, Any] = {"created_at": memory.created_at, "event_id": memory.event_id}
-            more |= {"source": memory.source, "superseded_by": memory.superseded_by}
+            more |= {"source": memory.source, "superseded_by": memory.superseded_by, "key": memory.key}
+            more |= {"domain": memory.domain, "facet": memory.facet, "themes": tuple(memory.themes)}
         else:
             opened = await self._said.read([found.id])
             if not opened:
@@ -468,8 +496,14 @@ class MemorySearch(CachedIndex):
             (event,) = opened
             record = event.record
             fields = {"value": text_of(record)} | ({"key": path} if kind == Kind.FLAT else {})
-            more = {"created_at": record.written_at(event.created_at), "event_id": event.id.hex()}
-        why = weigher.explain(found, fields)
+            more = {
+                "created_at": record.written_at(event.created_at),
+                "event_id": event.id.hex(),
+                "key": path,
+            }
+        why = weigher.explain(found, fields).noting(note)
+        if memory is not None:
+            more["state"] = state_at(why.relevance)
         return Hit(kind=Kind(kind), path=path, value=fields["value"], score=found.score, why=why, **more)
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────────

@@ -108,13 +108,18 @@ class Plan:
             problem = f"has a fixed half-life of {DEFAULT_HALFLIFE_DAYS:.0f} days"
             raise PlanLimitError(self.name, "halflife", problem, "leave the half-life out")
 
+    @property
+    def has_embeddings(self) -> bool:
+        """Whether embeddings may be stored and searched; without them, searches go by words."""
+        return self.search == "embeddings"
+
     def check_embeddings(self) -> None:
         """Check that embeddings may be stored and searched.
 
         Raises:
             PlanLimitError: `search`.
         """
-        if self.search != "embeddings":
+        if not self.has_embeddings:
             problem = "searches by themes and words, not by embeddings"
             raise PlanLimitError(self.name, "search", problem, "use no embedder")
 

@@ -25,9 +25,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sense_memory.limits import ACTIVE_ABOVE, FADING_FROM
-from sense_memory.models import PersonaMemory
-from sense_memory.palace.catalog import relevances_at, row
+from sense_memory.models import PersonaMemory, State
+from sense_memory.palace.catalog import STATES, relevances_at, row, states_at
 from sense_memory.search.documents import Ageing, SearchItem
+from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Kind
 from sense_memory.search.index import MemoryIndex
 from sense_memory.search.postings import FIELD_WEIGHTS, KEY, THEMES, VALUE, fits
 from sense_memory.search.query import parse, resolve
@@ -66,30 +67,30 @@ class Match(BaseModel):
         return "close in meaning" if self.field == "meaning" else f"{self.term} in {self.field}"
 
 
-class Why(BaseModel):
-    """Why a memory was found.
+class Why(Explanation):
+    """Why a memory was found: an `Explanation` that also has each field on its own.
 
     Attributes:
         matches: the largest contribution first.
+        evidence: the same by word, the largest contribution first.
         relevance: how relevant the memory was at the time of the search.
+        factor: the factor of the score for that relevance.
         text: the reasons as a sentence.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     matches: tuple[Match, ...]
-    relevance: float
-    text: str = Field(repr=False)
 
 
 class PersonaHit(PersonaMemory):
-    """A persona memory that was found by a search.
+    """A persona memory that was found by a search: all fields of a `Hit`, and those of the memory.
 
     Attributes:
+        kind: palace.
         score: higher is better; comparable within one search only.
         why: the reasons of the score.
     """
 
+    kind: Kind = Kind.PALACE
     score: float
     why: Why
 
@@ -184,6 +185,7 @@ class _FieldMatch(NamedTuple):
     """One part of a query in one field, with the score that it adds to each matching row."""
 
     field: int  # in `_PLACES`
+    kind: str  # as of `Evidence`
     label: str
     values: NDArray[np.float32]
 
@@ -231,11 +233,14 @@ class PalaceIndex:
         limit: int = 10,
         relevance_floor: float = 0.0,
         near: Mapping[str, float] | None = None,
+        state: State | None = None,
+        only: Callable[[str], bool] | None = None,
     ) -> list[PalaceMatch]:
         """The memories that a query means, the best first.
 
         Forgotten and dissolved memories are left out. A fading memory is found only if the query directly means it: the
-        query contains its whole key or one of its themes, or quotes a phrase of the memory.
+        query contains its whole key or one of its themes, or quotes a phrase of the memory. Where memories have what
+        the query quotes, only these are found.
 
         Args:
             query: some words; words `"in quotes"` count as a phrase too, `photo*` means every word that begins so.
@@ -244,6 +249,8 @@ class PalaceIndex:
             relevance_floor: 0 to 1; the score is multiplied by floor + (1 - floor) x relevance. 0 is the
                 specification's; above 0, age moves memories less.
             near: paths close in meaning by an embedder, and how close, 0 to 1; these are found without any word too.
+            state: find the memories in this state, and no others.
+            only: whether a path may be found.
 
         Returns:
             Best first; ties by relevance, then by path.
@@ -259,14 +266,27 @@ class PalaceIndex:
         current = relevances_at(now, self.index.documents.ages(rows))
         factors = relevance_floor + (1 - relevance_floor) * current
         totals = np.sum([match.values for match in matches], axis=0, dtype=np.float64) * factors
-        totals[~is_open(current, lambda: self.index.meant(query)[rows])] = 0
+        if state is None:
+            totals[~is_open(current, lambda: self.index.meant(query)[rows])] = 0
+        else:
+            totals[states_at(current) != STATES.index(state)] = 0
+        if only is not None:
+            for at in np.flatnonzero(totals).tolist():
+                totals[at] *= only(self._path(rows[at]))
+        has_quoted = self.index.quoting(query)
+        note = ""
+        if has_quoted is not None:
+            if (totals[has_quoted[rows]] > 0).any():
+                totals[~has_quoted[rows]] = 0
+            else:
+                note = NOT_QUOTED
         chosen = highest_rows(totals, limit).tolist()
         keyed = [
             (-round(float(totals[at]), _DIGITS), -float(current[at]), self._path(rows[at]), at)
             for at in chosen
         ]
         return [
-            PalaceMatch(path, -score, _why(matches, int(at), factors[at], -relevance))
+            PalaceMatch(path, -score, _why(matches, int(at), factors[at], -relevance, note))
             for score, relevance, path, at in sorted(keyed)[:limit]
         ]
 
@@ -311,7 +331,7 @@ class _PalaceQuery:
         dense = np.zeros(len(self._is_there), np.float32)
         if meant:
             dense[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
-            matches.append(_FieldMatch(len(FIELDS), MEANING, dense[rows]))
+            matches.append(_FieldMatch(len(FIELDS), MEANING, MEANING, dense[rows]))
             dense[:] = 0
         credit = self._credit(rows, rarities, by_parts)
         for item, rarity, by_field in zip(wanted, rarities, by_parts, strict=True):
@@ -319,7 +339,7 @@ class _PalaceQuery:
                 if len(found):
                     weight = FIELD_WEIGHTS[_SEARCHED[place]] * rarity / mean
                     dense[found] = strengths * np.float32(weight)
-                    matches.append(_FieldMatch(place, item.label, dense[rows] * credit))
+                    matches.append(_FieldMatch(place, item.kind, item.label, dense[rows] * credit))
                     dense[found] = 0
         return rows, matches
 
@@ -384,7 +404,7 @@ class _PalaceQuery:
         return rows[there], fields[there]
 
 
-def _why(matches: Sequence[_FieldMatch], at: int, factor: float, relevance: float) -> Why:
+def _why(matches: Sequence[_FieldMatch], at: int, factor: float, relevance: float, note: str) -> Why:
     shares = [(match, float(match.values[at] * factor)) for match in matches if match.values[at] > 0]
     shares.sort(key=lambda share: (-share[1], share[0].field, share[0].label))
     found = tuple(
@@ -392,4 +412,25 @@ def _why(matches: Sequence[_FieldMatch], at: int, factor: float, relevance: floa
         for match, share in shares
     )
     text = f"{', '.join(map(str, found))}; relevance {relevance:.2f}"
-    return Why.model_construct(matches=found, relevance=relevance, text=text)
+    text += f"; {note}" if note else ""
+    return Why.model_construct(
+        matches=found, evidence=_evidence(shares), relevance=relevance, factor=float(factor), text=text
+    )
+
+
+def _evidence(shares: Sequence[tuple[_FieldMatch, float]]) -> tuple[Evidence, ...]:
+    """The matches of one hit by word."""
+    parts: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for match, share in shares:
+        label = "" if match.kind == MEANING else match.label
+        parts.setdefault((match.kind, label), []).append((match.field, share))
+    found = [
+        Evidence(
+            kind=kind,
+            detail=label,
+            fields=tuple(FIELDS[field] for field, _ in sorted(places) if field < len(FIELDS)),
+            contribution=sum(share for _, share in places),
+        )
+        for (kind, label), places in parts.items()
+    ]
+    return tuple(sorted(found, key=lambda item: (-item.contribution, item.kind, item.detail)))

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sense_memory.errors import InvalidInput
+from sense_memory.models import State
+from sense_memory.search.tokens import fold
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sense_memory.models import PersonaMemory
+
+
+NOT_QUOTED: Final = "no memory has all that is quoted"  # in the reasons of hits that were found all the same
 
 
 class Kind(StrEnum):
@@ -67,6 +74,10 @@ class Explanation(BaseModel):
         text = f"{listed}; relevance {relevance:.2f}"
         return cls(evidence=tuple(evidence), relevance=relevance, factor=factor, text=text)
 
+    def noting(self, note: str) -> Self:
+        """The same with a note at the end of its sentence."""
+        return self.model_copy(update={"text": f"{self.text}; {note}"}) if note else self
+
 
 class Hit(BaseModel):
     """A memory that was found.
@@ -74,6 +85,8 @@ class Hit(BaseModel):
     Attributes:
         kind: palace, journal or flat.
         path: `domain/facet/key` in the palace, the key of a flat memory, the event's id of a journal entry.
+        key: the last part of the path.
+        domain, facet, themes, state: of a persona memory, its state at the time of the search; else None, or empty.
         value: the text.
         created_at: when it was first written, seconds since 1970.
         event_id: the event that holds it, 64 hex digits.
@@ -87,6 +100,11 @@ class Hit(BaseModel):
 
     kind: Kind
     path: str
+    key: str
+    domain: str | None = None
+    facet: str | None = None
+    themes: tuple[str, ...] = Field(default=(), repr=False)
+    state: State | None = None
     value: str = Field(repr=False)
     created_at: float
     event_id: str
@@ -127,27 +145,54 @@ class Scope(NamedTuple):
         within: kinds.
         since: only memories first written then or later, seconds since 1970; None for all.
         source: only persona memories from this source; None for all.
+        domain, facet, theme: only persona memories of it; None for all.
+        state: only persona memories in this state, forgotten ones too if it is that; None for active ones, and fading
+            ones that the query directly means.
     """
 
     within: frozenset[Kind]
     since: float | None = None
     source: str | None = None
+    domain: str | None = None
+    facet: str | None = None
+    theme: str | None = None
+    state: State | None = None
 
     @property
     def is_all(self) -> bool:
         """Whether nothing is left out."""
-        return self.since is None and self.source is None and len(self.within) == len(Kind)
+        return not self.narrows and self.state is None and len(self.within) == len(Kind)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether some memories of a kind are left out for what they hold."""
+        return any(
+            part is not None for part in (self.since, self.source, self.domain, self.facet, self.theme)
+        )
+
+    def holds(self, memory: PersonaMemory) -> bool:
+        """Whether a persona memory may be found, whatever its state."""
+        if self.since is not None and memory.created_at < self.since:
+            return False
+        if self.domain not in {None, memory.domain} or self.facet not in {None, memory.facet}:
+            return False
+        if self.theme is not None and fold(self.theme) not in map(fold, memory.themes):
+            return False
+        return self.is_from(memory.source)
 
     def is_from(self, source: str) -> bool:
         """Whether a persona memory of this source may be found; `tool` stands for every `tool:<name>`."""
         return self.source is None or source == self.source or source.startswith(f"{self.source}:")
 
 
-def scope(within: Any, since: Any, source: Any) -> Scope:
-    """The scope of a search, checked.
+PALACE: Final = Scope(frozenset({Kind.PALACE}))  # every persona memory
+
+
+def scope(within: Any, since: Any, source: Any, *, state: Any = None, **parts: Any) -> Scope:
+    """The scope of a search, checked. Only persona memories have a domain, facet, theme and state.
 
     Raises:
-        InvalidInput: there is no such kind, or `since` is not a time, or `source` is not a text.
+        InvalidInput: there is no such kind or state, or `since` is not a time, or another argument is not a text.
     """
     names = (within,) if isinstance(within, str) else within
     try:
@@ -158,6 +203,13 @@ def scope(within: Any, since: Any, source: Any) -> Scope:
         raise InvalidInput(f"within must name some of {', '.join(Kind)}")
     if since is not None and (type(since) not in {int, float} or math.isnan(since)):
         raise InvalidInput("since must be a time, in seconds since 1970")
-    if source is not None and not isinstance(source, str):
-        raise InvalidInput("a source must be text")
-    return Scope(kinds, since, source)
+    for name, part in {"source": source, **parts}.items():
+        if part is not None and not isinstance(part, str):
+            raise InvalidInput(f"a {name} must be text")
+    if state is not None and state not in list(State):
+        raise InvalidInput(f"state must be one of {', '.join(State)}")
+    if state is not None or any(part is not None for part in parts.values()):
+        kinds &= {Kind.PALACE}
+        if not kinds:
+            raise InvalidInput("only the palace has domains, facets, themes and states: search within it")
+    return Scope(kinds, since, source, state=None if state is None else State(state), **parts)

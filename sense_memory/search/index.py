@@ -229,8 +229,8 @@ class MemoryIndex:
         """The items that answer a question best.
 
         Args:
-            query: a question or some words; a "quoted phrase" counts as a whole, "photo*" stands for every word that
-                begins so.
+            query: a question or some words; where items have all that it quotes, only these are found, and "photo*"
+                stands for every word that begins so.
             k: how many at most.
             now: the time that "last May" counts from, seconds since 1970; by default the time of the latest item.
             options: replaces the options of the index.
@@ -251,6 +251,12 @@ class MemoryIndex:
             question = replace(question, allowed=self._allowed(kinds, only))
         if not (question.scored or question.spans or question.only_speaker or question.dense is not None):
             return []
+        has_quoted = self.quoting(query)
+        if has_quoted is not None:
+            allowed = has_quoted if question.allowed is None else question.allowed & has_quoted
+            narrowed = replace(question, allowed=allowed)
+            if hits := rank(narrowed, self._contents(), options).hits(self._table.ids, k, explain, factors):
+                return hits
         return rank(question, self._contents(), options).hits(self._table.ids, k, explain, factors)
 
     def _allowed(
@@ -335,6 +341,24 @@ class MemoryIndex:
             if len(terms) == len(phrase):
                 found[self.with_phrase(terms)[0]] = True
         return found
+
+    def quoting(self, query: str) -> NDArray[np.bool_] | None:
+        """Which documents have everything that a query quotes; None where it quotes nothing."""
+        if not (quoted := parse(query).quoted):
+            return None
+        found = self._table.column("alive").copy()
+        for phrase in quoted:
+            terms = [term for word in phrase if (term := self._lexical.vocabulary.find(word)) is not None]
+            there = np.zeros(len(self._table), np.bool_)
+            if len(terms) == len(phrase):
+                there[(self.with_phrase(terms) if len(terms) > 1 else self._with_word(terms[0]))[0]] = True
+            found &= there
+        return found
+
+    def _with_word(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """As `with_term`, where it is more than a name of several words."""
+        rows, fields = self.with_term(term)
+        return rows[fields & ((1 << NAME) - 1) > 0], fields
 
     def _owned(self, listing: Listing) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
         owners: NDArray[np.int32] = self._owners.view[listing.rows]

@@ -56,12 +56,14 @@ class Ask:
         words: each once, in the order of the query, with its weight (below 1 for asides).
         phrases: words that must follow one another.
         beginnings: the beginnings of words.
+        quoted: what stands in quotes, single words too.
         things: the words that are asked for as they are, and not as something that is done.
     """
 
     words: dict[str, float]
     phrases: tuple[tuple[str, ...], ...]
     beginnings: tuple[str, ...]
+    quoted: tuple[tuple[str, ...], ...] = ()
     things: frozenset[str] = frozenset()
 
 
@@ -110,6 +112,7 @@ def parse(query: str, ignored: Collection[str] = ()) -> Ask:
         dict(list(weights.items())[:MAX_WANTED]),
         tuple(dict.fromkeys(tuple(phrase) for phrase in quoted if len(phrase) > 1))[:MAX_WANTED],
         tuple(dict.fromkeys(beginnings))[:MAX_WANTED],
+        tuple(dict.fromkeys(tuple(phrase) for phrase in quoted if phrase))[:MAX_WANTED],
         frozenset(_things(found)),
     )
 

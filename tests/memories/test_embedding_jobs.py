@@ -211,15 +211,19 @@ def test_the_twin_for_threads_embeds_too(clock, tmp_path):
         assert [hit.path for hit in store.search("feline")] == ["pet"]
 
 
-async def test_a_plan_without_embeddings_says_so_and_reads_all_the_same(open_store):
-    async with open_store(Topics(), plan="free") as store:
+async def test_a_plan_without_embeddings_searches_by_words_and_says_so(open_store):
+    topics = Topics()
+    async with open_store(topics, plan="free") as store:
         await store.remember("pet", "kitten")
-        assert (await store.recall("pet")).value == "kitten"
+        await store.persona_remember("home", "facts", "pet", "a kitten")
         for search in (store.search, store.persona_search):
-            with pytest.raises(
-                PlanLimitError, match=r"use no embedder, .* by themes and words, not by embeddings"
-            ):
-                await search("feline")
+            assert await search("feline") == []
+            for hit in await search("kitten"):
+                assert hit.why.text.endswith("by words only, as the plan free has no embeddings")
+        assert "the plan free has no embeddings" in str(store.gaps().trouble)
+        with pytest.raises(PlanLimitError, match="use no embedder"):
+            await store.embed()
+    assert topics.seen == []
 
 
 # ── What is kept ────────────────────────────────────────────────────────────────────────

@@ -835,3 +835,45 @@ async def test_what_is_written_while_memories_are_read_is_found_once_they_are(op
 
         assert {hit.path for hit in await store.search("heron")} == {"note-0001", "self/facts/heron"}
         assert "note-0001" not in {hit.path for hit in await store.search("otter", 1_000)}
+
+
+# ── Narrowing ───────────────────────────────────────────────────────────────────────────
+
+
+async def test_filters_narrow_both_searches_in_the_same_way_before_the_best_are_cut_off(open_store, clock):
+    async with open_store() as store:
+        for number in range(12):
+            await store.persona_remember("people", "facts", f"otter-{number}", "otters")
+        await store.persona_remember("home", "notes", "pond", "otters came", themes=["Wild Life"])
+        await store.remember("flat", "otters")
+        written = clock()
+        for search in (store.search, store.persona_search):
+            for narrowed in ({"domain": "home"}, {"facet": "notes"}, {"theme": "wild life"}):
+                (hit,) = await search("otters", 1, **narrowed)
+                assert (hit.kind, hit.path, hit.key) == ("palace", "home/notes/pond", "pond")
+                assert (hit.domain, hit.facet, hit.state, hit.themes) == (
+                    "home",
+                    "notes",
+                    "active",
+                    ("Wild Life",),
+                )
+                assert hit.why.evidence[0].detail == "otters"
+            assert await search("otters", domain="work") == await search("otters", since=written + 1) == []
+            for wrong in ({"state": "asleep"}, {"theme": 7}):
+                with pytest.raises(InvalidInput):
+                    await search("otters", **wrong)
+        with pytest.raises(InvalidInput, match="only the palace"):
+            await store.search("otters", within="flat", domain="home")
+        (flat,) = await store.search("otters", within="flat")
+        assert (flat.key, flat.domain, flat.state) == ("flat", None, None)
+
+
+@pytest.mark.parametrize(("days", "state"), [(75, "fading"), (120, "forgotten")])
+async def test_a_state_finds_what_is_left_out_otherwise(open_store, clock, days, state):
+    async with open_store() as store:
+        await store.persona_remember("home", "notes", "pond", "otters came")
+        clock.advance(days * 86_400)
+        for search in (store.search, store.persona_search):
+            assert await search("otters") == await search("otters", state="active") == []
+            (hit,) = await search("otters", state=state)
+            assert hit.state == state

@@ -180,11 +180,32 @@ def test_words_are_found_as_in_every_search(kept, query):
     assert found(index, query) == [kept["key"]]
 
 
-def test_a_phrase_stands_above_its_scattered_words():
-    index = index_of(memory("a", "the wall of roses"), memory("b", "roses on the wall"))
-    assert found(index, '"the wall"') == ["a", "b"]
-    assert found(index, '"wall of roses"') == ["a", "b"]
-    assert found(index, '"roses on the wall"') == ["b", "a"]
+def test_where_memories_have_what_is_quoted_only_these_are_found():
+    index = index_of(
+        memory("a", "the wall of roses"),
+        memory("b", "roses on the wall"),
+        memory("c", "wall", **days_ago(120)),
+    )
+    for query, names in (
+        ('"the wall"', ["a", "b"]),
+        ('"wall of roses"', ["a"]),
+        ('roses "on"', ["b"]),
+        ('"wall of roses" "on the"', ["a", "b"]),  # no memory has both
+    ):
+        assert found(index, query) == names
+        everything = index.index.search(query, factors=lambda ids: [float(not i.endswith("c")) for i in ids])
+        assert sorted(hit.id[-1] for hit in everything) == names
+    (hit, _) = index.search('"wall and roses"', now=NOW)
+    assert hit.why.text.endswith("no memory has all that is quoted")
+
+
+def test_filters_leave_out_memories_before_the_best_are_cut_off():
+    kept = [memory(f"otter-{n}", "otters", state="active") for n in range(30)]
+    kept += [memory("z", "otters", facet="notes"), memory("old", "otters here", **days_ago(75))]
+    index = index_of(*kept, memory("gone", "otters", **days_ago(120)))
+    assert found(index, "otters", limit=2, only=lambda path: path.startswith("people/notes")) == ["z"]
+    for state, names in (("fading", ["old"]), ("forgotten", ["gone"]), ("dissolved", [])):
+        assert found(index, "otters", limit=2, state=state) == names
 
 
 @pytest.mark.parametrize("query", ["", " ", "?!", "zebra", "zebra*", '"zebra crossing"', "\ud800", "(.*)+"])

@@ -76,6 +76,8 @@ def palace_data(memory: PersonaMemory, now: float | None = None) -> dict[str, An
 
     relevance = current_relevance(memory, time.time() if now is None else now)
     fields = memory.model_dump(mode="json", exclude={"seen"})
+    for item in fields.get("why", {}).get("evidence", ()):
+        item["detail"] = item["detail"] or None
     times = {name: iso(getattr(memory, name)) for name in _PALACE_TIMES}
     known = {"source": memory.source or None, "current_relevance": round(relevance, 4)}
     return {**name_data(memory.path), **fields, **times, **known}

@@ -68,7 +68,8 @@ _is_source = re.compile(r"user|agent|import|(?:tool|document)(?::.+)?").fullmatc
         "sense-memory search what does Lisa teach",
         'sense-memory search "what happened last week" --in journal',
         'sense-memory search lisbon --since "30 days ago" --limit 3 --explain',
-        "# A phrase, and every word that begins so:",
+        "sense-memory search --in palace --domain people --theme art painting",
+        "# Only what has this phrase, and every word that begins so:",
         "sense-memory search '\"teaches workshops\"' 'print*'",
     ),
 )
@@ -94,6 +95,28 @@ def search(
             "any tool.",
         ),
     ] = None,
+    domain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DOMAIN", show_default=False, help="Only memories of this domain of the palace."
+        ),
+    ] = None,
+    facet: Annotated[
+        str | None,
+        typer.Option(metavar="FACET", show_default=False, help="Only memories of facets of this name."),
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STATE",
+            show_default=False,
+            help="Only memories in this state: active, fading, forgotten or dissolved.",
+        ),
+    ] = None,
+    theme: Annotated[
+        str | None,
+        typer.Option(metavar="THEME", show_default=False, help="Only memories with this theme."),
+    ] = None,
     limit: HitLimitOption = 10,
     explain: ExplainOption = False,
     _json: JsonOption = False,
@@ -101,7 +124,7 @@ def search(
     """Find memories and journal entries by a question, the best first.
 
     Journal entries also match on the entries just before and after them, and on a day that the question names.
-    Forgotten memories are left out. Searching does not revive memories. A pipe gets one line for each hit: kind, name,
+    Forgotten memories are left out unless --state asks for them. Searching does not revive memories. A pipe gets one line for each hit: kind, name,
     time, score and text, and the reasons with --explain, with tabs between them.
     """
     invocation = of(context)
@@ -111,8 +134,18 @@ def search(
 
     async def work(store: MemoryStore) -> tuple[list[Hit], bool]:
         await _read_all(store)
-        with named(within="--in"):
-            found = await store.search(text, limit, within=kinds, since=begin, source=source)
+        with named(within="--in", state="--state"):
+            found = await store.search(
+                text,
+                limit,
+                within=kinds,
+                since=begin,
+                source=source,
+                domain=domain,
+                facet=facet,
+                state=state,
+                theme=theme,
+            )
         if not found and source is not None:
             await _check_source(store, source)
         warn_if_incomplete(store)
