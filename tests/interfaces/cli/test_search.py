@@ -225,3 +225,20 @@ def test_list_counts_what_it_leaves_out(aged):
     )
     assert "'soon' is not a time" in aged("list", "--since", "soon", code=2).stderr
     aged("list", "--limit", "0", code=2)
+
+
+def test_the_palace_is_narrowed_down_by_its_places_themes_and_states(filled):
+    filled("palace", "remember", "work/notes/lisa", "Lisa reviews on Fridays")
+    for option, value in (
+        ("--domain", "people"),
+        ("--facet", "facts"),
+        ("--theme", "Art"),
+        ("--state", "active"),
+    ):
+        found = filled.json("search", "lisa", "artist", "--in", "palace", "--limit", "1", option, value)
+        assert [hit["path"] for hit in found] == ["people/facts/lisa"]
+        assert (found[0]["domain"], found[0]["themes"], found[0]["state"]) == ("people", ["art"], "active")
+    assert filled("search", "lisa", "--state", "asleep", code=2).stderr.startswith(
+        "error: --state must be one of"
+    )
+    assert rows(filled("search", '"reviews on Fridays" lisa'))[0][1] == "work/notes/lisa"
