@@ -104,12 +104,7 @@ class PersonaHit(PersonaMemory):
 
 FIELDS: Final = ("key", "themes", "value")
 MEANING: Final = "meaning"  # the field of a match by meaning
-COVERAGE_POWER: Final = (
-    2  # one word of two, equally rare, keeps a quarter of its score, however much its field weighs
-)
-MEANING_WEIGHT: Final = (
-    12.0  # of a memory that means exactly the question: twice what a word in all fields adds
-)
+MEANING_WEIGHT: Final = 12.0  # of a memory that means exactly the question: twice a word in all fields
 KIND: Final = "palace"  # of persona memories, in the index and in item ids
 ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" in a question may mean
 STAMP_BYTES: Final = 8
@@ -347,14 +342,18 @@ class _PalaceQuery:
         self, rows: NDArray[np.int64], rarities: Sequence[float], by_parts: Sequence[_Parts]
     ) -> NDArray[np.float32]:
         """How much of the score of each row its words earn: the share of the question that it covers, squared."""
-        covered = np.zeros(len(self._is_there), np.float32)
-        for rarity, by_field in zip(rarities, by_parts, strict=True):
-            there = np.zeros(len(self._is_there), np.bool_)
+        present = [(rarity, by_field) for rarity, by_field in zip(rarities, by_parts, strict=True) if rarity]
+        if len(present) < 2:
+            return np.ones(len(rows), np.float32)
+        shares, there = np.zeros(len(rows), np.float32), np.zeros(len(self._is_there), np.float32)
+        for rarity, by_field in present:
+            share = np.float32(rarity / sum(rarities))
             for found, _ in by_field:
-                there[found] = True
-            covered += there * np.float32(rarity)
-        shares: NDArray[np.float32] = covered[rows] / np.float32(sum(rarities) or 1)
-        return shares**COVERAGE_POWER
+                there[found] = share
+            shares += there[rows]
+            for found, _ in by_field:
+                there[found] = 0
+        return shares * shares
 
     def _rarity(self, by_field: Sequence[tuple[NDArray[Any], object]], anywhere: NDArray[np.bool_]) -> float:
         """The rarity of a part that these documents contain; notes the documents in `anywhere`."""

@@ -22,7 +22,7 @@ from sense_memory.search.dates import DAY_SECONDS, Span
 from sense_memory.search.documents import DocumentTable, SearchItem
 from sense_memory.search.lexical import MAX_NAME_WORDS, LexicalIndex, RowText, packed, unpack
 from sense_memory.search.postings import FIELD_WEIGHTS, KEY, NAME, THEMES, Postings
-from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve, without_names
+from sense_memory.search.query import MAX_QUERY_CHARS, parse, quotes, resolve, without_names
 from sense_memory.search.ranking import (
     MIN_SIMILAR,
     IndexContents,
@@ -344,7 +344,7 @@ class MemoryIndex:
 
     def quoting(self, query: str) -> NDArray[np.bool_] | None:
         """Which documents have everything that a query quotes; None where it quotes nothing."""
-        if not (quoted := parse(query).quoted):
+        if not (quotes(query) and (quoted := parse(query).quoted)):
             return None
         found = self._table.column("alive").copy()
         for phrase in quoted:

@@ -50,7 +50,7 @@ _PLACE_BITS: Final = np.array(_PLACES, np.uint8)
 
 
 _OFTEN_ANOTHER: Final = {PLAIN: PAST, PAST: PLAIN}
-OTHER_FORM_WEIGHT: Final = 0.99  # of "lived" for "live": among equals the word itself comes first
+OTHER_FORM_WEIGHT: Final = 0.999  # of "lived" for "live": among equals the word itself comes first
 
 
 class FieldTerms(NamedTuple):

@@ -132,6 +132,11 @@ def _things(found: Sequence[str]) -> Iterator[str]:
         before = word
 
 
+def quotes(query: str) -> bool:
+    """Whether a query quotes anything."""
+    return bool(_QUOTED.search(query[:MAX_QUERY_CHARS]))
+
+
 def bare(word: str) -> str:
     """A word without "'s"."""
     return word.removesuffix("'s")
