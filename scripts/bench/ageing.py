@@ -16,7 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sense_memory.search import MemoryIndex
+from sense_memory.search import SearchIndex
 
 from .recall import DATASETS, as_item, existing, loaded
 
@@ -33,14 +33,14 @@ _METRICS: Final = ("turn_recall@10", "ndcg@10", "mrr")
 
 
 class Aged:
-    """A `MemoryIndex` whose items are up to a year old.
+    """A `SearchIndex` whose items are up to a year old.
 
     Args:
         floor: the lowest factor of a score.
     """
 
     def __init__(self, floor: float) -> None:
-        self._index, self._floor = MemoryIndex(), floor
+        self._index, self._floor = SearchIndex(), floor
         self._factors: dict[str, float] = {}
 
     def index(self, items: Sequence[Row]) -> None:

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sense_memory import open_embedder
-from sense_memory.search import MemoryIndex, SearchItem, SearchOptions
+from sense_memory.search import SearchIndex, SearchItem, SearchOptions
 
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Retriever(Protocol):
 
 
 class Indexed:
-    """A `MemoryIndex` as a retriever.
+    """A `SearchIndex` as a retriever.
 
     Args:
         levers: the options of its searches.
@@ -59,7 +59,7 @@ class Indexed:
     """
 
     def __init__(self, levers: SearchOptions | None = None, embedder: Embedder | None = None) -> None:
-        self._index = MemoryIndex(levers, embedder=embedder)
+        self._index = SearchIndex(levers, embedder=embedder)
 
     def index(self, items: Sequence[Row]) -> None:
         """Take in one conversation; "Name: text" is a turn by Name."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sense_memory import MemoryStore
-from sense_memory.search import MemoryIndex, SearchItem
+from sense_memory.search import SearchIndex, SearchItem
 
 from .figure import Figure, Rule
 from .insights import insights, queries
@@ -46,22 +46,22 @@ def measure(stage: Stage) -> list[Figure]:
 
 def _index(stage: Stage, asked: Sequence[str]) -> list[Figure]:
     stage.say(f"an index of {stage.count:,}")
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many(_items(stage.seed, stage.count, 0))
     times = sorted(_seconds(partial(index.search, query)) for query in asked)
     return [
-        *_figures(stage, f"MemoryIndex.search among {stage.count:,}", times, (1.0, 2.0)),
+        *_figures(stage, f"SearchIndex.search among {stage.count:,}", times, (1.0, 2.0)),
         *_puts(stage, index),
     ]
 
 
-def _puts(stage: Stage, index: MemoryIndex) -> list[Figure]:
+def _puts(stage: Stage, index: SearchIndex) -> list[Figure]:
     stage.say(f"items one by one, into an index of {stage.count:,}")
     times, floors = [], []
     for item in _items(stage.seed + 3, _PUTS_COUNT, stage.count):
         times.append(_seconds(partial(index.put, item), time.thread_time))
         floors.append(_seconds(lambda: Counter(_WORD.findall(item.text)), time.thread_time))  # noqa: B023
-    name, floor_name = f"MemoryIndex.put among {stage.count:,}", "its words, found and counted"
+    name, floor_name = f"SearchIndex.put among {stage.count:,}", "its words, found and counted"
     mean, floor = statistics.mean(times) * 1e3, statistics.mean(floors) * 1e3
     return [
         Figure(f"{name}, mean", "ms", mean, floor, floor_name, Rule.AT_MOST, 1.0),

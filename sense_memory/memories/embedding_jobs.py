@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sense_memory.records.caches import VectorCache, VectorSource
     from sense_memory.search.documents import SearchItem
     from sense_memory.search.embedders.embedder import Embedder
-    from sense_memory.search.index import MemoryIndex
+    from sense_memory.search.index import SearchIndex
 
 
 _T = TypeVar("_T")
@@ -212,11 +212,11 @@ class EmbeddingJobs:
         self._meaning, self._shared, self._memories, self._turn = meaning, sharing, memories, turn
         self._unread = 0  # memories without vectors, when the cache was last read
 
-    def gaps(self, index: MemoryIndex) -> Gaps:
+    def gaps(self, index: SearchIndex) -> Gaps:
         """What searches find by words only."""
         return Gaps(index.gaps_count, self._meaning.trouble)
 
-    async def direction(self, index: MemoryIndex, query: str) -> NDArray[Any] | None:
+    async def direction(self, index: SearchIndex, query: str) -> NDArray[Any] | None:
         """The vector of a question, after memories without vectors got theirs, as far as `EMBED_SECONDS` allows."""
         end = self._meaning.clock() + EMBED_SECONDS
         # The newest first; the others wait for the next search, or for `embed`.
@@ -227,7 +227,7 @@ class EmbeddingJobs:
         rows = await self._meaning.rows([asked]) if asked else None
         return None if rows is None else rows[0]
 
-    async def fill_from_cache(self, index: MemoryIndex) -> None:
+    async def fill_from_cache(self, index: SearchIndex) -> None:
         """Give memories their cached vectors, made by this process or another. Call while holding the turn."""
         if index.gaps_count == self._unread:
             return
@@ -238,7 +238,7 @@ class EmbeddingJobs:
 
     # ── All of them ─────────────────────────────────────────────────────────────────────
 
-    def planned(self, index: MemoryIndex, *, share: bool) -> EmbedReport:
+    def planned(self, index: SearchIndex, *, share: bool) -> EmbedReport:
         """What `embed` would have to do: how many memories to embed, and how many others to share."""
         unread = frozenset(index.without_meaning())
         waiting = self._shared.unshared(self._memories.origins()).keys() - unread if share else ()
@@ -246,7 +246,7 @@ class EmbeddingJobs:
             len(unread), self._meaning.trouble, unshared=len(waiting), model=self._meaning.name
         )
 
-    async def foreseen(self, index: MemoryIndex, *, share: bool) -> EmbedReport:
+    async def foreseen(self, index: SearchIndex, *, share: bool) -> EmbedReport:
         """As `planned`, but memories whose vectors another device has shared count as `taken`. Calls no embedder."""
         report = self.planned(index, share=share)
         told = self._shared.seqs_of(self._origins(index.without_meaning()).values())
@@ -254,7 +254,7 @@ class EmbeddingJobs:
         return replace(report, count=report.count - there, taken=there)
 
     async def embed(
-        self, index: MemoryIndex, *, share: bool, progress: Callable[[int, int], None] | None
+        self, index: SearchIndex, *, share: bool, progress: Callable[[int, int], None] | None
     ) -> EmbedReport:
         """Give every memory its vectors, and share them; `progress` is called with the steps done and all steps."""
         told = progress or (lambda _done, _total: None)
@@ -290,7 +290,7 @@ class EmbeddingJobs:
 
     # ── Some of them ────────────────────────────────────────────────────────────────────
 
-    async def _fill(self, index: MemoryIndex, names: Sequence[str], *, again: bool = False) -> _Filled:
+    async def _fill(self, index: SearchIndex, names: Sequence[str], *, again: bool = False) -> _Filled:
         """Give some memories their vectors: those that another device has shared, else new ones of the embedder."""
         async with self._turn:  # the index must not change meanwhile
             origins = self._origins(names)
@@ -301,7 +301,7 @@ class EmbeddingJobs:
             return _Filled(len(taken), made, not rest or made > 0)
 
     async def _take_over(
-        self, index: MemoryIndex, origins: Mapping[str, VectorSource], *, again: bool
+        self, index: SearchIndex, origins: Mapping[str, VectorSource], *, again: bool
     ) -> frozenset[str]:
         """Give memories the vectors that another device has shared; returns the names of those memories."""
         told = self._shared.seqs_of(origins.values())
@@ -317,7 +317,7 @@ class EmbeddingJobs:
         return frozenset(taken)
 
     async def _make(
-        self, index: MemoryIndex, names: Sequence[str], origins: Mapping[str, VectorSource], *, again: bool
+        self, index: SearchIndex, names: Sequence[str], origins: Mapping[str, VectorSource], *, again: bool
     ) -> int:
         """Have the embedder read some memories; returns how many got vectors."""
         texts = {item.id: index.texts_of(item) for item in await self._memories.items(names)}

@@ -28,7 +28,7 @@ from sense_memory.palace.lifecycle import state_at
 from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, is_open, item_of
 from sense_memory.records.caches import CachedIndex, VectorSource, made_of, mark_of, with_head, without_head
 from sense_memory.search.hits import NOT_QUOTED, PALACE, Evidence, Explanation, Hit, Kind
-from sense_memory.search.index import FORMAT, MemoryIndex
+from sense_memory.search.index import FORMAT, SearchIndex
 from sense_memory.search.query import Fields
 from sense_memory.search.ranking import SearchOptions
 
@@ -68,7 +68,7 @@ class Weigher:
     """
 
     def __init__(
-        self, index: MemoryIndex, *, query: str, now: float, floor: float, state: State | None = None
+        self, index: SearchIndex, *, query: str, now: float, floor: float, state: State | None = None
     ) -> None:
         self._state = state
         self._index, self._query, self._now, self._floor = index, query, now, floor
@@ -156,7 +156,7 @@ class MemorySearch(CachedIndex):
         self._options = SearchOptions()
         super().__init__("everything", made_of("one index", FORMAT, LANGUAGE, self._options), ledger, reader)
         self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
-        self._index: MemoryIndex | None = None
+        self._index: SearchIndex | None = None
         self._said = RecordItems(ledger, reader)
         self._changed: dict[str, None] = {}  # paths, since the last search
         self._ahead = 0  # persona memories that were not compared with the index yet
@@ -324,7 +324,7 @@ class MemorySearch(CachedIndex):
         """How many memories are still unread, as far as is known."""
         return self._said.left + self._ahead + len(self._changed)
 
-    async def _current(self, wait: float | None = None) -> MemoryIndex:
+    async def _current(self, wait: float | None = None) -> SearchIndex:
         """The index, up to date, or as far as it is after `wait` seconds.
 
         One task brings the index up to date for all callers, and goes on when a caller is cancelled.
@@ -343,7 +343,7 @@ class MemorySearch(CachedIndex):
                     await asyncio.wait({reading, sorted_in}, return_when=asyncio.FIRST_COMPLETED)
                 break
             reading.result()
-        return self._index or MemoryIndex(self._options, LANGUAGE, self._embedder)
+        return self._index or SearchIndex(self._options, LANGUAGE, self._embedder)
 
     def _is_current(self) -> bool:
         """Whether nothing has changed since the index was last brought up to date."""
@@ -353,7 +353,7 @@ class MemorySearch(CachedIndex):
         has_changed = self._changed or self._ledger.feed.has_changed(self._palace_cursor)
         return self._index is not None and not has_changed
 
-    async def _with_palace(self) -> MemoryIndex:
+    async def _with_palace(self) -> SearchIndex:
         """The index, with all persona memories."""
         while self._index is None or not self._has_palace():
             reading = self._reading_task()
@@ -392,7 +392,7 @@ class MemorySearch(CachedIndex):
             if self._jobs is not None:
                 await self._jobs.fill_from_cache(self._index)
 
-    async def _look_at_palace(self, index: MemoryIndex) -> None:
+    async def _look_at_palace(self, index: SearchIndex) -> None:
         """Index what changed in the palace, then wake the searches that wait for persona memories."""
         cursor, waiting = self._ledger.feed.cursor(), self._palace_waiting
         self._palace_waiting = []
@@ -412,7 +412,7 @@ class MemorySearch(CachedIndex):
                 if not one.done():
                     one.set_result(None)
 
-    def _unlike(self, index: MemoryIndex, paths: Sequence[str]) -> list[str]:
+    def _unlike(self, index: SearchIndex, paths: Sequence[str]) -> list[str]:
         """The paths of persona memories that are new, gone, or not equal to the event that the index has read."""
         head, plain = f"{Kind.PALACE}/", self._palace.plain
         known = index.events(Kind.PALACE)
@@ -424,7 +424,7 @@ class MemorySearch(CachedIndex):
         there = {head + path for path in paths}
         return changed + [name.removeprefix(head) for name in known if name not in there]
 
-    async def _take_in(self, index: MemoryIndex, paths: Sequence[str]) -> None:
+    async def _take_in(self, index: SearchIndex, paths: Sequence[str]) -> None:
         """Index some persona memories as they are now."""
         items = []
         self._palace.catalog.all_of(paths)  # reading many together costs less per memory
@@ -437,7 +437,7 @@ class MemorySearch(CachedIndex):
                 items.append(item_of(memory, 0 if ident is None else mark_of(ident)))
         await self._put(index, index.refreshed(items))
 
-    async def _put(self, index: MemoryIndex, items: Sequence[SearchItem]) -> None:
+    async def _put(self, index: SearchIndex, items: Sequence[SearchItem]) -> None:
         self.unsaved += len(items)
         is_part = len(items) >= _PART_COUNT // 2
         if is_part:
@@ -452,7 +452,7 @@ class MemorySearch(CachedIndex):
         if is_part:
             await asyncio.sleep(0)  # indexing took a while, and other tasks want their turn
 
-    async def _sort_in(self, index: MemoryIndex) -> None:
+    async def _sort_in(self, index: SearchIndex) -> None:
         """Make everything in the index findable, then wake the searches that wait for that."""
         if self._unsorted:
             is_long = len(index) >= _THREAD_COUNT
@@ -514,16 +514,16 @@ class MemorySearch(CachedIndex):
             return ()
         return with_head(self._said.dumped(), self._index.dump())
 
-    def _restored(self, saved: memoryview | None) -> MemoryIndex:
+    def _restored(self, saved: memoryview | None) -> SearchIndex:
         """The saved index, or a new one."""
         if saved:
             try:
                 (rows, seq), index = without_head(saved)
                 self._said = RecordItems(self._ledger, self._reader, rows, seq)
-                return MemoryIndex.load(index, self._options, self._embedder)
+                return SearchIndex.load(index, self._options, self._embedder)
             except (ValueError, KeyError, TypeError, IndexError):  # a cache: the index is made anew
                 self._said = RecordItems(self._ledger, self._reader)
-        return MemoryIndex(self._options, LANGUAGE, self._embedder)
+        return SearchIndex(self._options, LANGUAGE, self._embedder)
 
 
 def check(query: object, limit: object, relevance_floor: object) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from sense_memory.search.documents import SearchItem
-from sense_memory.search.index import MemoryIndex as SearchIndex
+from sense_memory.search.index import SearchIndex
 
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from sense_memory.mind.model import (
 )
 from sense_memory.palace import compare
 from sense_memory.search.documents import SearchItem
-from sense_memory.search.index import MemoryIndex as SearchIndex
+from sense_memory.search.index import SearchIndex
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 

@@ -15,7 +15,7 @@ from sense_memory.ledger.feed import START
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS
 from sense_memory.nostr import address
 from sense_memory.search.documents import SearchItem
-from sense_memory.search.index import MemoryIndex as SearchIndex
+from sense_memory.search.index import SearchIndex
 
 
 if TYPE_CHECKING:

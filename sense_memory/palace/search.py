@@ -29,7 +29,7 @@ from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import STATES, relevances_at, row, states_at
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Kind
-from sense_memory.search.index import MemoryIndex
+from sense_memory.search.index import SearchIndex
 from sense_memory.search.postings import FIELD_WEIGHTS, KEY, THEMES, VALUE, fits
 from sense_memory.search.query import parse, resolve
 from sense_memory.search.ranking import highest_rows
@@ -192,8 +192,8 @@ class PalaceIndex:
         index: the index that holds them; by default a new one.
     """
 
-    def __init__(self, index: MemoryIndex | None = None) -> None:
-        self.index = MemoryIndex() if index is None else index
+    def __init__(self, index: SearchIndex | None = None) -> None:
+        self.index = SearchIndex() if index is None else index
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._is_there()))
@@ -303,7 +303,7 @@ class _PalaceQuery:
         is_there: which documents of the index are persona memories.
     """
 
-    def __init__(self, index: MemoryIndex, is_there: NDArray[np.bool_]) -> None:
+    def __init__(self, index: SearchIndex, is_there: NDArray[np.bool_]) -> None:
         self._index, self._is_there = index, is_there
         self._found: dict[int, tuple[NDArray[np.int32], NDArray[np.uint8]]] = {}
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sense_memory.search.documents import SearchItem
-    from sense_memory.search.index import MemoryIndex
+    from sense_memory.search.index import SearchIndex
     from sense_memory.search.ranking import SearchHit, SearchOptions
 
 _HOMES = {
-    "MemoryIndex": "index",
+    "SearchIndex": "index",
     "SearchHit": "ranking",
     "SearchItem": "documents",
     "SearchOptions": "ranking",
 }
 
-__all__ = ["MemoryIndex", "SearchHit", "SearchItem", "SearchOptions"]
+__all__ = ["SearchHit", "SearchIndex", "SearchItem", "SearchOptions"]
 
 
 def __getattr__(name: str) -> Any:

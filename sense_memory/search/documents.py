@@ -59,7 +59,7 @@ class SearchItem:
         themes: texts that count as if their words stood twice in it.
         kind: of memory, for searches among one kind.
         ageing: for callers that weigh hits by age; the index itself does not.
-        stamp: tells whether the item has to be indexed anew, see `MemoryIndex.refreshed`; below 2^64.
+        stamp: tells whether the item has to be indexed anew, see `SearchIndex.refreshed`; below 2^64.
         event: a number of the event that it was read from, kept with the index; below 2^64.
     """
 

@@ -1,4 +1,4 @@
-"""`MemoryIndex`: items, searchable by their words and their context.
+"""`SearchIndex`: items, searchable by their words and their context.
 
 The index takes items (text, time, speaker, key, themes) and answers questions with hits that give their reasons. An
 item is one *document*, a row of `search.documents`, and one or more *pieces*, rows of `search.lexical` and
@@ -54,7 +54,7 @@ _MANY: Final = 100  # from this many new items on, sorting all neighbours costs 
 SPARE_ROWS: Final = 1_000  # empty rows that are kept before all rows are numbered anew
 
 
-class MemoryIndex:
+class SearchIndex:
     """An index over items.
 
     Args:
@@ -462,7 +462,7 @@ class MemoryIndex:
         dumped: bytes | memoryview,
         options: SearchOptions | None = None,
         embedder: Embedder | None = None,
-    ) -> MemoryIndex:
+    ) -> SearchIndex:
         """An index from the bytes of `dump`.
 
         Args:
@@ -508,7 +508,7 @@ def _weighed(item: SearchItem) -> str:
 
 
 def _rows_of(item: SearchItem, *, is_cut: bool) -> list[RowText]:
-    """The rows of an item's words, as many as `MemoryIndex.texts_of` has texts."""
+    """The rows of an item's words, as many as `SearchIndex.texts_of` has texts."""
     names = tuple(dict.fromkeys((item.key, *item.themes))) if item.key or item.themes else ()
     parts = context.piece_sentences(_weighed(item)) if is_cut else [[]]
     if len(parts) == 1:

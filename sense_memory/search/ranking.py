@@ -1,4 +1,4 @@
-"""One search over a `MemoryIndex`: words select candidates, context orders them, each keeps its reasons.
+"""One search over a `SearchIndex`: words select candidates, context orders them, each keeps its reasons.
 
 Every score is a sum, and the reasons of a hit are its summands: nothing moves a memory that its reasons do not show.
 The order is fixed: best first, of ties the newest, then by id. The words (with neighbours, speaker, day and meaning)

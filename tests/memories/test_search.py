@@ -19,7 +19,7 @@ from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
 from sense_memory.records import envelope, snapshot
 from sense_memory.records import snapshot as blocks
 from sense_memory.search.documents import SearchItem
-from sense_memory.search.index import MemoryIndex
+from sense_memory.search.index import SearchIndex
 from sense_memory.search.lexical import LexicalIndex
 from tests.time_unit import SECOND
 
@@ -483,7 +483,7 @@ def test_a_blocking_store_answers_the_same(signer, tmp_path):
 
 
 def test_a_hit_explains_itself_although_its_memory_was_forgotten_meanwhile():
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many([SearchItem("flat/a", "tea", kind="flat"), SearchItem("palace/b", "tea", kind="palace")])
     weigher = Weigher(index, query="tea", now=0.0, floor=0.5)
     hits = index.search("tea", factors=weigher.factors)

@@ -10,7 +10,7 @@ from sense_memory.models import PersonaMemory
 from sense_memory.palace.lifecycle import current_relevance
 from sense_memory.palace.search import PalaceIndex, PersonaHit
 from sense_memory.search.documents import SearchItem
-from sense_memory.search.index import MemoryIndex
+from sense_memory.search.index import SearchIndex
 
 
 NOW = 1_775_000_000.0
@@ -271,7 +271,7 @@ def test_an_index_that_changed_answers_as_one_built_anew_and_one_loaded(first, s
 
     assert len(changed) == len(left)
     assert answers(changed) == answers(index_of(*left))
-    loaded = MemoryIndex.load(b"".join(changed.index.dump()))
+    loaded = SearchIndex.load(b"".join(changed.index.dump()))
     assert answers(PalaceIndex(loaded)) == answers(changed)
 
 

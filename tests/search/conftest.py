@@ -6,7 +6,7 @@ import pytest
 
 from sense_memory.search.dates import DAY_SECONDS, number
 from sense_memory.search.documents import SearchItem
-from sense_memory.search.index import MemoryIndex
+from sense_memory.search.index import SearchIndex
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def index_of():
     """An index of texts, each named by its place."""
 
     def make(*texts, **options):
-        index = MemoryIndex(**options)
+        index = SearchIndex(**options)
         index.put_many(SearchItem(str(place), text) for place, text in enumerate(texts))
         return index
 

@@ -18,7 +18,7 @@ from sense_memory.search.embedders import endpoint
 from sense_memory.search.embedders.choice import open_embedder
 from sense_memory.search.embedders.embedder import KEY_VARIABLE
 from sense_memory.search.embedders.endpoint import EndpointEmbedder
-from sense_memory.search.index import MemoryIndex
+from sense_memory.search.index import SearchIndex
 from tests.time_unit import SECOND
 
 
@@ -338,7 +338,7 @@ def test_what_can_not_be_a_key_is_never_sent(service, key):
 
 
 def test_a_search_goes_on_by_words_and_says_why(service, ollama):
-    index = MemoryIndex(embedder=ollama)
+    index = SearchIndex(embedder=ollama)
     index.put(SearchItem("1", "a banana"))
     assert index.trouble is None
     service.answer = lambda handler, body: handler.give(b"EVIL", 500)
@@ -354,10 +354,10 @@ def test_a_search_goes_on_by_words_and_says_why(service, ollama):
 
 def test_a_service_that_is_down_from_the_start_stops_nothing(service, ollama):
     service.answer = lambda handler, body: handler.give(b"EVIL", 503)
-    index = MemoryIndex(embedder=ollama)
+    index = SearchIndex(embedder=ollama)
     index.put(SearchItem("1", "a banana"))
     assert [hit.id for hit in index.search("banana")] == ["1"]
-    loaded = MemoryIndex.load(b"".join(index.dump()), embedder=ollama)
+    loaded = SearchIndex.load(b"".join(index.dump()), embedder=ollama)
     assert loaded.without_meaning() == ["1"]
     service.answer = None
     loaded.put(SearchItem("2", "a cherry"))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.search.documents import SearchItem
-from sense_memory.search.index import MemoryIndex
+from sense_memory.search.index import SearchIndex
 from sense_memory.search.ranking import SearchOptions
 
 
@@ -73,7 +73,7 @@ def test_what_nobody_wrote_finds_nothing(index_of, found):
     assert found(index, "") == []
     assert found(index, " ?!. ") == []
     assert found(index, "cat", k=0) == []
-    assert found(MemoryIndex(), "cat") == []
+    assert found(SearchIndex(), "cat") == []
 
 
 def test_a_rare_word_counts_for_more_than_a_common_one(index_of, found):
@@ -107,7 +107,7 @@ def test_long_memories_are_found_by_the_passage_that_answers(index_of, found):
     filler = "Nothing of note was said here about anything at all, again and again. " * 40
     index = index_of(filler + "Otters like rivers. " + filler, "Otters. " + "Rivers flow. " * 3)
     long, short = (hit.score for hit in sorted(index.search("otters rivers"), key=lambda hit: hit.id))
-    whole = MemoryIndex(SearchOptions(pieces=False))
+    whole = SearchIndex(SearchOptions(pieces=False))
     whole.put_many(
         [SearchItem("0", filler + "Otters like rivers. " + filler), SearchItem("1", "Otters. Rivers")]
     )
@@ -128,7 +128,7 @@ def said(*lines, session="s", start=0):
 
 
 def test_an_answer_is_found_by_the_question_before_it(found):
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many(said("Ann: What is the name of your otter?", "Bob: Pebbles!", "Ann: Nice."))
     index.put_many(said("Ann: Hello", "Bob: Hi", session="t"))
     assert found(index, "otter") == ["s0", "s1"]
@@ -136,13 +136,13 @@ def test_an_answer_is_found_by_the_question_before_it(found):
 
 
 def test_neighbours_are_of_the_same_day_only(found):
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many(said("Ann: otter", session="s") + said("Bob: yes", session="t"))
     assert found(index, "otter") == ["s0"]
 
 
 def test_a_day_begins_at_midnight(found, at):
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put(SearchItem("a", "otter", at(2024, 5, 1)))
     index.put(SearchItem("b", "yes", at(2024, 5, 1) + 60))
     index.put(SearchItem("c", "no", at(2024, 5, 2)))
@@ -151,7 +151,7 @@ def test_a_day_begins_at_midnight(found, at):
 
 def test_who_said_it_counts_where_the_question_names_somebody(found):
     lines = said("Ann: My dog is called Rex", "Cid: Ok", "Cid: Ok", "Bob: My dog is called Max", "Cid: Ok")
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many(lines)
     assert found(index, "What is Bob's dog called?")[0] == "s3"
     assert found(index, "What is Ann's dog called?")[0] == "s0"
@@ -160,20 +160,20 @@ def test_who_said_it_counts_where_the_question_names_somebody(found):
 
 
 def test_i_and_you_mean_the_roles_of_a_chat(found):
-    index = MemoryIndex(replace(ALONE, speaker=True))
+    index = SearchIndex(replace(ALONE, speaker=True))
     index.put_many(said("user: the budget is 400", "assistant: the budget is 400"))
     assert found(index, "What is my budget?") == ["s0", "s1"]
     assert found(index, "What budget did you suggest?") == ["s1", "s0"]
 
 
 def test_a_name_alone_finds_what_that_person_said(found):
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many(said("Ann: hello", "Bob: hi there"))
     assert found(index, "Bob")[0] == "s1"
 
 
 def test_a_date_in_the_question_prefers_that_day(found, at):
-    index = MemoryIndex()
+    index = SearchIndex()
     for ident, day in (("april", (2023, 4, 20)), ("may", (2023, 5, 8)), ("june", (2023, 6, 20))):
         index.put(SearchItem(ident, "we went hiking", at(*day)))
     assert found(index, "hiking in May")[0] == "may"
@@ -186,7 +186,7 @@ def test_a_date_in_the_question_prefers_that_day(found, at):
 
 
 def test_a_day_after_the_one_asked_for_is_said_to_be_later(at):
-    index = MemoryIndex()
+    index = SearchIndex()
     for day in (7, 8, 9):
         index.put(SearchItem(str(day), "we went hiking", at(2023, 5, day)))
     hits = {hit.id: hit.why for hit in index.search("hiking on May 7, 2023")}
@@ -195,7 +195,7 @@ def test_a_day_after_the_one_asked_for_is_said_to_be_later(at):
 
 
 def test_a_session_that_fits_lifts_all_its_memories(found):
-    index = MemoryIndex(replace(ALONE, session=True))
+    index = SearchIndex(replace(ALONE, session=True))
     fits = said("Ann: otters", "Ann: otters swim", "Ann: x", "Ann: a river bank", session="s")
     other = said("Ann: cars", "Ann: trucks", "Ann: x", "Ann: a river bank", session="a")
     index.put_many(other + fits)
@@ -212,13 +212,13 @@ def test_every_lever_can_be_switched_off_and_all_together(found):
         *({field.name: False} for field in fields(SearchOptions)),
         {f.name: False for f in fields(SearchOptions)},
     ]:
-        index = MemoryIndex(replace(SearchOptions(), **off))
+        index = SearchIndex(replace(SearchOptions(), **off))
         index.put_many(items)
         assert found(index, "Ann otters in May 1970")[0] == "s0", off
 
 
 def test_what_a_hit_says_adds_up_to_its_score(at):
-    index = MemoryIndex()
+    index = SearchIndex()
     for place, text in enumerate(["otters swim", "Bob likes otters", "yes", "a river in May"]):
         index.put(SearchItem(str(place), text, at(2024, 5, 1) + place, "Bob" if place % 2 else "Ann"))
     for hit in index.search("Did Bob see otters by the river in May?"):
@@ -234,7 +234,7 @@ def test_a_word_is_a_reason_only_where_it_stands(index_of):
 
 
 def test_of_a_word_that_a_memory_has_itself_its_neighbour_lends_but_a_part_of_the_sum():
-    index = MemoryIndex(replace(ALONE, neighbours=True))
+    index = SearchIndex(replace(ALONE, neighbours=True))
     index.put_many(said("Ann: otters", "Bob: otters"))
     shares = {
         reason.kind: reason.share for hit in index.search("otters") if hit.id == "s1" for reason in hit.why
@@ -243,7 +243,7 @@ def test_of_a_word_that_a_memory_has_itself_its_neighbour_lends_but_a_part_of_th
 
 
 def test_a_long_session_says_less_however_often_its_memories_changed(monkeypatch):
-    index = MemoryIndex(replace(ALONE, session=True))
+    index = SearchIndex(replace(ALONE, session=True))
     items = said("Ann: otters", *["Ann: x"] * 49, session="s")
     index.put_many(items + said("Ann: otters", *["Ann: x"] * 99, session="t"))
 
@@ -267,7 +267,7 @@ def few_at_once(monkeypatch):
 
 
 def test_many_items_are_read_as_they_are_taken_in(few_at_once):
-    index, waiting = MemoryIndex(), []
+    index, waiting = SearchIndex(), []
 
     def spoken():
         for number in range(95):
@@ -280,7 +280,7 @@ def test_many_items_are_read_as_they_are_taken_in(few_at_once):
 
 
 def test_of_an_id_in_two_parts_the_last_stays(few_at_once, found):
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many(SearchItem(str(number % 15), f"version{number}") for number in range(40))
     assert len(index) == 15
     assert found(index, "version39 version24", options=ALONE) == ["9"]
@@ -288,7 +288,7 @@ def test_of_an_id_in_two_parts_the_last_stays(few_at_once, found):
 
 
 def test_items_that_break_off_leave_what_came_before_to_be_found(few_at_once, found):
-    index = MemoryIndex()
+    index = SearchIndex()
 
     def broken():
         yield from said(*(f"Ann: otter{number}" for number in range(25)))
@@ -342,7 +342,7 @@ def last_of_each(many):
 @settings(max_examples=60, deadline=None)
 @given(items, st.sets(st.sampled_from("abcdefgh")))
 def test_an_index_that_changed_bit_by_bit_answers_as_one_built_anew(many, dropped):
-    changed = MemoryIndex()
+    changed = SearchIndex()
     for place, item in enumerate(many):
         changed.put(item)
         if place % 3 == 0:
@@ -350,7 +350,7 @@ def test_an_index_that_changed_bit_by_bit_answers_as_one_built_anew(many, droppe
     for ident in dropped:
         assert changed.drop(ident) == any(item.id == ident for item in many)
 
-    built = MemoryIndex()
+    built = SearchIndex()
     built.put_many(item for item in last_of_each(many) if item.id not in dropped)
     assert len(changed) == len(built)
     assert answers(changed) == answers(built)
@@ -359,9 +359,9 @@ def test_an_index_that_changed_bit_by_bit_answers_as_one_built_anew(many, droppe
 @settings(max_examples=60, deadline=None)
 @given(items, items)
 def test_a_loaded_index_answers_the_same_and_goes_on(many, more):
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many(many)
-    loaded = MemoryIndex.load(b"".join(index.dump()))
+    loaded = SearchIndex.load(b"".join(index.dump()))
     assert answers(loaded) == answers(index)
 
     for item in more:
@@ -370,15 +370,15 @@ def test_a_loaded_index_answers_the_same_and_goes_on(many, more):
     for ident in "ab":
         assert loaded.drop(ident) == index.drop(ident)
     assert answers(loaded) == answers(index)
-    assert answers(MemoryIndex.load(b"".join(loaded.dump()))) == answers(index)
+    assert answers(SearchIndex.load(b"".join(loaded.dump()))) == answers(index)
 
 
 def test_growing_on_does_not_write_into_the_bytes_it_was_loaded_from():
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many(said("Ann: otters", "Bob: dogs"))
     dumped = b"".join(index.dump())
     before = bytes(bytearray(dumped))
-    loaded = MemoryIndex.load(dumped)
+    loaded = SearchIndex.load(dumped)
     loaded.put_many(said("Ann: otters swim", session="s", start=9))
     loaded.drop("s1")
     loaded.search("otters")
@@ -386,14 +386,14 @@ def test_growing_on_does_not_write_into_the_bytes_it_was_loaded_from():
 
 
 def test_names_that_are_no_valid_unicode_can_be_dumped(found):
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put(SearchItem("\ud800", "otters", 1.0, "\udfff", "Ann\ud800"))
-    assert found(MemoryIndex.load(b"".join(index.dump())), "otters") == ["\ud800"]
+    assert found(SearchIndex.load(b"".join(index.dump())), "otters") == ["\ud800"]
 
 
 def test_rows_left_behind_by_changes_are_cleared_away(found, monkeypatch):
     monkeypatch.setattr("sense_memory.search.index.SPARE_ROWS", 10)
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put(SearchItem("kept", "otters", 1.0))
     for number in range(100):
         index.put(SearchItem("changing", f"version{number} of the dog", 2.0))
@@ -406,7 +406,7 @@ def test_rows_left_behind_by_changes_are_cleared_away(found, monkeypatch):
 @pytest.mark.parametrize("junk", [b"", b"junk", b"\x02\0\0\0\0\0\0\0{}"])
 def test_bytes_that_are_no_dump_are_refused(junk):
     with pytest.raises(ValueError):
-        MemoryIndex.load(junk)
+        SearchIndex.load(junk)
 
 
 def test_a_dump_of_another_format_is_refused(monkeypatch, index_of):
@@ -414,14 +414,14 @@ def test_a_dump_of_another_format_is_refused(monkeypatch, index_of):
     dumped = b"".join(index_of("otters").dump())
     monkeypatch.undo()
     with pytest.raises(ValueError, match="build the index anew"):
-        MemoryIndex.load(dumped)
+        SearchIndex.load(dumped)
 
 
 # ── Order ───────────────────────────────────────────────────────────────────────────────
 
 
 def test_of_two_that_answer_alike_the_newer_comes_first(found):
-    index = MemoryIndex(ALONE)
+    index = SearchIndex(ALONE)
     index.put_many(SearchItem(str(n), "otters", float(time)) for n, time in enumerate((10, 30, 20, 30)))
     index.put(SearchItem("a", "otters"))
     assert found(index, "otters") == ["1", "3", "2", "0", "a"]
@@ -431,7 +431,7 @@ def test_ties_go_by_id_whatever_came_first(found):
     items = [SearchItem(ident, "otters swim") for ident in "dbca"]
     for seed in range(5):
         random.Random(seed).shuffle(items)
-        index = MemoryIndex()
+        index = SearchIndex()
         index.put_many(items)
         assert found(index, "otters") == list("abcd")
         assert found(index, "otters", k=2) == list("ab")
@@ -439,7 +439,7 @@ def test_ties_go_by_id_whatever_came_first(found):
 
 def test_more_candidates_than_are_weighed_still_give_the_best(found, monkeypatch):
     monkeypatch.setattr("sense_memory.search.ranking.CANDIDATES", 20)
-    index = MemoryIndex(ALONE)
+    index = SearchIndex(ALONE)
     index.put_many(SearchItem(f"{n:03}", "otters " + "x " * (n % 50)) for n in range(200))
     assert found(index, "otters", k=4) == ["000", "050", "100", "150"]
 
@@ -482,16 +482,16 @@ def test_a_query_of_a_hundred_thousand_words_is_answered_in_a_moment(index_of, f
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=())), max_size=4), st.text(max_size=80))
 def test_any_text_can_be_kept_and_asked(texts, query):
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many(SearchItem(str(place), text, place * 1e5) for place, text in enumerate(texts))
     hits = index.search(query)
     assert len({hit.id for hit in hits}) == len(hits)
-    assert answers(MemoryIndex.load(b"".join(index.dump()))) == answers(index)
+    assert answers(SearchIndex.load(b"".join(index.dump()))) == answers(index)
 
 
 @pytest.mark.parametrize("time_", [float("nan"), float("inf"), -1e300, 1e300, -5.0])
 def test_a_time_that_no_calendar_reaches_is_no_time(found, time_):
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put(SearchItem("a", "otters", time_))
     assert found(index, "otters in May") == ["a"]
 

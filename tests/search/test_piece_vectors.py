@@ -7,7 +7,7 @@ import pytest
 
 from sense_memory.errors import EmbedderError
 from sense_memory.search.documents import SearchItem
-from sense_memory.search.index import MemoryIndex
+from sense_memory.search.index import SearchIndex
 from sense_memory.search.query import without_names
 from sense_memory.search.ranking import SearchOptions
 
@@ -29,7 +29,7 @@ TEXTS = ("we have a puppy", "the engine broke", "hello", "a dog and a car")
 
 @pytest.fixture
 def pets():
-    index = MemoryIndex(embedder=Pets())
+    index = SearchIndex(embedder=Pets())
     index.put_many(SearchItem(str(place), text) for place, text in enumerate(TEXTS))
     return index
 
@@ -64,7 +64,7 @@ def test_meaning_weighs_the_same_however_often_memories_changed(pets):
 
 
 def test_a_loaded_index_takes_any_embedder_and_waits_for_vectors(pets, found):
-    loaded = MemoryIndex.load(b"".join(pets.dump()), embedder=Pets())
+    loaded = SearchIndex.load(b"".join(pets.dump()), embedder=Pets())
 
     assert loaded.without_meaning() == ["0", "1", "2", "3"]
     assert found(loaded, "kitten") == []
@@ -110,7 +110,7 @@ def moody():
     ],
 )
 def test_what_can_not_be_embedded_is_found_by_its_words(moody, found, answer):
-    index = MemoryIndex(embedder=moody)
+    index = SearchIndex(embedder=moody)
     index.put(SearchItem("0", "we have a puppy"))
     moody.answer = answer
     index.put(SearchItem("1", "a kitten sleeps"))
@@ -126,7 +126,7 @@ def test_what_can_not_be_embedded_is_found_by_its_words(moody, found, answer):
 
 
 def test_what_an_embedder_of_ones_own_raises_is_told_without_its_words(moody):
-    index = MemoryIndex(embedder=moody)
+    index = SearchIndex(embedder=moody)
     moody.answer = RuntimeError("zanzibar")
     index.put(SearchItem("0", "we have a puppy"))
     told = str(index.trouble)
@@ -140,19 +140,19 @@ def test_an_embedder_that_can_not_even_say_its_dimension_fails_like_any_other(fo
         def dimension(self):
             raise RuntimeError("zanzibar")
 
-    index = MemoryIndex(embedder=Shy())
+    index = SearchIndex(embedder=Shy())
     index.put(SearchItem("0", "we have a puppy"))
     assert "it raised RuntimeError" in str(index.trouble)
     assert found(index, "puppy") == ["0"]
 
 
 def test_plain_lists_of_numbers_are_vectors_too_but_only_of_the_dimension_that_is_said(moody, found):
-    index = MemoryIndex(embedder=moody)
+    index = SearchIndex(embedder=moody)
     moody.answer = [[1.0, 0.0]]
     index.put(SearchItem("0", "we have a puppy"))
     assert index.without_meaning() == []
     moody.dimension = 3
-    other = MemoryIndex(embedder=moody)
+    other = SearchIndex(embedder=moody)
     other.put(SearchItem("0", "we have a puppy"))
     assert other.without_meaning() == ["0"]
     assert "(1, 2) instead of (1, 3)" in str(other.trouble)
@@ -160,7 +160,7 @@ def test_plain_lists_of_numbers_are_vectors_too_but_only_of_the_dimension_that_i
 
 def test_who_fails_is_not_asked_again_for_every_part_of_many(moody, monkeypatch):
     monkeypatch.setattr("sense_memory.search.index.READ_AT_ONCE", 2)
-    index = MemoryIndex(embedder=moody)
+    index = SearchIndex(embedder=moody)
     moody.answer = EmbedderError("pets-1", "it sleeps")
     index.put_many(SearchItem(str(place), text) for place, text in enumerate(TEXTS))
     assert moody.asked == [*TEXTS[:2]]
@@ -169,7 +169,7 @@ def test_who_fails_is_not_asked_again_for_every_part_of_many(moody, monkeypatch)
 
 def test_gaps_survive_clearing_away(moody, found, monkeypatch):
     monkeypatch.setattr("sense_memory.search.index.SPARE_ROWS", 0)
-    index = MemoryIndex(embedder=moody)
+    index = SearchIndex(embedder=moody)
     moody.answer = EmbedderError("pets-1", "it sleeps")
     index.put_many(SearchItem(str(place), text) for place, text in enumerate(TEXTS))
     index.drop("1")
@@ -181,7 +181,7 @@ def test_gaps_survive_clearing_away(moody, found, monkeypatch):
 
 
 def test_a_question_is_embedded_as_asked_without_the_names_matched_elsewhere(moody):
-    index = MemoryIndex(embedder=moody)
+    index = SearchIndex(embedder=moody)
     index.put(SearchItem("0", "we have a puppy", speaker="Lisa"))
     moody.asked.clear()
     index.search("What is the name of Lisa's dog?")

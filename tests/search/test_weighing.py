@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory import InvalidInput
-from sense_memory.search import MemoryIndex, SearchItem
+from sense_memory.search import SearchIndex, SearchItem
 from sense_memory.search.hits import scope
 from sense_memory.search.query import Fields, marked
 from sense_memory.search.vocabulary import Vocabulary
@@ -23,7 +23,7 @@ shares = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0]), min_size=1, max_s
 
 
 def index_of(items):
-    index = MemoryIndex()
+    index = SearchIndex()
     index.put_many(SearchItem(f"{number:03}", text, 3_600.0 * number) for number, text in enumerate(items))
     return index
 
