@@ -171,7 +171,6 @@ class Claim:
         turned: of a whole clause, stems of the part that tells of a turn of things: what was left, moved, cancelled.
         aside: whether the clause says more than the claim.
         owned: whether a clause begins with what somebody has: "Nora's brother", whose claim is none of Nora's.
-        keyed: whether the key tells the subject.
         spoken: stems and the words as they were written, in order; of an attribute its name.
     """
 
@@ -193,7 +192,6 @@ class Claim:
     turned: frozenset[str] = frozenset()
     aside: bool = False
     owned: bool = False
-    keyed: bool = False
     spoken: tuple[tuple[str, str], ...] = ()
 
 
@@ -407,7 +405,6 @@ def _filled(subject: _Subject, name: str, after: str, *, changed: bool) -> Itera
         over=over,
         changed=changed or since > 0,
         aside=aside is not None and bool(rest[aside.start() :].strip(" ,")),
-        keyed=subject.keyed,
     )
 
 

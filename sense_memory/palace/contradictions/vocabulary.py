@@ -166,101 +166,45 @@ def plain(text: str) -> str:
 
 
 # ── Opposites ───────────────────────────────────────────────────────────────────────────
-# One line, one axis: any word left of the bar opposes any word right of it. A word stands on one axis only.
+# One axis each: any word left of the bar opposes any word right of it. A word stands on one axis only.
 
 _AXES: Final = """
-like love enjoy adore appreciate cherish mag liebt aime adora gusta gosta | dislike hate detest loathe despise hasst déteste odia odeia
-trust | distrust mistrust
-agree | disagree
-support favor | oppose
-accept allow permit | reject refuse forbid forbidden prohibit ban banned deny disallow
-include | exclude omit
-enable activate active on | disable deactivate inactive off
-open unresolved | closed shut resolved
-public | private secret confidential
-synchronous | asynchronous
-morningperson | nightowl
-introvert introverted shy | extrovert extroverted outgoing
-dark | light
-strict | lenient loose permissive
-pass | fail broken
-success successful | failure unsuccessful
-selfhosted self-hosted | cloudhosted cloud-hosted
-cautious careful | reckless careless
-married | single unmarried divorced widowed
-employed | unemployed jobless
-before | after
-cheap inexpensive affordable | expensive costly pricey
-early | late
-fast quick rapid speedy | slow sluggish
-brief short concise terse | long detailed verbose lengthy
-left-handed | right-handed
-optimistic | pessimistic
-online up reachable | down offline unreachable
-mandatory required compulsory obligatory necessary | optional voluntary
-ascending | descending
-increase rise grow | decrease fall shrink
-inside indoors indoor | outside outdoors outdoor
-mutable | immutable
-alive | dead deceased
-true correct accurate | false wrong incorrect inaccurate
-legal lawful | illegal unlawful
-possible | impossible
-visible | invisible hidden
-present | absent
-full | empty
-full-time fulltime | part-time parttime
-permanent | temporary provisional
-local | remote
-manual manually | automatic automatically automated
-static | dynamic
-read-only readonly | writable writeable
-persistent durable | ephemeral volatile transient
-deterministic | nondeterministic random
-good great excellent wonderful elegant beautiful lovely useful helpful reliable impressed delight relief fantastic tasty interesting | \
-bad poor awful terrible horrible ugly useless worthless annoyed disappointment disaster boring disgusting tedious
-important crucial essential | unimportant irrelevant negligible
-easy simple | hard difficult complicated
-strong | weak
-hot warm | cold cool
-big large huge | small little tiny
-high | low
-healthy | sick ill
-clean | dirty
-quiet silent | loud noisy
-calm relaxed | anxious nervous stressed
-happy glad | sad
-proud | ashamed embarrassed
-patient | impatient
-polite | rude impolite
-honest | dishonest
-confident sure certain | uncertain unsure insecure
-lazy idle | diligent hardworking
-tidy organized organised | messy disorganized chaotic
-formal | informal casual
-flexible | rigid inflexible
-centralized centralised | decentralized decentralised
-opensource | proprietary
-monolithic | microservices
-always everybody everyone | nobody
-maximum | minimum
-more | less fewer
-keep retain | drop discard
-attend | skip
-remember | forget
-worth | overrated
-free gratis | paid
-teetotal teetotaller sober | drinker
-smoker | nonsmoker non-smoker
-rounded | square
-afraid scared | fearless
+like love enjoy adore appreciate cherish mag liebt aime adora gusta gosta | dislike hate detest loathe despise hasst déteste odia odeia;
+trust | distrust mistrust; agree | disagree; support favor | oppose;
+accept allow permit | reject refuse forbid forbidden prohibit ban banned deny disallow; include | exclude omit;
+enable activate active on | disable deactivate inactive off; open unresolved | closed shut resolved;
+public | private secret confidential; synchronous | asynchronous; morningperson | nightowl;
+introvert introverted shy | extrovert extroverted outgoing; dark | light; strict | lenient loose permissive;
+pass | fail broken; success successful | failure unsuccessful; selfhosted self-hosted | cloudhosted cloud-hosted;
+cautious careful | reckless careless; married | single unmarried divorced widowed; employed | unemployed jobless;
+before | after; cheap inexpensive affordable | expensive costly pricey; early | late;
+fast quick rapid speedy | slow sluggish; brief short concise terse | long detailed verbose lengthy;
+left-handed | right-handed; optimistic | pessimistic; online up reachable | down offline unreachable;
+mandatory required compulsory obligatory necessary | optional voluntary; ascending | descending;
+increase rise grow | decrease fall shrink; inside indoors indoor | outside outdoors outdoor; mutable | immutable;
+alive | dead deceased; true correct accurate | false wrong incorrect inaccurate; legal lawful | illegal unlawful;
+possible | impossible; visible | invisible hidden; present | absent; full | empty;
+full-time fulltime | part-time parttime; permanent | temporary provisional; local | remote;
+manual manually | automatic automatically automated; static | dynamic; read-only readonly | writable writeable;
+persistent durable | ephemeral volatile transient; deterministic | nondeterministic random;
+good great excellent wonderful elegant beautiful lovely useful helpful reliable impressed delight relief fantastic tasty interesting | bad poor awful terrible horrible ugly useless worthless annoyed disappointment disaster boring disgusting tedious;
+important crucial essential | unimportant irrelevant negligible; easy simple | hard difficult complicated;
+strong | weak; hot warm | cold cool; big large huge | small little tiny; high | low; healthy | sick ill;
+clean | dirty; quiet silent | loud noisy; calm relaxed | anxious nervous stressed; happy glad | sad;
+proud | ashamed embarrassed; patient | impatient; polite | rude impolite; honest | dishonest;
+confident sure certain | uncertain unsure insecure; lazy idle | diligent hardworking;
+tidy organized organised | messy disorganized chaotic; formal | informal casual; flexible | rigid inflexible;
+centralized centralised | decentralized decentralised; opensource | proprietary; monolithic | microservices;
+always everybody everyone | nobody; maximum | minimum; more | less fewer; keep retain | drop discard; attend | skip;
+remember | forget; worth | overrated; free gratis | paid; teetotal teetotaller sober | drinker;
+smoker | nonsmoker non-smoker; rounded | square; afraid scared | fearless
 """
 _UNLIKE: Final = re.compile(r"(?:un(?!i[toqvf]|der|til|less|cle)|dis(?=connect|engag|abl)|non-?)-?(\w{4,})$")
 
 
 def _axes() -> dict[str, tuple[str, bool]]:
     found: dict[str, tuple[str, bool]] = {}
-    for line in _AXES.strip().splitlines():
+    for line in _AXES.split(";"):
         sides = [[stem(word) for word in side.split()] for side in line.split("|")]
         for word in sides[0] + sides[1]:
             found.setdefault(word, (f"±{sides[0][0]}", word in sides[0]))
@@ -288,75 +232,34 @@ def axis(word: str) -> tuple[str, bool]:
 
 
 # ── Kinds ───────────────────────────────────────────────────────────────────────────────
-# One line, one kind: things that resemble each other, and of which none is another.
+# One kind each: things that resemble each other, and of which none is another.
 
-KINDS_TEXT: Final = """
-brother sister cousin
-son daughter baby teenager
-mother father
-grandmother grandfather
-husband wife colleague
-morning afternoon evening night
-weekday weekend week month
-spring summer autumn winter
-breakfast lunch dinner snack
-north south east west
-red blue green yellow orange purple pink black white brown grey gray turquoise
-dog cat horse rabbit hamster
-tea coffee beer wine juice
-vegan vegetarian pescatarian omnivore carnivore
-bread rice meat fish
-car bus train bicycle bike plane tram
-guitar violin piano flute cello drums
-football tennis swimming skiing basketball
-doctor nurse teacher lawyer engineer designer
-customer supplier tenant landlord
-school hospital museum library
-house office garden garage
-phone laptop printer camera
-price weight height length
-login logout signup upload
-client server browser
-frontend backend
-staging production testing development
-german french spanish italian english portuguese
-tabs spaces
-window aisle
-vim neovim emacs zed helix nano vscode sublime intellij pycharm webstorm
-react vue svelte angular solid vanilla jquery preact
-npm pnpm yarn bun
-pip poetry uv pipenv conda
-postgres mysql mariadb sqlite oracle mssql mongodb duckdb dynamodb redis
-rabbitmq nats kafka zeromq sqs
-email sms letter chat signal whatsapp telegram slack
-linux windows macos debian ubuntu fedora nixos
-bash zsh fish powershell
-mercurial git svn
-github gitlab codeberg gitea bitbucket sourcehut
-aws azure gcp cloudflare hetzner vercel netlify heroku
-black ruff yapf autopep8
-pytest unittest nose
-rest graphql grpc soap
-http https websocket websockets
-json yaml toml xml
-mit apache gpl agpl bsd mpl
-merge rebase squash
-camelcase snake_case kebab-case pascalcase
-metric imperial
-celsius fahrenheit
-firefox chrome safari edge brave
-ios android
-markdown restructuredtext asciidoc
-docker podman kubernetes nomad
-arabica robusta
-kaffee tee
-café thé
-chá
+_KINDS_TEXT: Final = """
+brother sister cousin; son daughter baby teenager; mother father; grandmother grandfather; husband wife colleague;
+morning afternoon evening night; weekday weekend week month; spring summer autumn winter;
+breakfast lunch dinner snack; north south east west;
+red blue green yellow orange purple pink black white brown grey gray turquoise; dog cat horse rabbit hamster;
+tea coffee beer wine juice; vegan vegetarian pescatarian omnivore carnivore; bread rice meat fish;
+car bus train bicycle bike plane tram; guitar violin piano flute cello drums;
+football tennis swimming skiing basketball; doctor nurse teacher lawyer engineer designer;
+customer supplier tenant landlord; school hospital museum library; house office garden garage;
+phone laptop printer camera; price weight height length; login logout signup upload; client server browser;
+frontend backend; staging production testing development; german french spanish italian english portuguese;
+tabs spaces; window aisle; vim neovim emacs zed helix nano vscode sublime intellij pycharm webstorm;
+react vue svelte angular solid vanilla jquery preact; npm pnpm yarn bun; pip poetry uv pipenv conda;
+postgres mysql mariadb sqlite oracle mssql mongodb duckdb dynamodb redis; rabbitmq nats kafka zeromq sqs;
+email sms letter chat signal whatsapp telegram slack; linux windows macos debian ubuntu fedora nixos;
+bash zsh fish powershell; mercurial git svn; github gitlab codeberg gitea bitbucket sourcehut;
+aws azure gcp cloudflare hetzner vercel netlify heroku; black ruff yapf autopep8; pytest unittest nose;
+rest graphql grpc soap; http https websocket websockets; json yaml toml xml; mit apache gpl agpl bsd mpl;
+merge rebase squash; camelcase snake_case kebab-case pascalcase; metric imperial; celsius fahrenheit;
+firefox chrome safari edge brave; ios android; markdown restructuredtext asciidoc; docker podman kubernetes nomad;
+arabica robusta; kaffee tee; café thé; chá
 """
-KINDS: Final = tuple(tuple(line.split()) for line in KINDS_TEXT.strip().splitlines())
+KINDS: Final = tuple(tuple(line.split()) for line in _KINDS_TEXT.split(";"))
 _KIND_OF: Final[dict[str, frozenset[int]]] = {
     word: frozenset(number for number, kind in enumerate(KINDS) if word in map(stem, kind))
-    for word in _stems(KINDS_TEXT)
+    for word in _stems(_KINDS_TEXT.replace(";", " "))
 }
 _NO_KIND: Final[frozenset[int]] = frozenset()
 
