@@ -10,6 +10,7 @@ import pytest
 
 from scripts.bench import large
 from scripts.bench.__main__ import main
+from scripts.bench.contradictions import labelled
 from scripts.bench.stage import Stage
 from tests.time_unit import SECOND
 
@@ -46,16 +47,20 @@ FIGURES = {
     },
     "memory": {"memory of an open store, 50 decoded"},
     "contradictions": {
-        "precision of acts, tune half, 247 pairs",
-        "recall of acts, tune half, 247 pairs",
-        "precision of acts, held half, 228 pairs",
-        "recall of acts, held half, 228 pairs",
         *(
-            f"{what} in other words, by {how}, {half}"
-            for what in ("right of what is found", "found")
-            for how in ("words", "meaning")
-            for half in ("tune half, 78 pairs", "held half, 205 pairs")
+            f"{name}, {half} half"
+            for name in (
+                "precision of acts",
+                "found, acts and suspicions",
+                "found in four other languages",
+                "traps that act",
+            )
+            for half in {pair["half"] for pair in labelled("contradictions_by_class")}
         ),
+        "found in other words, by words",
+        "found in other words, by meaning",
+        f"acts per 1,000 of {len(labelled('quiet'))} quiet notes",
+        f"suspects per 1,000 of {len(labelled('quiet'))} quiet notes",
         "put one memory, p50",
         "check against 50 of one facet, p50",
         "check against 50 of one facet, p99",
