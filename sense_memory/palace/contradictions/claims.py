@@ -91,10 +91,11 @@ _SINCE: Final = re.compile(
     re.IGNORECASE,
 )
 _ASIDE: Final = re.compile(
-    r", | (?:which|who|whose|where|while|and (?=(?:he|she|it|they|is|has|\w+s)\b)|\w+ing)\b", re.IGNORECASE
+    r", | (?:with (?=(?:my|his|her|their|our)\b)|which|who|whose|where|while|and (?=(?:he|she|it|they|is|has|\w+s)\b)|\w+ing)\b",
+    re.IGNORECASE,
 )
 _END: Final = re.compile(
-    r",(?!\d)| - |\b(?:and|or|but|when|whenever|where|which|who|whose|with|without|for|in|on|at|during|until|unless|while|if|from|"
+    r",(?!\d)| - |(?<![\w.@/-])(?:and|or|but|when|whenever|where|which|who|whose|with|without|for|in|on|at|during|until|unless|while|if|from|"
     r"near|among|after|before|by|so|to|than|over|instead|rather|including|except|every|each|these|this|as|via|since|now|again|any|"
     r"ab|seit|für|als|depuis|pour|avec|à|al|para|con|com|desde|mit|bei|gezogen|umgezogen)\b",
     re.IGNORECASE,
@@ -104,13 +105,17 @@ _OVER: Final = re.compile(
     re.IGNORECASE,
 )
 _COPULA: Final = re.compile(
-    r"^(?P<subject>[^,:]{2,80}?)(?: (?:is|are|am|was|ist|sind|est|sont|es|son|é|são|will be|has been)(?: now| currently| set to| jetzt| maintenant| ahora| agora)?(?: at| on| in| am| le| el)? |: )(?P<value>.+)$",
+    r"^(?P<subject>[^,:]{2,80}?)(?: (?:(?:was|has been|is) (?:moved|postponed|changed|raised|cut|lowered|increased|reduced|"
+    r"extended|shifted|pushed|set) to|went (?:up|down) to|will be|has been|is|are|am|was|ist|sind|est|sont|es|son|é|são)"
+    r"(?: now| currently| set to| jetzt| maintenant| ahora| agora)?(?: at| on| in| am| le| el)? |: )(?P<value>.+)$",
     re.IGNORECASE,
 )
 _DWELLING: Final = re.compile(r"^ (?:an?|the) [\w -]{2,30}? in (?=[A-ZÀ-Þ])")
 _OWNER: Final = re.compile(r"(?!an? |one )\w+ ", re.IGNORECASE)
+_MODAL_NAME: Final = re.compile(r"^(Will|May)\b(?=(?: (?!be\b)|'s))")
 _PART: Final = re.compile(r",|\band\b(?= [a-z])|\bto\b(?= [a-z])")
 _OWNS: Final = re.compile(r"\s*(?:\w+(?:'s|s') |(?:my|his|her|their|our) )", re.IGNORECASE)
+_RENEWED: Final = frozenset(("new", "current"))
 _LATELY: Final = re.compile(
     r"^(?:(?:last|this) \w+|in \w+|on \w+day|yesterday|recently|lately),? ", re.IGNORECASE
 )
@@ -264,7 +269,7 @@ def _claims(clause: str, owned: bool, unnamed: frozenset[str], key: frozenset[st
     """The claims of one clause; `unnamed` is whom it is about where it names nobody, `key` the words of the key."""
     if "?" in clause or '"' in clause:
         return
-    text = plain(_REASON.sub("", clause))
+    text = plain(_REASON.sub("", _MODAL_NAME.sub(r"\1_", clause)))
     lower = text.lower()
     found = items(lower)
     if not 0 < len(found) <= MAX_CLAUSE_ITEMS:
@@ -311,7 +316,7 @@ def _related(text: str, unnamed: frozenset[str], changed: bool) -> Iterator[Clai
         moved = changed or _MOVES.search(match[0]) is not None
         before = text[: match.start()]
         subject = _subject(_LATELY.sub("", before) if moved else before, unnamed)
-        if subject is not None:
+        if subject is not None and not (moved and subject.words & ATTRIBUTES):
             name = RELATION_NAMES[int((match.lastgroup or "r0")[1:])]
             yield from _said_of(subject, name, text[match.end() :], before, moved)
             return
@@ -342,6 +347,8 @@ def _attribute(left: str, right: str, unnamed: frozenset[str], changed: bool) ->
         subject = _subject(owner, unnamed)
         if subject is None or not subject.positive or (owner is right and not _OWNER.match(owner)):
             continue
+        changed = changed or not subject.words.isdisjoint(_RENEWED)
+        subject = replace(subject, words=subject.words - _RENEWED or subject.words)
         attributes = subject.words & ATTRIBUTES
         if not attributes and (owner is right or len(subject.words) < 2):
             continue
@@ -424,7 +431,7 @@ def _value(after: str) -> tuple[Value, str, tuple[str, ...]] | None:
     words = phrase.split()
     article = words[0].lower() if words and words[0].lower() in ARTICLES else ""
     spoken = " ".join(words[1:] if article else words)
-    stems = tuple(_contents(items(spoken.lower())))
+    stems = tuple(word for word in _contents(items(spoken.lower())) if word[0] != "#" or "(" not in word)
     if not (stems or figures) or len(stems) > _MAX_VALUE_WORDS:
         return None
     if re.match(r" ?(?:and|or|und|et|y|e|,) ?\w", rest, re.IGNORECASE) and not _ASIDE.match(rest):

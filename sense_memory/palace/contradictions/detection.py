@@ -242,6 +242,7 @@ def _said(old: Claim, new: Claim, shared: frozenset[str], alike: Alike | None) -
         not (left and right)
         and len(more) <= 2
         and old.owned == new.owned
+        and old.spoken[:1] == new.spoken[:1]
         and _is_denial(denied)
         and _last(old) == _last(new)
     ):
@@ -299,6 +300,8 @@ def _figure(old: Claim, new: Claim, shared: frozenset[str]) -> Opposition | None
     """
     if len(old.figures) != len(new.figures) or old.polarity != new.polarity or not old.polarity:
         return None
+    if old.mood == "past":
+        return None
     if any(old_side[:2] not in {side[:2] for side in new.sides} for old_side in old.sides):
         return None
     apart = [
@@ -352,7 +355,10 @@ def _superseded(old: Claim, new: Claim) -> Opposition | None:
     """
     if not new.turned or old.turned or not old.polarity or old.mood == "past" or new.mood == "plan":
         return None
-    words = {word: raw for word, raw in old.spoken if word[0] not in "±~@" and word not in _VAGUE}
+    if old.owned != new.owned and old.spoken[:1] == new.spoken[:1]:
+        return None
+    vague = _VAGUE | {"me", "us"} if new.polarity else _VAGUE  # "I quit …" ends what I do; "now I …" may not
+    words = {word: raw for word, raw in old.spoken if word[0] not in "±~@" and word not in vague}
     shared = {word for word, raw in words.items() if word in new.turned and not TURNS.search(raw)}
     if len(words) > _MAX_SUPERSEDED_WORDS or len(shared) < max(2, len(words) / 3):
         return None
@@ -492,13 +498,13 @@ def _differ(old: Value, new: Value) -> bool:
     if any(a.startswith(f"{b}.") or b.startswith(f"{a}.") for a in one - other for b in other - one):
         return False  # a version, and the same version in full
     for short, long in ((old, new), (new, old)):
-        if len(short.words) == 1 and len(short.words[0]) > 1:
-            word = short.words[0]
-            if word == "".join(part[0] for part in long.words) or any(
-                part.startswith(word[:4]) and word.startswith(part[:4]) and len(word) > 2
-                for part in long.words
-            ):
-                return False
+        word = short.words[0]
+        if len(short.words) > 1 or len(word) < 2 or "@" in word:
+            continue
+        if word == "".join(part[0] for part in long.words) or any(
+            part.startswith(word) and len(word) > 2 for part in long.words
+        ):
+            return False  # the same in short
     return True
 
 
@@ -577,5 +583,6 @@ def _spoken(claim: Claim, words: Iterable[str]) -> list[str]:
 
 
 def _short(text: str) -> str:
-    text = " ".join("".join(sign if sign.isprintable() else " " for sign in text[:400]).split())
+    text = "".join(sign if sign.isprintable() else " " for sign in text[:400]).replace("_ ", " ")
+    text = " ".join(text.split())
     return text if len(text) <= 2 * _REASON_CHARS else text[: 2 * _REASON_CHARS - 1] + "…"

@@ -25,8 +25,7 @@ _IRREGULAR: Final = {
     "children": "child", "js": "javascript", "ts": "typescript",
     "postgresql": "postgres", "tz": "timezone", "bday": "birthday", "e-mail": "email",
     "i": "me", "my": "me", "mine": "me", "myself": "me", "we": "us", "our": "us", "ours": "us",
-    "ich": "me", "mein": "me", "meine": "me", "je": "me", "j": "me", "mon": "me", "ma": "me", "yo": "me", "mi": "me",
-    "eu": "me", "meu": "me", "minha": "me",
+    "ich": "me", "mein": "me", "meine": "me", "meu": "me", "minha": "me",
 }  # fmt: skip
 
 
@@ -62,12 +61,12 @@ def _stems(text: str) -> frozenset[str]:
 # ── Grammar ─────────────────────────────────────────────────────────────────────────────
 
 ARTICLES: Final = words(
-    "a an the der die das den dem ein eine einen le la les l un une el los las una o os as um uma du de des"
+    "a an the der das dem ein eine einen le la l un une el los las una o as um uma du de des"
 )
-BE: Final = words("is are was were be been being am 's isn't aren't ist sind est sont es son é são são :")
+BE: Final = words("is are was were be been being am 's isn't aren't ist sind sont é são são :")
 AUXILIARIES: Final = BE | words(
     """has have had having do does did don't doesn't will would shall should can could may might must cannot can't won't
-    hat haben tiene tienen tem têm"""
+    haben tiene tienen tem têm"""
 )
 NEGATORS: Final = words(
     """not no never cannot nor neither none nobody nothing hardly nicht kein keine keinen keiner nie niemals pas jamais
@@ -80,10 +79,9 @@ STOP: Final = ARTICLES | AUXILIARIES - {"might", "could", "would"} | CHANGES | w
     """this that these those and to in of on at by for from with into onto about as it its it'd he she they them his her
     hers their theirs him who which what there here so too also very really quite rather then both own such s t d ll re
     ve m mr mrs ms dr per while get gets got it's that's there's actually definitely absolutely simply truly kind sort
-    bit lot much even any anyone anything enough gezogen umgezogen n im am bei zu nach für auf von und en y e ne au aux no na em con por para à al do da dos
-    das que ya que's whom whose"""
+    bit much even any anyone anything enough gezogen umgezogen n im am bei zu nach für auf von und en y e ne au aux no na em con por para à do da     das que ya que's whom whose"""
 )  # fmt: skip
-FIRST: Final = words("i my we our me us mine ich mein meine je j mon ma yo mi eu meu minha")
+FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
 PLANS: Final = re.compile(
     r"\b(?:plans?|planning|means to|hop(?:es?|ing)|wants?|wish(?:es)?|considers?|considering|might|maybe|perhaps|could|would|if|"
@@ -99,7 +97,8 @@ PAST: Final = re.compile(
 )
 # Past in form, and yet a fact of today.
 LASTING: Final = re.compile(
-    r"\b(?:born|founded|established|moved|switched|renamed|became|relocated|settled|migrated|shifted|postponed|raised)\b"
+    r"\b(?:born|founded|established|moved|switched|renamed|became|relocated|settled|migrated|shifted|"
+    r"postponed|raised|cut|lowered|increased|reduced|extended|pushed|went (?:up|down))\b"
 )
 ROUGHLY: Final = words(
     "about around roughly approximately almost nearly approx circa ca over under over rund etwa environ"
@@ -120,7 +119,7 @@ _IDIOMS: Final = {
     r"(?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with)": "not works at",
     r"not any ?more|not any longer": "not",
     r"any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present": "now",
-    r"has come to|have come to": "",
+    r"has come to|have come to|after all": "",
     r"knows? how to": "can",
     r"(?:stopped|quit|quits|gave up|given up|gives up|ceased)(?= )": "not",
     r"can not (?:stand|bear)|could not (?:stand|bear)": "hates",
@@ -181,7 +180,7 @@ before | after; cheap inexpensive affordable | expensive costly pricey; early | 
 fast quick rapid speedy | slow sluggish; brief short concise terse | long detailed verbose lengthy;
 left-handed | right-handed; optimistic | pessimistic; online up reachable | down offline unreachable;
 mandatory required compulsory obligatory necessary | optional voluntary; ascending | descending;
-increase rise grow | decrease fall shrink; inside indoors indoor | outside outdoors outdoor; mutable | immutable;
+increase grow | decrease shrink; inside indoors indoor | outside outdoors outdoor; mutable | immutable;
 alive | dead deceased; true correct accurate | false wrong incorrect inaccurate; legal lawful | illegal unlawful;
 possible | impossible; visible | invisible hidden; present | absent; full | empty;
 full-time fulltime | part-time parttime; permanent | temporary provisional; local | remote;
