@@ -316,8 +316,8 @@ def _related(text: str, unnamed: frozenset[str], changed: bool) -> Iterator[Clai
         moved = changed or _MOVES.search(match[0]) is not None
         before = text[: match.start()]
         subject = _subject(_LATELY.sub("", before) if moved else before, unnamed)
-        if subject is not None and not (moved and subject.words & ATTRIBUTES):
-            name = RELATION_NAMES[int((match.lastgroup or "r0")[1:])]
+        name = RELATION_NAMES[int((match.lastgroup or "r0")[1:])]
+        if subject is not None and not (name == "lives in" and subject.words & ATTRIBUTES):
             yield from _said_of(subject, name, text[match.end() :], before, moved)
             return
     if said := _COPULA.match(text):
