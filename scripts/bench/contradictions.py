@@ -45,9 +45,9 @@ _FOUND: Final = {
     "tune": 70.0,
     "held": 60.0,
 }  # percent of the contradictions of pairs and plain, acts and suspicions
-_TRAPS: Final = 1.0  # percent of traps that act
-_NATURAL_ACTS: Final = 1.0  # per 1,000 natural observations
-_NATURAL_SUSPICIONS: Final = 10.0
+_TRAPS: Final = 99.0  # percent of traps that do not act
+_UNTOUCHED: Final = 999.0  # of 1,000 natural observations: no act concerns them
+_UNSUSPECTED: Final = 990.0
 _ROUNDS_COUNT: Final = 2  # rounds in which an embedder reads the phrases that comparing needs
 _CHECKS_COUNT: Final = 500
 _OBSERVATIONS: Final = "SENSE_MEMORY_OBSERVATIONS"
@@ -134,7 +134,7 @@ def _by_half(pairs: list[dict[str, Any]], half: str) -> list[Figure]:
     others = score(pair for pair in pairs if pair["set"] == "languages")
     name, floor = f"{half} half", "calls every pair a contradiction"
     every = 100.0 * judged.opposed / judged.count
-    acted = 100.0 * traps.wrong / max(1, traps.count)
+    silent = 100.0 - 100.0 * traps.wrong / max(1, traps.count)
     return [
         Figure(f"precision of acts, {name}", "%", judged.precision, every, floor, Rule.AT_LEAST, _PRECISION),
         Figure(
@@ -155,7 +155,7 @@ def _by_half(pairs: list[dict[str, Any]], half: str) -> list[Figure]:
             Rule.AT_LEAST,
             65.0,
         ),
-        Figure(f"traps that act, {half} half", "%", acted, 100.0, floor, Rule.AT_MOST, _TRAPS),
+        Figure(f"traps that do not act, {half} half", "%", silent, 1.0, floor, Rule.AT_LEAST, _TRAPS),
     ]
 
 
@@ -191,7 +191,7 @@ def _natural(path: Path) -> list[Figure]:
 
 
 def _quiet(texts: list[dict[str, Any]], name: str) -> list[Figure]:
-    """Acts and suspicions per 1,000 memories of which nearly none contradicts another."""
+    """How many of 1,000 memories, of which nearly none contradicts another, no act and no suspicion concerns."""
     claims, acts, suspected = ClaimIndex(), 0, 0
     for number, text in enumerate(texts):
         fields = {key: value for key, value in text.items() if key != "half"}
@@ -201,10 +201,11 @@ def _quiet(texts: list[dict[str, Any]], name: str) -> list[Figure]:
         suspected += any(not each.acts for each in found)
         claims.put(memory)
     each, floor = 1_000.0 / len(texts), "calls every pair a contradiction"
-    label = f"per 1,000 of {len(texts):,} {name}"
+    label = f"of 1,000 of {len(texts):,} {name}"
+    acted, doubted = 1_000 - acts * each, 1_000 - suspected * each
     return [
-        Figure(f"acts {label}", "", acts * each, 1_000.0, floor, Rule.AT_MOST, _NATURAL_ACTS),
-        Figure(f"suspects {label}", "", suspected * each, 1_000.0, floor, Rule.AT_MOST, _NATURAL_SUSPICIONS),
+        Figure(f"untouched {label}", "", acted, 1.0, floor, Rule.AT_LEAST, _UNTOUCHED),
+        Figure(f"unsuspected {label}", "", doubted, 1.0, floor, Rule.AT_LEAST, _UNSUSPECTED),
     ]
 
 

@@ -53,14 +53,14 @@ FIGURES = {
                 "precision of acts",
                 "found, acts and suspicions",
                 "found in four other languages",
-                "traps that act",
+                "traps that do not act",
             )
             for half in {pair["half"] for pair in labelled("contradictions_by_class")}
         ),
         "found in other words, by words",
         "found in other words, by meaning",
-        f"acts per 1,000 of {len(labelled('quiet'))} quiet notes",
-        f"suspects per 1,000 of {len(labelled('quiet'))} quiet notes",
+        f"untouched of 1,000 of {len(labelled('quiet'))} quiet notes",
+        f"unsuspected of 1,000 of {len(labelled('quiet'))} quiet notes",
         "put one memory, p50",
         "check against 50 of one facet, p50",
         "check against 50 of one facet, p99",
