@@ -19,8 +19,9 @@ import asyncio
 import secrets
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from math import isfinite
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _KEY_NAME: Final = "sense-memory:log-key"
 _MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
+_MAX_ID_CHARS: Final = 64
 _PAGE_OVERHEAD_BYTES: Final = 200  # of a page's JSON without its entries
 
 
@@ -54,6 +56,7 @@ class LogEntry:
         at: seconds since 1970.
         turn: the number of the turn, or None.
         conversation: the conversation's id, or None.
+        author: public key of who signed it, 64 hex digits; empty in a log of one's own.
     """
 
     id: str
@@ -63,6 +66,7 @@ class LogEntry:
     at: float
     turn: int | None = None
     conversation: str | None = None
+    author: str = ""
 
     @property
     def text(self) -> str:
@@ -85,20 +89,48 @@ class NewEntry:
     at: float | None = None
 
 
+class EntrySeal(Protocol):
+    """Signs the entries of a log that several authors share, and tells genuine entries from forged ones."""
+
+    async def signature(self, row: list[Any]) -> list[str]:
+        """What to add to an entry as it stands in JSON."""
+
+    def is_genuine(self, row: list[Any]) -> bool:
+        """Whether the author of an entry signed it, and may say it."""
+
+
 @dataclass(slots=True)
 class _Page:
     """What this process knows of a page: its entries (as they stand in JSON) and the ids of removed entries, by union."""
 
     entries: dict[str, list[Any]] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
+    moved: set[str] = field(
+        default_factory=set
+    )  # entries that a later page holds, because this one grew too large
     seqs: set[int] = field(default_factory=set)  # the versions that were read
     is_behind: bool = False  # whether the head lacks something of the union
 
-    def unite(self, entries: Iterable[list[Any]], removed: Iterable[str]) -> None:
+    def unite(
+        self, entries: Iterable[list[Any]], removed: Iterable[str] = (), moved: Iterable[str] = ()
+    ) -> list[str]:
+        """Add what a version says; returns the ids of entries that were here and are removed now."""
         self.removed |= {ident for ident in removed if isinstance(ident, str)}
+        self.moved |= {ident for ident in moved if isinstance(ident, str)}
+        gone = [ident for ident in self.removed if ident in self.entries]
         self.entries |= {row[0]: row for row in entries if row[0] not in self.entries}
-        for ident in self.removed & self.entries.keys():
+        for ident in (self.removed | self.moved) & self.entries.keys():
             del self.entries[ident]
+        return gone
+
+    def overflow(self) -> list[list[Any]]:
+        """Take out the newest entries that fit no event, after several versions were united; they move on."""
+        rows: list[list[Any]] = []
+        while self.size() > MAX_PLAINTEXT_BYTES - _PAGE_OVERHEAD_BYTES:
+            ident, row = self.entries.popitem()
+            self.moved.add(ident)
+            rows.append(row)
+        return rows[::-1]
 
     def size(self) -> int:
         """The length of the page's JSON in bytes, about."""
@@ -106,12 +138,16 @@ class _Page:
 
     def is_covered_by(self, fields: Mapping[str, Any]) -> bool:
         """Whether one version says all that the union says."""
-        return self.entries.keys() <= {row[0] for row in _rows(fields)} and self.removed <= set(
-            fields.get("removed", ())
+        said = {row[0] for row in _rows(fields)}
+        return (
+            self.entries.keys() <= said
+            and self.removed <= set(fields.get("removed", ()))
+            and said.isdisjoint(self.moved)
         )
 
     def fields(self) -> dict[str, Any]:
-        return {"entries": list(self.entries.values()), "removed": sorted(self.removed)}
+        moved = {"moved": sorted(self.moved)} if self.moved else {}
+        return {"entries": list(self.entries.values()), "removed": sorted(self.removed), **moved}
 
 
 class Log:
@@ -119,11 +155,22 @@ class Log:
 
     Args:
         records: writes and opens pages.
-        on_append: called after entries were appended, to have them flushed soon.
+        on_append: called after entries were appended, with their size in bytes, to have them flushed soon.
+        seal: signs entries and verifies them, where several authors share the log; see `scenes`.
+
+    Attributes:
+        forged: ids of entries that are not shown, because their author did not sign them.
     """
 
-    def __init__(self, records: MindRecords, on_append: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        records: MindRecords,
+        on_append: Callable[[int], None] = lambda _: None,
+        seal: EntrySeal | None = None,
+    ) -> None:
         self._records, self._store, self._on_append = records, records.store, on_append
+        self._seal = seal
+        self.forged: set[str] = set()
         self._entries: dict[str, LogEntry] = {}
         self._ordered: list[LogEntry] = []
         self._is_sorted = True
@@ -135,6 +182,13 @@ class Log:
         self._flushing = asyncio.Lock()
         self._last = 0.0
         self._asked = False
+
+    def reseal(self, seal: EntrySeal) -> None:
+        """Judge all entries again, because there are other members now."""
+        self._seal = seal
+        self._entries, self._ordered, self._arrived, self._gone = {}, [], [], []
+        self._pages, self._cursor, self._row = {}, START, 0
+        self.forged.clear()
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────
 
@@ -171,6 +225,8 @@ class Log:
         self._store.check()
         cipher = await self._opened_cipher()
         rows = [self._row_of(entry) for entry in entries]
+        if self._seal is not None:
+            rows = [[*row, *await self._seal.signature(row)] for row in rows]
         texts = [_json(row) for row in rows]
         for text in texts:
             if len(text) + _PAGE_OVERHEAD_BYTES > MAX_PLAINTEXT_BYTES:
@@ -184,12 +240,14 @@ class Log:
         """Remove one entry, here and on relays; its id stays in its page, as removed.
 
         Raises:
-            InvalidInput: no entry has this id.
+            InvalidInput: no entry has this id, or the log is shared.
         """
+        if self._seal is not None:
+            raise InvalidInput("an entry of a shared log cannot be removed; nothing was removed")
         await self.flush()
         for slot, page in self._pages.items():
             if entry_id in page.entries:
-                page.unite([], [entry_id])
+                self._drop(page.unite([], [entry_id]))
                 page.is_behind = True
                 await self._write_pages([slot])
                 await self.refresh()
@@ -198,6 +256,8 @@ class Log:
                 ledger.checkpoint()
                 return
         raise InvalidInput("no entry of the log has this id; nothing was removed")
+
+    # ── Pages ───────────────────────────────────────────────────────────────────────────
 
     async def flush(self) -> int:
         """Sign every entry that is in no page yet, and queue the pages for relays; returns how many entries that were.
@@ -213,10 +273,11 @@ class Log:
             known = {ident for page in self._pages.values() for ident in (*page.entries, *page.removed)}
             fresh = [row for _, row in rows if row[0] not in known]
             touched = [slot for slot, page in self._pages.items() if page.is_behind]
+            fresh = [row for slot in touched for row in self._pages[slot].overflow()] + fresh
             touched += self._place(fresh, ledger.edits.device)
             await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
-            return len(fresh)
+            return len(rows)
 
     def _place(self, rows: Iterable[list[Any]], device: str) -> list[str]:
         """Put rows into the pages of this device, new pages where the last one is full; returns the changed slots."""
@@ -389,10 +450,11 @@ class Log:
     def _unite(self, slot: str, fields: Mapping[str, Any], seq: int) -> _Page:
         page = self._pages.setdefault(slot, _Page())
         rows = _rows(fields)
-        page.unite(rows, fields.get("removed", ()))
+        # Nobody but the author of an entry may remove it, so pages of a scene remove nothing.
+        removed = () if self._seal else fields.get("removed", ())
+        self._drop(page.unite(rows, removed, fields.get("moved", ())))
         page.seqs.add(seq)
         self._add(row for row in rows if row[0] in page.entries)
-        self._drop(page.removed)
         return page
 
     async def _read_rows(self) -> None:
@@ -406,7 +468,7 @@ class Log:
         self._row = rows[-1][0]
 
     def _add(self, rows: Iterable[list[Any]]) -> None:
-        new = [_entry(row) for row in rows if row[0] not in self._entries]
+        new = [_entry(row) for row in rows if row[0] not in self._entries and self._is_genuine(row)]
         if not new:
             return
         self._entries.update((entry.id, entry) for entry in new)
@@ -414,6 +476,12 @@ class Log:
         for entry in new:
             self._is_sorted &= not self._ordered or _order(entry) > _order(self._ordered[-1])
             self._ordered.append(entry)
+
+    def _is_genuine(self, row: list[Any]) -> bool:
+        if self._seal is None or self._seal.is_genuine(row):
+            return True
+        self.forged.add(str(row[0]))
+        return False
 
     def _drop(self, removed: Iterable[str]) -> None:
         gone = [ident for ident in removed if self._entries.pop(ident, None) is not None]
@@ -434,8 +502,8 @@ _order: Final = attrgetter("at", "id")
 
 
 def _entry(row: Sequence[Any]) -> LogEntry:
-    ident, at, kind, actor, turn, conversation, payload = row[:7]
-    return LogEntry(ident, kind, actor, payload, at, turn, conversation)
+    ident, at, kind, actor, turn, conversation, payload, *author = row[:8]
+    return LogEntry(ident, kind, actor, payload, at, turn, conversation, *author)
 
 
 def _rows(fields: Mapping[str, Any]) -> list[list[Any]]:
@@ -444,7 +512,18 @@ def _rows(fields: Mapping[str, Any]) -> list[list[Any]]:
 
 def _is_row(row: object) -> bool:
     """Whether a value is an entry as this program writes them; anything else is left out."""
-    return isinstance(row, list) and len(row) >= 7 and isinstance(row[0], str) and isinstance(row[6], dict)
+    if not isinstance(row, list) or len(row) < 7:
+        return False
+    ident, at, kind, actor, turn, conversation, payload = row[:7]
+    is_named = all(isinstance(text, str) for text in (ident, kind, actor, *row[7:]))
+    is_timed = type(at) in {int, float} and isfinite(at) and (turn is None or type(turn) is int)
+    return (
+        is_named
+        and is_timed
+        and 0 < len(ident) <= _MAX_ID_CHARS
+        and (conversation is None or isinstance(conversation, str))
+        and isinstance(payload, dict)
+    )
 
 
 def _is_of(slot: str, prefix: str) -> bool:

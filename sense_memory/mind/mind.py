@@ -12,11 +12,12 @@ from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECO
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
 from sense_memory.mind.conversation import Conversation
+from sense_memory.mind.four_tier import MemoryManager
 from sense_memory.mind.identity import IdentityKernel
 from sense_memory.mind.log import Log
-from sense_memory.mind.manager import MemoryManager
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.rule_model import RuleModel
+from sense_memory.mind.scenes import Scenes
 from sense_memory.mind.search import MindSearch, Place
 from sense_memory.mind.tools import mind_tools
 from sense_memory.mind.topics import Topics
@@ -50,6 +51,7 @@ class Mind:
         search: finds messages, entries and passages; see `MindSearch.search`.
         topics: what thoughts gather under.
         identity: distilled from the topics; and the objectives.
+        scenes: logs that are shared with other agents.
     """
 
     def __init__(self, store: OpenStore) -> None:
@@ -61,6 +63,7 @@ class Mind:
         self.search = self._search.search
         self.topics = Topics(self.records, self.archive, RuleModel())
         self.identity = IdentityKernel(self.records, self.topics)
+        self.scenes = Scenes(self.records, self.log)
         self._flusher: asyncio.Task[None] | None = None
         self._unflushed = 0
         self._last_append = 0.0
@@ -103,11 +106,13 @@ class Mind:
 
     def manager(self, conversation_id: str, *, window: int = CONTEXT_WINDOW_TOKENS) -> MemoryManager:
         """The four-tier memory of one conversation, under its own names."""
-        return MemoryManager(self, self.conversation(conversation_id, window=window))
+        conversation = self.conversation(conversation_id, window=window)
+        parts = self.blocks, self.archive, self._search, conversation
+        return MemoryManager(*parts, model=self.model, clock=self.store.options.clock)
 
     def tools(self) -> list[MindTool]:
         """The memory tools for a language model."""
-        return mind_tools(self)
+        return mind_tools(self.blocks, self.archive, self._search)
 
     async def recall(self, query: str, n_results: int = 5, topic: str | None = None) -> list[MindHit]:
         """The thoughts that are most relevant to a query (layered memory); `topic` restricts them."""
@@ -127,6 +132,9 @@ class Mind:
                 await flusher
         try:
             await self.flush()
+            await self.scenes.close(
+                self.store.options.close_timeout if self.store.options.background else 0.0
+            )
         except SenseMemoryError as error:
             _log.warning(
                 "the log is durable here, but its newest entries are in no page yet (%s)",

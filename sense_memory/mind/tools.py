@@ -17,8 +17,9 @@ from sense_memory.mind.search import Place
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from sense_memory.mind.mind import Mind
-    from sense_memory.mind.search import MindHit
+    from sense_memory.mind.archive import Archive
+    from sense_memory.mind.blocks import Blocks
+    from sense_memory.mind.search import MindHit, MindSearch
 
 MAX_RESULTS: Final = 50
 MAX_RESULT_CHARS: Final = 2_000  # of one hit
@@ -77,14 +78,17 @@ class MindTool:
         return ""
 
 
-def mind_tools(mind: Mind, conversation: str | None = None) -> list[MindTool]:
+def mind_tools(
+    blocks: Blocks, archive: Archive, search: MindSearch, conversation: str | None = None
+) -> list[MindTool]:
     """The six tools of the four-tier memory.
 
     Args:
-        mind: the mind that they work on.
+        blocks: core memory.
+        archive: the passages.
+        search: finds messages and passages.
         conversation: `conversation_search` looks in this conversation only; by default in all.
     """
-    blocks = mind.blocks
 
     async def memory_replace(block: str, old: str, new: str) -> str:
         return _done((await blocks.memory_replace(block, old, new)).version, block)
@@ -97,15 +101,15 @@ def mind_tools(mind: Mind, conversation: str | None = None) -> list[MindTool]:
 
     async def conversation_search(query: str, limit: int = 5) -> str:
         within, count = (Place.CONVERSATION,), _count(limit)
-        return _listed(await mind.search(query, count, within=within, conversation=conversation))
+        return _listed(await search.search(query, count, within=within, conversation=conversation))
 
     async def archival_insert(content: str, tags: str = "") -> str:
-        passage = await mind.archive.insert(content, tags)
+        passage = await archive.insert(content, tags)
         return f"stored as passage {passage.id}"
 
     async def archival_search(query: str, top_k: int = 5, tags: str = "") -> str:
         wanted = [tag.strip() for tag in tags.split(",") if tag.strip()]
-        return _listed(await mind.search(query, _count(top_k), within=(Place.ARCHIVE,), tags=wanted))
+        return _listed(await search.search(query, _count(top_k), within=(Place.ARCHIVE,), tags=wanted))
 
     block, content = _about("the block's label"), _about("the text")
     query, tags = _about("what to look for"), _about("tags, separated by commas")
@@ -183,8 +187,16 @@ def _listed(hits: list[MindHit]) -> str:
 
 
 def _told(hit: MindHit) -> str:
-    when = datetime.fromtimestamp(hit.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    about = [when, *filter(None, (hit.actor, f"tags: {', '.join(hit.tags)}" if hit.tags else ""))]
+    about = [utc(hit.at), *filter(None, (hit.actor, f"tags: {', '.join(hit.tags)}" if hit.tags else ""))]
     text = " ".join(hit.text.split())
     text = text if len(text) <= MAX_RESULT_CHARS else f"{text[:MAX_RESULT_CHARS]}…"
     return f"[{'; '.join(about)}] {text}"
+
+
+def utc(at: float) -> str:
+    """A time as text for a model, to the second.
+
+    >>> utc(0.0)
+    '1970-01-01 00:00:00 UTC'
+    """
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -6,17 +6,19 @@ counts) changes all the time and never causes a rebuild.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sense_memory.mind.tools import mind_tools
+from sense_memory.mind.tools import mind_tools, utc
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from sense_memory.mind.archive import Archive
+    from sense_memory.mind.blocks import Blocks
     from sense_memory.mind.conversation import ContextState, Conversation
-    from sense_memory.mind.mind import Mind
+    from sense_memory.mind.model import LanguageModel
+    from sense_memory.mind.search import MindSearch
     from sense_memory.mind.tools import MindTool
 
 
@@ -24,30 +26,40 @@ class MemoryManager:
     """The memory of one agent in one conversation.
 
     Args:
-        mind: the agent's mind.
-        conversation: the conversation.
+        blocks: core memory.
+        archive: archival memory.
+        search: finds messages and passages.
+        conversation: recall memory, and the context window.
+        model: summarises.
+        clock: seconds since 1970.
     """
 
-    def __init__(self, mind: Mind, conversation: Conversation) -> None:
-        self._mind, self.conversation = mind, conversation
+    def __init__(
+        self,
+        blocks: Blocks,
+        archive: Archive,
+        search: MindSearch,
+        conversation: Conversation,
+        *,
+        model: LanguageModel,
+        clock: Callable[[], float],
+    ) -> None:
+        self._blocks, self._archive, self._search = blocks, archive, search
+        self.conversation, self._model, self._clock = conversation, model, clock
         self._compiled = ""
         self._prompt = ""
 
     async def compile(self) -> str:
         """The memory blocks as XML for the system prompt."""
-        return await self._mind.blocks.compile()
+        return await self._blocks.compile()
 
     async def compile_metadata(self) -> str:
         """Dates and counts as XML: now, the last change of a block, messages and passages that can be searched."""
-        now = datetime.fromtimestamp(self._mind.store.options.clock(), UTC)
-        changed = [
-            block.updated_at for block in await self._mind.blocks.all() if block.updated_at is not None
-        ]
-        lines = [f"- The current system date is: {_time(now)}"]
+        changed = [block.updated_at for block in await self._blocks.all() if block.updated_at is not None]
+        lines = [f"- The current system date is: {utc(self._clock())}"]
         if changed:
-            last = datetime.fromtimestamp(max(changed), UTC)
-            lines.append(f"- Memory blocks were last modified: {_time(last)}")
-        messages, passages = len(await self.conversation.messages()), len(await self._mind.archive.all())
+            lines.append(f"- Memory blocks were last modified: {utc(max(changed))}")
+        messages, passages = len(await self.conversation.messages()), len(await self._archive.all())
         lines.append(
             f"- {messages} previous messages between you and the user are stored in recall memory (use "
             "conversation_search to access)"
@@ -71,7 +83,7 @@ class MemoryManager:
 
     def tools(self) -> list[MindTool]:
         """The memory tools of the agent."""
-        return mind_tools(self._mind, self.conversation.id)
+        return mind_tools(self._blocks, self._archive, self._search, self.conversation.id)
 
     def needs_compaction(self, current_tokens: int) -> bool:
         """Whether a context of so many tokens takes 80 % of the window or more."""
@@ -79,7 +91,7 @@ class MemoryManager:
 
     async def compact(self) -> ContextState:
         """Summarise the older messages; see `Conversation.compact`."""
-        return await self.conversation.compact(self._mind.model)
+        return await self.conversation.compact(self._model)
 
     async def message_ids(self) -> list[str]:
         """The ids of the messages in context, oldest first."""
@@ -88,7 +100,3 @@ class MemoryManager:
     async def set_message_ids(self, ids: Sequence[str]) -> None:
         """Choose the messages in context; see `Conversation.set_message_ids`."""
         await self.conversation.set_message_ids(ids)
-
-
-def _time(when: datetime) -> str:
-    return when.strftime("%Y-%m-%d %H:%M:%S UTC")

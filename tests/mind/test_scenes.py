@@ -1,0 +1,195 @@
+"""Scenes: a log that several agents share; nobody speaks for another, and nobody without the key reads a byte."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.errors import BadPayload, InvalidInput
+from sense_memory.mind.log import Log
+from sense_memory.mind.records import MindRecords
+
+
+BAKER, SMITH, JUDGE = (LocalSigner.from_hex(digit * 64) for digit in "567")
+
+
+@asynccontextmanager
+async def agent(signer, relay, ledger=":memory:"):
+    async with MemoryStore(signer, [relay.url], ledger=ledger, background=False, snapshot=False) as store:
+        yield store
+
+
+@asynccontextmanager
+async def village():
+    """A relay, three agents, and the baker's scene, which the smith has joined."""
+    async with (
+        EmbeddedRelay() as relay,
+        agent(BAKER, relay) as baker,
+        agent(SMITH, relay) as smith,
+        agent(JUDGE, relay) as judge,
+    ):
+        scene = await baker.mind.scenes.create("village", as_name="baker")
+        invitation = await scene.invite(SMITH.npub, "smith")
+        await scene.sync()
+        yield relay, (baker, smith, judge), scene, await smith.mind.scenes.join(invitation)
+
+
+async def texts(scene):
+    return [entry.text for entry in await scene.entries()]
+
+
+async def in_step(*scenes):
+    for _ in range(2):
+        for scene in scenes:
+            await scene.sync()
+
+
+async def test_members_share_what_is_globally_visible_and_keep_the_rest_to_themselves():
+    async with village() as (_, _, baker, smith):
+        await baker.append("world.observed", {"text": "it rains"}, actor="world", turn=1)
+        await baker.append("agent.thought", {"text": "I distrust the smith"}, turn=1)
+        await smith.append("agent.reflected", {"belief": "the baker is tired", "based_on": []}, turn=2)
+        await in_step(baker, smith)
+        assert await texts(baker) == ["it rains", "I distrust the smith", "the baker is tired"]
+        assert await texts(smith) == ["it rains", "the baker is tired"]
+        assert [entry.author for entry in await smith.entries()] == [BAKER.public_key, SMITH.public_key]
+
+
+async def test_two_members_may_write_at_once():
+    async with village() as (_, _, baker, smith):
+        for number in range(5):
+            await baker.append("world.observed", {"text": f"baker {number}"})
+            await smith.append("world.observed", {"text": f"smith {number}"})
+        await in_step(baker, smith)
+        assert await texts(baker) == await texts(smith)
+        assert len(await texts(baker)) == 10
+
+
+async def test_who_is_not_invited_reads_nothing_of_all_that_the_relay_holds():
+    async with village() as (relay, (_, _, judge), baker, _):
+        secret = "the silver locket is in the mill"
+        await baker.append("world.observed", {"text": secret})
+        await baker.sync()
+        held = [event async for event in everything(relay)]
+        assert held
+        assert not any("locket" in str(event) or "village" in str(event) for event in held)
+        for event in held:
+            for author in {event["pubkey"], BAKER.public_key}:
+                with pytest.raises(BadPayload):
+                    await JUDGE.decrypt(event["content"], author)
+        with pytest.raises(InvalidInput, match="no scene"):
+            await judge.mind.scenes.open(baker.state.id)
+
+
+async def everything(relay):
+    """Every event that a relay holds, read by somebody without a key."""
+    import orjson
+    from websockets.asyncio.client import connect
+
+    async with connect(relay.url) as socket:
+        await socket.send('["REQ","all",{}]')
+        while (frame := orjson.loads(await socket.recv()))[0] != "EOSE":
+            if frame[0] == "EVENT":
+                yield frame[2]
+
+
+async def test_a_member_who_speaks_for_another_is_shown_as_forged():
+    """The smith holds the scene's key, so it can write what it likes; it cannot sign as the baker."""
+    async with village() as (_, _, baker, smith):
+        with pytest.raises(InvalidInput, match="only the member itself"):
+            await smith.append("world.observed", {"text": "I confess"}, actor="baker")
+        for name in ("baker", "world"):
+            await smith._logs[-1].append("world.observed", {"text": f"{name} confesses"}, actor=name)
+        unsigned = Log(MindRecords(smith._stores[-1]))
+        await unsigned.append("world.observed", {"text": "nobody signed this"}, actor="baker")
+        await unsigned.flush()
+        await in_step(smith, baker)
+        assert await texts(baker) == []
+        assert await baker.forged_count() == 3
+
+
+async def test_what_a_member_said_cannot_be_changed_moved_or_repeated_by_another():
+    async with village() as (_, _, baker, smith):
+        said = await baker.append("world.observed", {"text": "the mill burns"})
+        await in_step(baker, smith)
+        shared = Log(MindRecords(smith._stores[-1]))
+        (row,) = [
+            row
+            for page in smith._logs[-1]._pages.values()
+            for row in page.entries.values()
+            if row[0] == said.id
+        ]
+        forged = [
+            [row[0], row[1], row[2], row[3], row[4], row[5], {"text": "the mill stands"}, *row[7:]],
+            ["0" * 20, *row[1:]],
+            [*row[:8], "0" * 128],
+        ]
+        store = smith._stores[-1]
+        cipher = await shared._opened_cipher()
+        from orjson import dumps
+
+        await store.ledger.write(store.ledger.log_rows.add, [cipher.seal(dumps(item)) for item in forged])
+        await in_step(smith, baker)
+        assert await texts(baker) == ["the mill burns"]
+
+
+async def test_a_removed_member_reads_nothing_that_comes_after():
+    async with village() as (_, (_, _, judge), baker, smith):
+        third = await judge.mind.scenes.join(await baker.invite(JUDGE.npub, "judge"))
+        await baker.append("world.observed", {"text": "before"})
+        await in_step(baker, smith, third)
+        await baker.remove(SMITH.npub)
+        await baker.append("world.observed", {"text": "after"})
+        await in_step(baker, smith, third)
+        assert await texts(smith) == ["before"]
+        assert await texts(third) == await texts(baker) == ["before", "after"]
+        await third.append("world.observed", {"text": "the judge heard it"})
+        await in_step(third, baker)
+        assert (await texts(baker))[-1] == "the judge heard it"
+
+
+async def test_a_wiped_machine_is_back_in_its_scenes():
+    async with village() as (relay, (_, smith_store, _), baker, smith):
+        await smith.append("world.observed", {"text": "the forge is cold"})
+        await baker.append("world.observed", {"text": "bread"})
+        await in_step(smith, baker)
+        await smith_store.sync()
+        async with agent(SMITH, relay) as bare:
+            await bare.sync()
+            (state,) = await bare.mind.scenes.all()
+            assert state.name == "village"
+            again = await bare.mind.scenes.open(state.id)
+            await again.sync()
+            assert sorted(await texts(again)) == ["bread", "the forge is cold"]
+
+
+async def test_an_invitation_opens_for_nobody_else_and_an_altered_one_for_nobody():
+    async with village() as (_, (_, smith, judge), baker, _):
+        invitation = await baker.invite(JUDGE.npub, "judge")
+        with pytest.raises(InvalidInput, match="not an invitation"):
+            await smith.mind.scenes.join(invitation)
+        for text in ("", "hello", invitation[:-9], invitation.replace("A", "B"), None):
+            with pytest.raises(InvalidInput, match="not an invitation"):
+                await judge.mind.scenes.join(text)
+        scene = await judge.mind.scenes.join(invitation)
+        assert await judge.mind.scenes.join(invitation) is scene
+
+
+async def test_only_the_owner_changes_members():
+    async with village() as (_, _, baker, smith):
+        with pytest.raises(InvalidInput, match="only the owner"):
+            await smith.invite(JUDGE.npub, "judge")
+        with pytest.raises(InvalidInput, match="only the owner"):
+            await smith.remove(BAKER.npub)
+        with pytest.raises(InvalidInput, match="name of its own"):
+            await baker.invite(JUDGE.npub, "smith")
+        with pytest.raises(InvalidInput, match="another member"):
+            await baker.remove(JUDGE.npub)
+
+
+async def test_who_leaves_a_scene_forgets_its_key():
+    async with village() as (_, (_, smith_store, _), _, smith):
+        await smith_store.mind.scenes.leave(smith.state.id)
+        assert await smith_store.mind.scenes.all() == []
