@@ -275,13 +275,23 @@ def _claims(clause: str, owned: bool, unnamed: frozenset[str], key: frozenset[st
     if not 0 < len(found) <= MAX_CLAUSE_ITEMS:
         return
     mood = "plan" if PLANS.search(lower) else "fact"
-    if mood == "fact" and PAST.search(lower) and not LASTING.search(lower) and found[-1] not in STATUS:
-        mood = "past"
+    if mood == "fact" and found[-1] not in STATUS and not LASTING.search(lower):
+        mood = "past" if PAST.search(lower) or _is_event(found) else "fact"
     changed = not CHANGES.isdisjoint(item for item in found if isinstance(item, str))
     yield _whole(found, clause, mood, unnamed, owned=owned)
     if mood == "fact":
         related = list(_related(text, unnamed, changed))
         yield from related or _bare(found, text, key, changed)
+
+
+def _is_event(found: Sequence[Item]) -> bool:
+    """Whether the second or third word is a verb of the past: "Nora played", not "a used car", "is based"."""
+    for at, item in enumerate(found[1:3], 1):
+        if isinstance(item, str) and len(item) > 4 and item.endswith("ed") and item not in STATUS:
+            return not axis(item)[0] and not (
+                {found[at - 1]} & (AUXILIARIES | ARTICLES | FIRST - {"i", "we"})
+            )
+    return False
 
 
 def _bare(found: Sequence[Item], text: str, key: frozenset[str], changed: bool) -> Iterator[Claim]:

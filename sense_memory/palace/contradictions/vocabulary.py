@@ -97,7 +97,7 @@ PAST: Final = re.compile(
 )
 # Past in form, and yet a fact of today.
 LASTING: Final = re.compile(
-    r"\b(?:born|founded|established|moved|switched|renamed|became|relocated|settled|migrated|shifted|"
+    r"\b(?:born|founded|established|moved|switched|renamed|became|decided|picked|opted|need|embed|relocated|settled|migrated|shifted|"
     r"postponed|raised|cut|lowered|increased|reduced|extended|pushed|went (?:up|down))\b"
 )
 ROUGHLY: Final = words(
