@@ -28,7 +28,6 @@ from sense_memory.palace.contradictions.vocabulary import (
     PRONOUNS,
     RELATION,
     RELATION_NAMES,
-    ROUGHLY,
     SAME_RELATION,
     STATES,
     STATUS,
@@ -496,8 +495,7 @@ def _whole(found: Sequence[Item], clause: str, mood: str, unnamed: frozenset[str
             if item.is_date and _opens(found, at, verb):
                 words[f"@{item.text}"] = item.text
             else:
-                rough = at > 0 and found[at - 1] in ROUGHLY
-                figures.append(replace(item, kind=f"~{item.kind}") if rough else item)
+                figures.append(item)
             continue
         if item in NEGATORS:
             negations += 1

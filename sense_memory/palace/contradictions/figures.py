@@ -7,7 +7,7 @@ month and a day compare with a month, a day and a year). Nothing is relative to 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from sense_memory.palace.contradictions.vocabulary import (
@@ -15,6 +15,7 @@ from sense_memory.palace.contradictions.vocabulary import (
     ATTRIBUTES,
     AUXILIARIES,
     IDENTIFYING,
+    ROUGHLY,
     stem,
     words,
 )
@@ -123,6 +124,8 @@ class Figure:
 
     def differs(self, other: Figure) -> bool:
         """Whether both name a part of one kind, and not the same; in other units, not nearly the same."""
+        if self.kind.startswith("~"):
+            return False
         one, two = self.value[0], other.value[0]
         if self.unit != other.unit and isinstance(one, float) and isinstance(two, float):
             return self.kind == other.kind and abs(one - two) > _ROUNDED * max(one, two)
@@ -159,10 +162,17 @@ def items(text: str) -> list[Item]:
             found.append(match[0])
         elif match["number"] or match["count"] or match["label"]:
             figure = _number(match)
-            found.append(f"#{figure.text}" if _names(found, figure, text[match.end() :]) else figure)
+            found.append(
+                f"#{figure.text}" if _names(found, figure, text[match.end() :]) else _rough(figure, found)
+            )
         else:
-            found.append(_date(match))
+            found.append(_rough(_date(match), found))
     return found
+
+
+def _rough(figure: Figure, before: list[Item]) -> Figure:
+    """A figure behind "about" is of a kind of its own, which no other figure differs from."""
+    return replace(figure, kind=f"~{figure.kind}") if before and before[-1] in ROUGHLY else figure
 
 
 def _names(before: list[Item], figure: Figure, after: str) -> bool:

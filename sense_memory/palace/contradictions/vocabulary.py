@@ -101,7 +101,7 @@ LASTING: Final = re.compile(
     r"postponed|raised|cut|lowered|increased|reduced|extended|pushed|went (?:up|down))\b"
 )
 ROUGHLY: Final = words(
-    "about around roughly approximately almost nearly approx circa ca over under over rund etwa environ"
+    "some about around roughly approximately almost nearly approx circa ca over under over rund etwa environ"
 )
 
 # The new state of something that was otherwise: enough to suspect, with two more words in common.

@@ -10,13 +10,21 @@ from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import detection
+from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.contradictions.detection import ACT_BOUND, Contradiction, compare
 
 
-PAIRS = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "contradictions.jsonl").read_text(encoding="utf-8").splitlines()
-]
+def labelled(name):
+    text = (Path(__file__).parents[1] / f"{name}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+PAIRS = labelled("contradictions")
+BY_CLASS = labelled("contradictions_by_class")
+
+
+def sides(pair):
+    return PersonaMemory(**pair["old"], created_at=1.0), PersonaMemory(**pair["new"], created_at=2.0)
 
 
 def memory(value, key="note", themes=(), created_at=1.0, **fields):
@@ -67,6 +75,40 @@ def test_what_acts_is_right_and_most_contradictions_are_found(half, acts, found)
     assert recall >= acts
     assert found_recall >= found
     assert found_precision >= 0.95
+
+
+@pytest.mark.parametrize(("half", "found"), [("tune", 0.72), ("held", 0.60)])
+def test_of_pairs_written_without_sight_of_the_rules_hardly_an_act_is_wrong_and_most_are_found(half, found):
+    chosen = [pair for pair in BY_CLASS if pair["half"] == half and pair["set"] in {"pairs", "plain"}]
+    if not chosen:
+        pytest.skip(f"no pairs of the half {half}")
+
+    precision, _, found_recall, _ = score(chosen)
+
+    assert precision >= 0.98
+    assert found_recall >= found
+
+
+def test_hardly_a_trap_acts():
+    traps = [pair for pair in BY_CLASS if pair["set"] == "traps"]
+    acted = [pair["id"] for pair in traps if (found := compare(*sides(pair))) and found.acts]
+
+    assert len(traps) >= 50
+    assert len(acted) <= len(traps) / 100
+
+
+def test_in_a_palace_without_contradictions_nothing_acts_and_next_to_nothing_is_suspected():
+    claims, found = ClaimIndex(), []
+    for number, text in enumerate(labelled("quiet")):
+        quiet = PersonaMemory(
+            **{key: text[key] for key in ("domain", "facet", "key", "value", "themes")},
+            created_at=float(number),
+        )
+        found += claims.check(quiet)
+        claims.put(quiet)
+
+    assert not [item for item in found if item.acts]
+    assert len(found) <= 2
 
 
 def test_the_labelled_pairs_are_many_and_a_third_of_them_are_traps():
@@ -178,7 +220,11 @@ def test_a_fact_that_took_the_place_of_another_acts(old, new):
         ("Joanna is open to giving advice", "Joanna has completed her second script"),  # events
         ("Joanna started a screenplay", "Joanna started a novel"),
         ("The path is 8 km long", "The path is 5 miles long"),  # the same in other units
+        ("A ticket costs about thirty dollars", "A ticket costs 31.50 dollars"),
         ("I like tea", "I don't like green tea"),  # a part of it
+        ("Tara is 40", "Tara's son is 12"),
+        ("I am vegetarian", "My son is not vegetarian"),
+        ("Nora no longer plays for Arsenal", "Nora played for Arsenal"),
         ("Nora works at Siemens", "Nora works at Siemens in the supply division"),
         ("Nora has not met Ben", "Ben told me that Nora has met Ben's brother"),
     ],
