@@ -2,8 +2,8 @@
 
 The corpora are in `tests/palace/`. `contradictions_by_class.jsonl` was written without sight of the rules: pairs of
 thirty classes (half of the contradictions in other words than what they contradict), traps, plain sentences of a new
-user, and four other languages. The rules were tuned on the half `tune`; of the half `held` their author was told which
-classes fail, never a text, and its class `later` was written after the first rules. `contradictions.jsonl` and
+user, and four other languages. The rules were tuned on the half `tune`; of the half `held` their author was told what
+fails, in other names and words, and its class `later` was written after the first rules. `contradictions.jsonl` and
 `paraphrases.jsonl` are older; `quiet.jsonl` is a palace in which nothing contradicts anything. An act makes a memory
 fade, so hardly one may be wrong; a suspicion costs a glance.
 
