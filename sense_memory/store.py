@@ -432,6 +432,10 @@ class MemoryStore:
 
         if not isinstance(text, str):
             raise InvalidInput("a conversation must be a text; nothing was read")
+        if extractor is not None and (
+            not callable(getattr(extractor, "propose", None)) or isinstance(extractor, type)
+        ):
+            raise InvalidInput("`extractor` must be an `Extractor`: something with `propose`; nothing was read")
         self._open.check()
         return proposals(text) if extractor is None else list(await extractor.propose(text))
 
@@ -603,6 +607,7 @@ class MemoryStore:
         Returns:
             The text, which also tells its `tokens`, and the paths `included` and `left_out`.
         """
+        arguments.callback(count, "count")
         hits: Sequence[PersonaHit] = ()
         if question is not None:
             hits = await (await self._open.search()).search_palace(question, COMPRESSED_HITS_COUNT, 1.0)
