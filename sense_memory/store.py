@@ -435,7 +435,9 @@ class MemoryStore:
         if extractor is not None and (
             not callable(getattr(extractor, "propose", None)) or isinstance(extractor, type)
         ):
-            raise InvalidInput("`extractor` must be an `Extractor`: something with `propose`; nothing was read")
+            raise InvalidInput(
+                "`extractor` must be an `Extractor`: something with `propose`; nothing was read"
+            )
         self._open.check()
         return proposals(text) if extractor is None else list(await extractor.propose(text))
 
