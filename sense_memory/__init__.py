@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.lifecycle import current_relevance
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
-    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.relay.client.actions import Timeouts
     from sense_memory.relay.server.server import EmbeddedRelay
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import RelayReport, SyncReport
@@ -115,7 +115,7 @@ _HOMES = {
     "SuggestedContradiction": "models",
     "SyncMemoryStore": "sync_store",
     "SyncReport": "relay.sync.reports",
-    "Timeouts": "relay.client.timeouts",
+    "Timeouts": "relay.client.actions",
     "Version": "memories.history",
     "current_relevance": "palace.lifecycle",
     "open_embedder": "search.embedders.choice",

@@ -12,8 +12,7 @@ from sense_memory.errors import InvalidInput, StoreClosed, warn_of_limit
 from sense_memory.limits import COMPRESSED_HITS_COUNT, LINGER_SECONDS
 from sense_memory.memories import drafts
 from sense_memory.memories.forget import ForgetTarget, forget_targets
-from sense_memory.memories.history import history
-from sense_memory.memories.lookup import parts_of, paths_of
+from sense_memory.memories.history import history, parts_of, paths_of
 from sense_memory.memories.open_store import (
     OpenStore,
     StoreOptions,
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
-    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.relay.client.actions import Timeouts
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import SyncReport
     from sense_memory.search.embedders.embedder import Embedder

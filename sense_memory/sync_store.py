@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.search import PersonaHit
-    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.relay.client.actions import Timeouts
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import SyncReport
     from sense_memory.search.embedders.embedder import Embedder

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory.ledger.heads import LOGS, Heads, beneath
 from sense_memory.ledger.outbox import WAS_ACCEPTED
-from sense_memory.ledger.reasons import Reason, Remark
+from sense_memory.ledger.relays import Reason, Remark
 from sense_memory.ledger.schema import HELD, Role
 from sense_memory.limits import HEAL_SECONDS
 

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from sense_memory.errors import LedgerBusy, LedgerError, StorageFullError
 from sense_memory.ledger import rescue, stamps, versions
-from sense_memory.ledger.caches import SnapshotFile, Vectors
+from sense_memory.ledger.caches import LogRows, SnapshotFile, Vectors
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.drafts import Drafts
 from sense_memory.ledger.edits import Edits
 from sense_memory.ledger.feed import ChangeFeed, HeadChanges
 from sense_memory.ledger.heads import Heads, Stored, stored
 from sense_memory.ledger.inventory import Inventory
-from sense_memory.ledger.log_rows import LogRows
 from sense_memory.ledger.outbox import Outbox
-from sense_memory.ledger.reasons import Remark
-from sense_memory.ledger.relays import RelayRecords
+from sense_memory.ledger.relays import RelayRecords, Remark
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, save_draft
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.stamps import Stamps

@@ -24,8 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.heads import Heads
-from sense_memory.ledger.reasons import Reason, Remark, reason_code, reason_sentence
-from sense_memory.ledger.relays import RelayRecords
+from sense_memory.ledger.relays import Reason, RelayRecords, Remark, reason_code, reason_sentence
 from sense_memory.ledger.schema import HELD, Role
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.limits import (

@@ -17,8 +17,7 @@ from sense_memory import arguments
 from sense_memory.errors import ClockSkewError, InvalidInput, NeedsNewerVersion, TooLargeError
 from sense_memory.ledger import Role
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
-from sense_memory.memories.history import RESTORED, before, history
-from sense_memory.memories.lookup import head_at, is_deleted, paths_of
+from sense_memory.memories.history import RESTORED, before, head_at, history, is_deleted, paths_of
 from sense_memory.models import Memory
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.signer import Signer
     from sense_memory.palace.plan import Plan
     from sense_memory.records.envelope import Record, SealedRecord
-    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.relay.client.actions import Timeouts
     from sense_memory.search.embedders.embedder import Embedder
 
 
@@ -94,10 +94,10 @@ def checked_urls(relays: object, *, allow_plain: bool) -> tuple[str, ...]:
 def checked_timeouts(given: Timeouts | None) -> Timeouts | None:
     """The timeouts of connections, or None. Raises InvalidInput."""
     if given is not None:
-        from sense_memory.relay.client.timeouts import Timeouts
+        from sense_memory.relay.client.actions import Timeouts
 
         if not isinstance(given, Timeouts):
-            raise InvalidInput("timeouts must be a `relay.client.timeouts.Timeouts`, or None")
+            raise InvalidInput("timeouts must be a `relay.client.actions.Timeouts`, or None")
     return given
 
 

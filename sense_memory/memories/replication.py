@@ -256,7 +256,7 @@ class Replication:
             raise StoreClosed
 
     def _usual_timeouts(self) -> Timeouts:
-        from sense_memory.relay.client.timeouts import Timeouts
+        from sense_memory.relay.client.actions import Timeouts
 
         return self._timeouts or Timeouts()
 

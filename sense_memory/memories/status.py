@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sense_memory.ledger.reasons import Remark
+from sense_memory.ledger.relays import Remark
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.relay_url import is_local
 

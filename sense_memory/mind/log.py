@@ -4,7 +4,7 @@ Guaranteed: an entry that `append` returned survives a kill, is on relays after 
 ever. A page never loses an entry: whatever versions of a page exist, on this ledger or on relays, their union counts,
 less the entries that any of them says are removed.
 
-Why it is safe: a new entry is a sealed row of its own (`ledger.log_rows`) until a durable page holds it; a kill between
+Why it is safe: a new entry is a sealed row of its own (`ledger.caches`) until a durable page holds it; a kill between
 the two leaves it twice under one id. A device writes only its own pages. If the ledger was set back (a restored disk
 image), or another process wrote the same page meanwhile, the ledger holds several versions of the page; the next flush
 unites them, writes the union, and drops only the versions that it has read.

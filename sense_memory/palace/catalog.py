@@ -26,7 +26,7 @@ from sense_memory.limits import (
     SUPERSEDED_FACTOR,
 )
 from sense_memory.models import State
-from sense_memory.palace.supersession import opponents, without
+from sense_memory.palace.lifecycle import opponents, without
 
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.models import State
-from sense_memory.palace.supersession import standing
+from sense_memory.palace.lifecycle import standing
 from sense_memory.palace.version import PersonaVersion, Provenance, copy_key
 
 

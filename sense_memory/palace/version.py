@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from sense_memory.limits import MAX_HALFLIFE_DAYS, MAX_SAFE_INTEGER, MIN_HALFLIFE_DAYS
 from sense_memory.models import PersonaMemory
-from sense_memory.palace.supersession import standing
+from sense_memory.palace.lifecycle import standing
 
 
 if TYPE_CHECKING:

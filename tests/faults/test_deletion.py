@@ -18,7 +18,7 @@ from relays.faults import (
 )
 from sense_memory.errors import ClockSkewError
 from sense_memory.ledger import database
-from sense_memory.ledger.reasons import Reason, Remark, reason_sentence, remark_sentence
+from sense_memory.ledger.relays import Reason, Remark, reason_sentence, remark_sentence
 from sense_memory.nostr.event import Unsigned
 
 

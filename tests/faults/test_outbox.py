@@ -19,7 +19,7 @@ from relays.faults import (
     SwallowPublish,
 )
 from sense_memory.errors import RelayLimitWarning, StorageFullError
-from sense_memory.ledger.reasons import Reason, Remark, reason_sentence, remark_sentence
+from sense_memory.ledger.relays import Reason, Remark, reason_sentence, remark_sentence
 from sense_memory.limits import PUBLISH_WINDOW_COUNT, RETRY_MAX_SECONDS
 
 

@@ -30,7 +30,7 @@ from relays.faults import (
     Stall,
 )
 from sense_memory import NotSynced
-from sense_memory.ledger.reasons import Remark, remark_sentence
+from sense_memory.ledger.relays import Remark, remark_sentence
 from sense_memory.relay.client.page import LATE
 
 

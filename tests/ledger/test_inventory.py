@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from sense_memory.ledger import Filed, Ledger
-from sense_memory.ledger.reasons import Reason, reason_sentence
+from sense_memory.ledger.relays import Reason, reason_sentence
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict

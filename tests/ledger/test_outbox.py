@@ -11,7 +11,7 @@ import pytest
 
 from sense_memory.ledger import FilingResult, Ledger
 from sense_memory.ledger.outbox import Outbox
-from sense_memory.ledger.reasons import Reason, reason_sentence
+from sense_memory.ledger.relays import Reason, reason_sentence
 from sense_memory.limits import (
     HEAL_SECONDS,
     JITTER,

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from sense_memory.errors import InvalidInput
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.catalog import Columns
-from sense_memory.palace.compression import MIN_MAX_TOKENS, compress
+from sense_memory.palace.compression import MIN_MAX_TOKENS, compress, estimated_tokens
 from sense_memory.palace.shorthand import cleaned, shorthand
-from sense_memory.palace.token_estimate import estimated_tokens
 
 
 NOW = 1_775_000_000.0

@@ -1,4 +1,4 @@
-"""Decay and states: the spec's formula, and the two ways of computing it."""
+"""Decay and states: the spec's formula, and the two ways of computing it. And the rules of marks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,22 @@ from pydantic import ValidationError
 
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import STATES, Columns, states_at
-from sense_memory.palace.lifecycle import current_relevance, current_state, revived, state_at
+from sense_memory.palace.lifecycle import (
+    current_relevance,
+    current_state,
+    opponents,
+    reconciled,
+    revived,
+    standing,
+    state_at,
+    superseded,
+    without,
+)
 
 
 NOW = 1_775_000_000.0
 DAY = 86_400.0
+N = "people/facts/n"
 
 
 def memory(**fields):
@@ -118,3 +129,35 @@ def test_the_repr_of_a_memory_shows_where_it_lies_and_not_what_it_says():
     shown = repr(memory(value="secret words", themes=["hidden"], source="tool:spy"))
     assert "lisa" in shown
     assert not any(word in shown for word in ("secret", "hidden", "spy"))
+
+
+# ── Marks ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("fields", "left"),
+    [
+        ({}, ()),
+        ({"contradicts": [N, "a/b/c"], "superseded_by": N}, (N, "a/b/c")),
+        ({"contradicts": [N, "a/b/c"], "superseded_by": N, "dismissed": [N]}, ("a/b/c",)),
+        ({"superseded_by": N, "dismissed": ["a/b/c"]}, (N,)),
+        ({"contradicts": ["n"], "dismissed": [N]}, ()),  # the bare key of another writer
+    ],
+)
+def test_what_is_dismissed_is_no_mark(fields, left):
+    assert opponents(standing(memory(**fields))) == left
+
+
+def test_the_last_word_counts():
+    marked = superseded(memory(dismissed=[N]), N)
+    assert (marked.contradicts, marked.superseded_by, marked.dismissed) == ((N,), N, ())
+    assert superseded(marked, N) == marked
+    freed = reconciled(marked, [N])
+    assert (freed.contradicts, freed.superseded_by, freed.dismissed) == ((), None, (N,))
+    assert reconciled(freed, [N]) == freed
+
+
+def test_void_names_are_left_out_and_others_stay():
+    marked = superseded(superseded(memory(), "a/b/c"), N)
+    assert opponents(without(marked, N.__eq__)) == ("a/b/c",)
+    assert without(marked, "z/z/z".__eq__) is marked

@@ -317,7 +317,7 @@ async def check_relay(url: str, line: RelayStatus | None) -> Check:
 
 async def ask_relays(settings: Settings, signer: LocalSigner | None, status: Status | None) -> list[Holding]:
     """Check what each relay holds; no checks where there is no ledger to compare with."""
-    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.relay.client.actions import Timeouts
     from sense_memory.store import MemoryStore
 
     if signer is None or status is None or not settings.relays:

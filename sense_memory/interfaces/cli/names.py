@@ -91,7 +91,7 @@ def only_one(found: Sequence[PersonaMemory], key: str) -> PersonaMemory | None:
     Raises:
         InvalidInput: several memories were found.
     """
-    from sense_memory.memories.persona.names import several_memories
+    from sense_memory.memories.persona.arguments import several_memories
 
     if len(found) > 1:
         raise several_memories(key, [memory.path for memory in found])

@@ -13,8 +13,7 @@ from sense_memory.ledger import Role
 from sense_memory.memories.history import RESTORED
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.models import State
-from sense_memory.palace.lifecycle import current_state
-from sense_memory.palace.supersession import opponents, reconciled
+from sense_memory.palace.lifecycle import current_state, opponents, reconciled
 from sense_memory.palace.version import version_of
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import origin_of

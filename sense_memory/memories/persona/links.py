@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from sense_memory.errors import InvalidInput, TooLargeError
 from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
 from sense_memory.palace.compression import PINNED
-from sense_memory.palace.supersession import opponents, reconciled, superseded, undismissed
+from sense_memory.palace.lifecycle import opponents, reconciled, superseded, undismissed
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sense_memory.memories.persona.names import NameResolver
+    from sense_memory.memories.persona.arguments import NameResolver
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.catalog import Catalog

@@ -20,9 +20,8 @@ from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT, MAX_PLAINTEXT
 from sense_memory.memories.persona.edit import Edit, SlotState, record_of, sum_of, trimmed
 from sense_memory.nostr import address
 from sense_memory.palace.catalog import Catalog, collector_resting
-from sense_memory.palace.lifecycle import revived
+from sense_memory.palace.lifecycle import revived, without
 from sense_memory.palace.merge import joined, merge, sibling
-from sense_memory.palace.supersession import without
 from sense_memory.palace.version import fields_of, memory_of, version_of
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType

@@ -16,26 +16,26 @@ from sense_memory.errors import ClockSkewError, NeedsNewerVersion, TooLargeError
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.flat import numbered_errors
-from sense_memory.memories.persona.arguments import NewMemory
+from sense_memory.memories.persona.arguments import NameResolver, NewMemory, path_in, path_to
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, leads_to
-from sense_memory.memories.persona.names import NameResolver, path_in, path_to
 from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace, retry_while_moved
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
-from sense_memory.palace.lifecycle import current_state, shown
-from sense_memory.palace.plan import Usage
-from sense_memory.palace.supersession import (
+from sense_memory.palace.lifecycle import (
+    current_state,
     opponents,
     reconciled,
+    shown,
     superseded,
     undismissed,
     unopposed,
     without,
 )
+from sense_memory.palace.plan import Usage
 from sense_memory.palace.version import fields_of, memory_of
 from sense_memory.records import envelope
 

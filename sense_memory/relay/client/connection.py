@@ -17,13 +17,21 @@ from sense_memory import limits
 from sense_memory.errors import RelayError
 from sense_memory.nostr.negentropy import FRAME_BYTES, Initiator
 from sense_memory.nostr.verdict import NO_ANSWER, RelayOutcome
-from sense_memory.relay.client.actions import EventJudged, Hangup, LiveEvents, LookUpIds, Send, SignAuth
+from sense_memory.relay import log_fault
+from sense_memory.relay.client.actions import (
+    ConnectionLost,
+    EventJudged,
+    Hangup,
+    LiveEvents,
+    LookUpIds,
+    Send,
+    SignAuth,
+    Timeouts,
+)
 from sense_memory.relay.client.authentication import auth_event
 from sense_memory.relay.client.page import PageDone
 from sense_memory.relay.client.requests import CompareDone, CountDone
 from sense_memory.relay.client.session import Session, UselessCounts
-from sense_memory.relay.client.timeouts import ConnectionLost, Timeouts
-from sense_memory.relay.log import log_fault
 
 
 if TYPE_CHECKING:

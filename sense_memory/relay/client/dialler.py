@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sense_memory.nostr.signer import Signer
+    from sense_memory.relay.client.actions import Timeouts
     from sense_memory.relay.client.nip11 import RelayInformation
-    from sense_memory.relay.client.timeouts import Timeouts
 
 
 _HOUR: Final = 3_600.0

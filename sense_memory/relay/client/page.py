@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from sense_memory.nostr.filters import Filter
-    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.relay.client.actions import Timeouts
 
 
 LATE: Final = "sent events after saying that there were no more"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.filters import Filter
     from sense_memory.nostr.negentropy import Initiator
-    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.relay.client.actions import Timeouts
 
 
 _REMEMBERED_COUNT: Final = 64  # finished subscriptions whose late events are recognised as such

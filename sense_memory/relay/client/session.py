@@ -23,7 +23,7 @@ from sense_memory.nostr.verdict import (
     classify_closed,
     printable,
 )
-from sense_memory.relay.client.actions import EventJudged, Hangup, Send, SessionAction, SignAuth
+from sense_memory.relay.client.actions import EventJudged, Hangup, Send, SessionAction, SignAuth, Timeouts
 from sense_memory.relay.client.authentication import Authentication, Phase
 from sense_memory.relay.client.page import Admission, EventPage, OpenLive, OpenPage, PageDone
 from sense_memory.relay.client.requests import (
@@ -35,7 +35,6 @@ from sense_memory.relay.client.requests import (
     random_id,
     unauthenticated,
 )
-from sense_memory.relay.client.timeouts import Timeouts
 
 
 if TYPE_CHECKING:

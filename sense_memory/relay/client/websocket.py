@@ -25,7 +25,7 @@ from websockets.exceptions import (
 
 from sense_memory import limits
 from sense_memory.errors import RelayError
-from sense_memory.relay.client.timeouts import CONNECTION_LOST, ConnectionLost
+from sense_memory.relay.client.actions import CONNECTION_LOST, ConnectionLost
 
 
 _QUEUE_COUNT: Final = 64  # frames read ahead of the session

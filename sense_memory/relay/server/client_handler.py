@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
     from sense_memory.relay.server.event_store import EventStore
-    from sense_memory.relay.server.limits import RelayLimits
+    from sense_memory.relay.server.session import RelayLimits
 
 
 # ── Responding ──────────────────────────────────────────────────────────────────────────

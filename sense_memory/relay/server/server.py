@@ -27,15 +27,15 @@ from sense_memory.errors import InvalidSetting, RelayError
 from sense_memory.limits import MAX_FRAME_BYTES
 from sense_memory.relay.server.client_handler import BATCH_COUNT, ClientHandler
 from sense_memory.relay.server.event_store import EventStore
-from sense_memory.relay.server.limits import (
+from sense_memory.relay.server.session import (
     MAX_AHEAD_SECONDS,
     MAX_BACKLOG_BYTES,
     MAX_LIMIT_COUNT,
     MAX_SUBSCRIPTIONS_COUNT,
     RelayLimits,
+    ServerSession,
     information,
 )
-from sense_memory.relay.server.session import ServerSession
 
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
-    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.relay.client.actions import Timeouts
 
 
 _NO_WORD: Final = frozenset({"went silent", "answered with a notice only", "blocked", "unsupported"})

@@ -25,8 +25,8 @@ from sense_memory.limits import (
     AHEAD_SECONDS,
     RECONNECT_FIRST_SECONDS,
 )
+from sense_memory.relay import log_fault
 from sense_memory.relay.client.dialler import Dialler
-from sense_memory.relay.log import log_fault
 from sense_memory.relay.sync.agenda import Agenda, RelayQuestion, Round, SyncPlan, after_cut_off
 from sense_memory.relay.sync.live import LiveSubscription
 from sense_memory.relay.sync.relay_sync import RelaySync
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
+    from sense_memory.relay.client.actions import Timeouts
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.client.nip11 import RelayInformation
-    from sense_memory.relay.client.timeouts import Timeouts
     from sense_memory.relay.sync.reconcile import InventoryCache
     from sense_memory.relay.sync.relay_sync import Intake
 

@@ -28,8 +28,8 @@ from sense_memory.limits import (
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome
+from sense_memory.relay import log_fault
 from sense_memory.relay.client.page import OpenLive
-from sense_memory.relay.log import log_fault
 
 
 if TYPE_CHECKING:

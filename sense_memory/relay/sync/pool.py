@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.nostr.signer import Signer
-    from sense_memory.relay.client.timeouts import Timeouts
+    from sense_memory.relay.client.actions import Timeouts
     from sense_memory.relay.sync.relay_sync import Intake
     from sense_memory.relay.sync.reports import RelayReport
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import RelayError
-from sense_memory.ledger.reasons import Remark
+from sense_memory.ledger.relays import Remark
 from sense_memory.limits import (
     CURSOR_OVERLAP_SECONDS,
     MAX_FUTURE_SECONDS,

@@ -22,14 +22,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.errors import RelayError
-from sense_memory.ledger.reasons import Remark
+from sense_memory.ledger.relays import Remark
 from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import REASONS, RelayOutcome, RelayVerdict
+from sense_memory.relay.client.actions import CONNECTION_LOST, TOO_LARGE_LOST
 from sense_memory.relay.client.connection import each
 from sense_memory.relay.client.nip11 import is_too_large
-from sense_memory.relay.client.timeouts import CONNECTION_LOST, TOO_LARGE_LOST
 from sense_memory.relay.sync.agenda import RelayQuestion
 from sense_memory.relay.sync.pull import Puller, fetching
 from sense_memory.relay.sync.reports import RelayReport

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sense_memory.nostr.verdict import RelayOutcome
-from sense_memory.relay.log import log
+from sense_memory.relay import log
 from sense_memory.relay.sync.walk import PullResult
 
 

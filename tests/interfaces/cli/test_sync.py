@@ -8,7 +8,7 @@ import pytest
 from relays.faults import ForgetAfterAck, Refuse
 from sense_memory import RelayReport, RelayStatus, Status
 from sense_memory.interfaces.cli.sync import outcome, survival
-from sense_memory.ledger.reasons import Remark, remark_sentence
+from sense_memory.ledger.relays import Remark, remark_sentence
 from sense_memory.relay.sync.walk import PullResult
 
 

@@ -25,8 +25,8 @@ from sense_memory import limits
 from sense_memory.errors import RelayError
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
+from sense_memory.relay.client.actions import Timeouts
 from sense_memory.relay.client.connection import RelayConnection
-from sense_memory.relay.client.timeouts import Timeouts
 from sense_memory.relay.server.server import EmbeddedRelay
 from tests.time_unit import SECOND
 

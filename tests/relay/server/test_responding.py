@@ -20,8 +20,8 @@ from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.negentropy import Initiator, Items
 from sense_memory.nostr.signer import LocalSigner
 from sense_memory.relay.server.client_handler import INBOX_COUNT, ServerComparisons
-from sense_memory.relay.server.limits import RelayLimits
 from sense_memory.relay.server.server import EmbeddedRelay
+from sense_memory.relay.server.session import RelayLimits
 from tests.time_unit import SECOND
 
 

@@ -19,7 +19,7 @@ from relays.faults import Fault, FaultyRelay, ForgetAfterAck, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.nostr.event import Unsigned
 from sense_memory.relay.server import client_handler
-from sense_memory.relay.server import limits as relay_limits
+from sense_memory.relay.server import session as relay_limits
 from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 from sense_memory.relay.sync.reconcile import InventoryCache
 from tests.local_relays import QUICK, embedded, nostr_sdk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sense_memory.ledger import Ledger, database
-from sense_memory.ledger.reasons import Reason, Remark, reason_code, reason_sentence, remark_sentence
+from sense_memory.ledger.relays import Reason, Remark, reason_code, reason_sentence, remark_sentence
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.nostr.verdict import REASONS
 
