@@ -29,7 +29,7 @@ _HOMES = {
     "compress": "compression",
     "current_relevance": "lifecycle",
     "current_state": "lifecycle",
-    "estimated_tokens": "token_estimate",
+    "estimated_tokens": "compression",
     "introspect": "introspection",
 }
 
