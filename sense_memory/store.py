@@ -897,7 +897,9 @@ class MemoryStore:
         await self._flush_log(store)
         report = await store.replication.sync(full=full, retry_refused=retry_refused)
         store.check()
-        await self._flush_log(store)
+        if await self._flush_log(store):  # this ledger was set back, or another process wrote the same page
+            report = await store.replication.sync()
+            store.check()
         overruled = await drafts.overruled(store.ledger, store.reader, self._options.signer)
         return replace(report, overruled=overruled)
 
@@ -911,10 +913,14 @@ class MemoryStore:
         await self._flush_log(store)
         return await store.replication.flush()
 
-    async def _flush_log(self, store: OpenStore) -> None:
-        """Flush the log where a page is behind, also for a process that was killed or a ledger that was set back."""
-        if store.ledger.log_rows.after(0) or store.ledger.heads.crowded_beneath(address.LOG_PAGES):
-            await self.mind.flush()
+    async def _flush_log(self, store: OpenStore) -> bool:
+        """Flush the log where a page is behind, also for a process that was killed or a ledger that was set back.
+
+        Returns whether anything was written.
+        """
+        if not store.ledger.log_rows.after(0) and not store.ledger.heads.crowded_beneath(address.LOG_PAGES):
+            return False
+        return await self.mind.flush() > 0
 
     async def holdings(self) -> list[Holding]:
         """Compare what each relay holds with the ledger; no event is fetched or sent.

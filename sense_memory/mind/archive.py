@@ -159,13 +159,12 @@ def _fields(passage: Passage) -> dict[str, Any]:
 
 
 def _passage(record: MindRecord) -> Passage:
-    fields = record.fields
     return Passage(
         record.name,
-        str(fields.get("content", "")),
-        tuple(map(str, fields.get("tags", ()))),
-        tuple(map(str, fields.get("topics", ()))),
-        str(fields.get("title", "")),
-        str(fields.get("source", "")),
-        float(fields.get("ts") or record.created_at),
+        record.text("content"),
+        record.texts("tags"),
+        record.texts("topics"),
+        record.text("title"),
+        record.text("source"),
+        record.written_at,
     )

@@ -254,14 +254,12 @@ def _fields(block: Block) -> dict[str, Any]:
 
 
 def _block(record: MindRecord) -> Block:
-    fields = record.fields
-    limit, version = fields.get("limit"), fields.get("version")
     return Block(
         record.name,
-        str(fields.get("description", "")),
-        str(fields.get("value", "")),
-        limit if type(limit) is int else MAX_BLOCK_CHARS,
-        fields.get("read_only") is True,
-        version if type(version) is int else 1,
-        float(fields.get("ts") or record.created_at),
+        record.text("description"),
+        record.text("value"),
+        record.whole("limit", MAX_BLOCK_CHARS),
+        record.is_true("read_only"),
+        record.whole("version", 1),
+        record.written_at,
     )

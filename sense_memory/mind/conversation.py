@@ -146,14 +146,13 @@ class Conversation:
         record = await self._records.read(self._path)
         if record is None:
             return ContextState()
-        fields = record.fields
         return ContextState(
-            str(fields.get("summary", "")),
-            str(fields.get("covers", "")),
-            int(fields.get("covered_count", 0)),
-            tuple(map(str, fields.get("message_ids", ()))),
-            str(fields.get("upto", "")),
-            fields.get("is_by_rule") is True,
+            record.text("summary"),
+            record.text("covers"),
+            record.whole("covered_count"),
+            record.texts("message_ids"),
+            record.text("upto"),
+            record.is_true("is_by_rule"),
         )
 
     async def in_context(self) -> list[Message]:

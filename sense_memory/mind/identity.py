@@ -257,25 +257,22 @@ def _fields(identity: AgentIdentity) -> dict[str, Any]:
 
 
 def _identity(record: MindRecord) -> AgentIdentity:
-    fields = record.fields
-    covered, sketch = fields.get("covered"), fields.get("sketch")
+    sketch = record.fields.get("sketch")
     return AgentIdentity(
-        themes=str(fields.get("themes", "")),
-        **{name: tuple(map(str, fields.get(name, ()))) for name in _LISTS},
-        covered=covered if type(covered) is int else 0,
-        sketch=tuple(sketch) if isinstance(sketch, list) else (),
-        at=float(fields.get("ts") or record.created_at),
-        is_by_rule=fields.get("is_by_rule") is True,
+        themes=record.text("themes"),
+        **{name: record.texts(name) for name in _LISTS},
+        covered=record.whole("covered"),
+        sketch=tuple(item for item in sketch if type(item) is int) if isinstance(sketch, list) else (),
+        at=record.written_at,
+        is_by_rule=record.is_true("is_by_rule"),
     )
 
 
 def _objective(record: MindRecord) -> Objective:
-    fields = record.fields
-    priority = fields.get("priority")
     return Objective(
         record.name,
-        str(fields.get("text", "")),
-        priority if type(priority) is int else 3,
-        str(fields.get("status", "active")),
-        float(fields.get("ts") or record.created_at),
+        record.text("text"),
+        record.whole("priority", 3),
+        record.text("status", "active"),
+        record.written_at,
     )

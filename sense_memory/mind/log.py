@@ -141,7 +141,7 @@ class _Page:
         said = {row[0] for row in _rows(fields)}
         return (
             self.entries.keys() <= said
-            and self.removed <= set(fields.get("removed", ()))
+            and self.removed <= {ident for ident in _list(fields, "removed") if isinstance(ident, str)}
             and said.isdisjoint(self.moved)
         )
 
@@ -260,7 +260,7 @@ class Log:
     # ── Pages ───────────────────────────────────────────────────────────────────────────
 
     async def flush(self) -> int:
-        """Sign every entry that is in no page yet, and queue the pages for relays; returns how many entries that were.
+        """Sign every entry that is in no page yet, and queue the pages for relays; returns how many pages.
 
         Raises:
             ClockSkewError: this clock is far behind the newest version of a page; the entries stay durable as rows.
@@ -275,9 +275,9 @@ class Log:
             touched = [slot for slot, page in self._pages.items() if page.is_behind]
             fresh = [row for slot in touched for row in self._pages[slot].overflow()] + fresh
             touched += self._place(fresh, ledger.edits.device)
-            await self._write_pages(dict.fromkeys(touched))
+            written = await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
-            return len(rows)
+            return written
 
     def _place(self, rows: Iterable[list[Any]], device: str) -> list[str]:
         """Put rows into the pages of this device, new pages where the last one is full; returns the changed slots."""
@@ -298,10 +298,11 @@ class Log:
             changed.append(f"{prefix}{number}")
         return changed
 
-    async def _write_pages(self, slots: Iterable[str]) -> None:
+    async def _write_pages(self, slots: Iterable[str]) -> int:
+        """Write pages, and drop their versions that were read; returns how many pages."""
         pages = {slot: self._pages[slot] for slot in slots}
         if not pages:
-            return
+            return 0
         read = [seq for page in pages.values() for seq in page.seqs]
         await self._records.write(
             {slot.removeprefix(address.PREFIX): page.fields() for slot, page in pages.items()}
@@ -311,6 +312,7 @@ class Log:
             page.seqs.clear()  # the next look brings the new head
         ledger = self._store.ledger
         await ledger.write(ledger.drop_versions, read)
+        return len(pages)
 
     def _row_of(self, new: NewEntry) -> list[Any]:
         for what, value in (("kind", new.kind), ("actor", new.actor), ("conversation", new.conversation)):
@@ -451,8 +453,8 @@ class Log:
         page = self._pages.setdefault(slot, _Page())
         rows = _rows(fields)
         # Nobody but the author of an entry may remove it, so pages of a scene remove nothing.
-        removed = () if self._seal else fields.get("removed", ())
-        self._drop(page.unite(rows, removed, fields.get("moved", ())))
+        removed = [] if self._seal else _list(fields, "removed")
+        self._drop(page.unite(rows, removed, _list(fields, "moved")))
         page.seqs.add(seq)
         self._add(row for row in rows if row[0] in page.entries)
         return page
@@ -507,7 +509,13 @@ def _entry(row: Sequence[Any]) -> LogEntry:
 
 
 def _rows(fields: Mapping[str, Any]) -> list[list[Any]]:
-    return [row for row in fields.get("entries", ()) if _is_row(row)]
+    return [row for row in _list(fields, "entries") if _is_row(row)]
+
+
+def _list(fields: Mapping[str, Any], name: str) -> list[Any]:
+    """A list in a page; empty where another writer put something else."""
+    found = fields.get(name)
+    return found if isinstance(found, list) else []
 
 
 def _is_row(row: object) -> bool:

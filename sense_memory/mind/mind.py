@@ -119,7 +119,7 @@ class Mind:
         return await self.search(query, n_results, within=(Place.ARCHIVE,), topic=topic)
 
     async def flush(self) -> int:
-        """Sign the entries of the log that are in no page yet; returns how many those were. Errors as `Log.flush`."""
+        """Sign the entries of the log that are in no page yet; returns how many pages. Errors as `Log.flush`."""
         self._unflushed = 0
         return await self.log.flush()
 

@@ -8,6 +8,7 @@ besides.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from sense_memory.ledger import Role
@@ -45,6 +46,35 @@ class MindRecord:
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
+
+    # A field that another version of this program wrote with another type counts as absent.
+
+    def text(self, name: str, default: str = "") -> str:
+        """A field that is text."""
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else default
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A field that is a list of texts, without anything else in it."""
+        value = self.fields.get(name)
+        return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+    def whole(self, name: str, default: int = 0) -> int:
+        """A field that is a whole number."""
+        value = self.fields.get(name)
+        return value if type(value) is int else default
+
+    def is_true(self, name: str) -> bool:
+        """Whether a field is true."""
+        return self.fields.get(name) is True
+
+    @property
+    def written_at(self) -> float:
+        """When the record was written, seconds since 1970: the field `ts`, else the event's date."""
+        value = self.fields.get("ts")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+            return float(self.created_at)
+        return float(value)
 
 
 class MindRecords:

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from sense_memory.errors import BadKey, BadPayload, InvalidEvent, InvalidInput
+from sense_memory.errors import BadKey, BadPayload, InvalidAddress, InvalidEvent, InvalidInput
 from sense_memory.memories.open_store import OpenStore
 from sense_memory.mind.episodic import GLOBAL_KINDS
 from sense_memory.mind.log import Log
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sense_memory.mind.log import LogEntry
-    from sense_memory.mind.records import MindRecord
     from sense_memory.nostr.signer import Signer
     from sense_memory.relay.sync.reports import SyncReport
 
@@ -50,6 +50,7 @@ KIND_INVITATION: Final = 24_079
 MOVED: Final = "scene.moved"
 MAX_MEMBERS: Final = 100
 _INVITATION: Final = "sense-scene:"
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, BadKey, InvalidAddress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +326,10 @@ class Scenes:
 
     async def all(self) -> list[SceneState]:
         """What the agent knows of each of its scenes, by name."""
-        found = [_state(record) for record in await self._records.under(f"{address.MIND}scene/")]
+        found = []
+        for record in await self._records.under(f"{address.MIND}scene/"):
+            with suppress(*_UNREADABLE):  # of another version of this program
+                found.append(_state_of(record.fields))
         return sorted(found, key=lambda state: (state.name, state.id))
 
     async def create(self, name: str, *, as_name: str) -> Scene:
@@ -425,7 +429,7 @@ async def _opened_invitation(signer: Signer, text: str) -> SceneState:
         event = verify(RawEvent.loads(body))
         fields = orjson.loads(await signer.decrypt(event.content, event.pubkey))
         state = _state_of(fields)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, InvalidEvent, BadPayload, BadKey):
+    except (*_UNREADABLE, InvalidEvent, BadPayload):
         raise InvalidInput(problem) from None
     is_for_me = signer.public_key in state.members
     if event.kind != KIND_INVITATION or event.pubkey != state.owner or not is_for_me:
@@ -451,10 +455,6 @@ def _fields(state: SceneState) -> dict[str, Any]:
         "keys": keys,
         "relays": list(state.relays),
     }
-
-
-def _state(record: MindRecord) -> SceneState:
-    return _state_of(record.fields)
 
 
 def _state_of(fields: Mapping[str, Any]) -> SceneState:

@@ -228,12 +228,10 @@ def _fields(topic: Topic) -> dict[str, Any]:
 
 
 def _topic(record: MindRecord) -> Topic:
-    fields = record.fields
-    covered = fields.get("covered")
     return Topic(
         record.name,
-        str(fields.get("summary", "")),
-        covered if type(covered) is int else 0,
-        str(fields.get("last", "")),
-        is_by_rule=fields.get("is_by_rule") is True,
+        record.text("summary"),
+        record.whole("covered"),
+        record.text("last"),
+        is_by_rule=record.is_true("is_by_rule"),
     )

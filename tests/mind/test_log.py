@@ -160,3 +160,45 @@ async def test_an_entry_that_cannot_be_kept_is_refused_before_anything_is_writte
         with pytest.raises(error):
             await store.mind.log.append_many([NewEntry("a", {}, "me"), NewEntry(**fields)])
         assert await store.mind.log.entries() == []
+
+
+async def test_versions_of_one_page_that_together_fit_no_event_move_on_to_the_next_page(tmp_path):
+    """A ledger that was set back three times wrote the same page four times, each with other entries."""
+    path, image = tmp_path / "a.db", tmp_path / "image.db"
+    async with EmbeddedRelay() as relay:
+        async with opened(path, [relay.url]) as store:
+            await say(store, "first")
+            await store.sync()
+        shutil.copy(path, image)
+        said = ["first"]
+        for number in range(4):
+            shutil.copy(image, path)
+            async with opened(path, [relay.url]) as store:
+                said += [f"{number}{line} " + "x" * 2_500 for line in range(5)]
+                for text in said[-5:]:
+                    await say(store, text)
+                await store.sync()
+        async with opened(relays=[relay.url]) as bare:
+            await bare.sync()
+            assert sorted(await texts(bare)) == sorted(said)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"entries": 7},
+        {"entries": [7, [], ["id"], {}], "removed": "x"},
+        {"entries": [["a", "soon", "k", "me", None, None, {}], ["b", 1.0, "k", "me", "1", None, {}]]},
+        {"entries": [["c", float("nan"), "k", "me", None, None, {}], ["d", 1.0, "k", 5, None, None, {}]]},
+        {"entries": [["", 1.0, "k", "me", None, None, {}], ["e" * 99, 1.0, "k", "me", None, None, {}]]},
+        {"removed": [None, 5], "moved": {"a": 1}},
+        {},
+    ],
+)
+async def test_a_page_of_another_shape_hides_no_other_entry(page):
+    async with opened() as store:
+        entry = await say(store, "here")
+        await store.mind.records.write({"mind/log/0badcafe-1": page})
+        assert await store.mind.log.entries() == [entry]
+        await store.mind.flush()
+        assert await store.mind.log.entries() == [entry]
