@@ -38,6 +38,7 @@ def _program() -> Program:
         journal,
         keys,
         memories,
+        mind,
         relays,
         search,
         sync,

@@ -58,7 +58,7 @@ _ORDER = (  # of `--help`: commands that are needed first come first
         "recent",
     ),
     *("drafts", "refresh"),
-    *("palace",),
+    *("palace", "mind"),
     *("sync", "watch", "status", "relays", "relay"),
     *("backup", "export", "import"),
     *("completion", "help"),

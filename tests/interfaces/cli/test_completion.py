@@ -47,6 +47,7 @@ def configured(agent, home):
         ("sense-memory --agent bob --json rec", ["recall", "recent"]),
         ("sense-memory relays ", ["add", "remove", "list"]),
         ("sense-memory relays re", ["remove"]),
+        ("sense-memory mind blocks re", ["replace"]),
         ("sense-memory palace rem", []),
         ("sense-memory palace --st", ["--state"]),
         ("sense-memory palace --state f", ["fading", "forgotten"]),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from sense_memory import LocalSigner
 from sense_memory.interfaces.cli import app
 from sense_memory.interfaces.cli.invocation import Invocation
 from sense_memory.interfaces.cli.program import ends, examples_of, first_sentence, page, usage
@@ -33,6 +34,9 @@ ENDS_WITH = {  # where no 0 can be expected: nobody to ask, no such thing
     "journal --remove 3f2a90c1": 4,
     "drafts --publish 1": 4,
     "drafts --discard 1": 4,
+    "mind archive forget 3f2a90c1": 4,
+    "mind objectives done 3f2a90c1": 4,
+    "mind scenes join sense-scene:eyJpZCI6…": 2,
 }
 
 
@@ -152,6 +156,9 @@ def stage(agent, start_relay, home, tmp_path, monkeypatch):
         agent("palace", "remember", f"people/{key}", f"about {key}", "--wait", "0")
     agent("palace", "remember", "projects/facts/workshop", "on Fridays", "--wait", "0")
     agent("remember", "notes", "n")
+    monkeypatch.setenv("NPUB", LocalSigner.from_hex("06" * 32).npub)
+    agent("mind", "blocks", "create", "human", "Lives in Porto.", "--wait", "0")
+    agent("mind", "conversations", "add", "chat", "Where were we?", "--wait", "0")
     agent("export", "memories.jsonl")
     subprocess.run(["gzip", "--keep", "memories.jsonl"], check=True, timeout=10 * SECOND)
     return relays[0]

@@ -35,6 +35,7 @@ NEEDS_MORE = {
     "drafts --discard",
     "embed",
     "backup",
+    "mind scenes join",
 }
 
 
@@ -199,6 +200,38 @@ palace introspect --schedule | palace introspect --schedule 1h --count 1
 palace prune       | palace prune --dry-run
 forget             | forget people/facts/lisa
 forget NAMES       | palace forget people/facts/nobody people/facts/none --anyway
+mind blocks append | mind blocks append human "Name: Lisa."
+mind blocks set    | mind blocks set persona "I am a baker." --read-only
+mind blocks list   | mind blocks list
+mind blocks show   | mind blocks show human
+mind blocks replace | mind blocks replace human Lisa Elisa
+mind blocks create | mind blocks create style "Short sentences."
+mind blocks history | mind blocks history human
+mind blocks delete | mind blocks delete style
+mind archive add   | mind archive add "Lisa paints with oil on wood." --tag art --classify
+mind archive list  | mind archive list
+mind topics        | mind topics
+mind identity refresh | mind identity refresh
+mind identity show | mind identity show
+mind identity history | mind identity history
+mind objectives add | mind objectives add "Finish the portrait"
+mind objectives list | mind objectives list
+mind log append    | mind log append "It rains." --kind world.observed --actor world
+mind log show      | mind log show --since 1h
+mind conversations add | --relay RELAY mind conversations add chat "Where were we?"
+mind conversations add | mind conversations add chat "At the kiln." --role assistant
+mind conversations list | mind conversations list
+mind conversations show | mind conversations show chat
+mind conversations compact | mind conversations compact chat --window 5
+mind search        | mind search lisa
+mind scenes create | --relay RELAY mind scenes create village --as baker
+mind scenes invite | mind scenes invite village npub17qr2rr2k20zwmaferler5c0s8lur6gm73q8wvyv8l20n0xsz3c9q7m7fll smith
+mind scenes append | mind scenes append village "It rains." --actor world
+mind scenes log    | mind scenes log village
+mind scenes list   | mind scenes list
+mind scenes sync   | mind scenes sync village
+mind scenes remove | mind scenes remove village npub17qr2rr2k20zwmaferler5c0s8lur6gm73q8wvyv8l20n0xsz3c9q7m7fll
+mind scenes leave  | mind scenes leave village
 export             | export all.jsonl
 init               | --agent bob init
 completion         | completion bash
@@ -213,6 +246,10 @@ def test_every_command_prints_what_the_table_says(checked, relay, tmp_path):
     checked("remember --many", "remember", "--many", "-", stdin='{"a": "1"}')
     (entry,) = checked("recent", "recent")
     checked("journal --remove", "journal", "--remove", entry["event_id"])
+    (objective,) = checked("mind objectives list", "mind", "objectives", "list")
+    checked("mind objectives done", "mind", "objectives", "done", objective["id"][:6])
+    (passage,) = checked("mind archive list", "mind", "archive", "list")
+    checked("mind archive forget", "mind", "archive", "forget", passage["id"])
     (tmp_path / "bad.jsonl").write_text("{}\n")
     checked("import", "import", "all.jsonl", "bad.jsonl", "none.jsonl", code=1)
     assert PRINTS.keys() - checked.names == NEEDS_MORE | ENDLESS

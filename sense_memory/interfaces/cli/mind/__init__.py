@@ -1,0 +1,52 @@
+"""`mind`: the log, conversations, blocks, archive, topics, identity and scenes of an agent.
+
+Its thirty commands are built when one of them is wanted: building takes typer some time, which every other command would
+pay for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer
+
+from sense_memory.interfaces.cli.program import Group, Program, app, ends
+
+
+MIND: Final = "Mind"
+
+
+class MindGroup(Group):
+    """The commands of the mind, built when they are first looked at."""
+
+    _built: Any = None
+
+    @property
+    def commands(self) -> Any:
+        """The commands by name."""
+        if self._built is None:
+            from sense_memory.interfaces.cli.mind import log, records, scenes  # noqa: F401 - they register theirs
+            from sense_memory.interfaces.cli.mind.group import commands
+
+            self._built = typer.main.get_group(commands).commands
+        return self._built
+
+    @commands.setter
+    def commands(self, value: Any) -> None:
+        """Typer sets what it knows of, which is nothing."""
+
+
+app.add_typer(
+    Program(cls=MindGroup, no_args_is_help=True),
+    name="mind",
+    rich_help_panel=MIND,
+    help="Keep what an agent's mind is made of: blocks, messages, thoughts, topics, an identity, scenes.\n\n"
+    "Blocks stand in every prompt. The log holds everything that happened, messages of conversations included. The archive "
+    "holds passages to look up, which topics gather; the identity is distilled from the topics. A scene is a log that several agents share. "
+    "All of it is signed, encrypted and copied to relays like any memory. Without a language model, rules summarise.",
+    epilog=ends(
+        'sense-memory mind blocks append human "Name: Lisa."',
+        'sense-memory mind archive add "Lisa paints with oil on wood." --tag art',
+        "sense-memory mind search what does Lisa paint",
+    ),
+)

@@ -1,0 +1,112 @@
+"""What the commands of the mind share: their groups, sending, tables, and ids by their beginning."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sense_memory.errors import LedgerError
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note
+from sense_memory.interfaces.cli.program import Group, Program, ends
+from sense_memory.interfaces.cli.text import as_json, one_line
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sense_memory.interfaces.cli.invocation import Invocation
+    from sense_memory.store import MemoryStore
+
+_CELL_CHARS: Final = 200  # of a text in a table on a terminal
+
+SetLimitOption = Annotated[
+    int, typer.Option("--limit", "-n", min=1, max=100_000, metavar="N", help="Show at most N of them.")
+]
+
+
+commands = Program(cls=Group)  # those of `mind`
+
+
+def group(name: str, help_text: str, *examples: str) -> Program:
+    """A group of commands of the mind."""
+    made = Program(cls=Group, no_args_is_help=True)
+    commands.add_typer(made, name=name, help=help_text, epilog=ends(*examples))
+    return made
+
+
+async def deliver(store: MemoryStore, wait: float) -> None:
+    """Sign what was appended, and give relays `wait` seconds to take what is queued; says what is still waiting."""
+    if not wait or not store.relays:
+        await store.mind.flush()
+        return
+    with suppress(TimeoutError, LedgerError):  # all of it is durable here
+        async with asyncio.timeout(wait):
+            await store.flush()
+    late = [relay.url for relay in store.status().relays if relay.events.get("queued")]
+    if late:
+        note(f"kept here, not yet sent to {', '.join(late)}; run `sense-memory sync`")
+
+
+def show(
+    invocation: Invocation,
+    data: Sequence[Mapping[str, Any]],
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    none: str,
+) -> None:
+    """A list: as JSON, as a table on a terminal, or one line each with tabs in a pipe.
+
+    Args:
+        invocation: of the command.
+        data: the items for JSON.
+        headers: of the table.
+        rows: the cells of each item.
+        none: said on stderr if there are no items.
+    """
+    if invocation.as_json:
+        typer.echo(as_json(list(data)))
+    elif not rows:
+        typer.echo(none, err=True)
+    elif sys.stdout.isatty():
+        from rich.text import Text
+
+        from sense_memory.interfaces.cli.tables import console, plain_table
+
+        table = plain_table(*headers)
+        for row in rows:
+            table.add_row(*(Text(one_line(cell, _CELL_CHARS)) for cell in row))
+        console().print(table)
+    else:
+        typer.echo("".join("\t".join(map(one_line, row)) + "\n" for row in rows), nl=False)
+
+
+def done(invocation: Invocation, data: Mapping[str, Any], sentence: str) -> None:
+    """The outcome of a change: as JSON, or as a sentence."""
+    typer.echo(as_json(dict(data)) if invocation.as_json else one_line(sentence))
+
+
+def not_found(problem: str) -> CommandFailed:
+    """The end of a command that names something that does not exist."""
+    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
+
+
+def only(given: str, found: Sequence[str], what: str) -> str:
+    """The only id that begins with what was typed.
+
+    Raises:
+        CommandFailed: none does, or several do.
+    """
+    matching = [ident for ident in found if ident.startswith(given)] if given else []
+    if given in matching:
+        return given
+    if len(matching) != 1:
+        problem = (
+            f"give more of the id: {len(matching)} begin with" if matching else "there is none with the id"
+        )
+        raise not_found(f"{what}: {problem} {given!r}; nothing was changed")
+    return matching[0]

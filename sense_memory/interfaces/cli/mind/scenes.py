@@ -1,0 +1,292 @@
+"""`mind scenes`: a log that several agents share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.cli import inputs
+from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption
+from sense_memory.interfaces.cli.invocation import note, of
+from sense_memory.interfaces.cli.mind.group import SetLimitOption, deliver, done, group, only, show
+from sense_memory.interfaces.cli.mind.log import (
+    KindOption,
+    OnlyKindOption,
+    TurnOption,
+    entry_data,
+    show_entries,
+)
+from sense_memory.interfaces.cli.mind.records import TextArgument
+from sense_memory.interfaces.cli.program import ends
+from sense_memory.interfaces.cli.text import as_json, quantity
+
+
+if TYPE_CHECKING:
+    from sense_memory.mind.log import LogEntry
+    from sense_memory.mind.scenes import Scene, SceneState
+    from sense_memory.store import MemoryStore
+
+scenes = group(
+    "scenes",
+    "Share a log with other agents.\n\nA scene has a key that its members hold; every entry carries its author's signature, so "
+    "nobody speaks for another. What everybody may see (world.observed, judge.verdict, user.injected, run.started, "
+    "agent.reflected) goes to the scene, everything else to the agent's own log.",
+    "sense-memory mind scenes list",
+)
+SceneArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCENE", show_default=False, help="The name of the scene, or the beginning of its id."
+    ),
+]
+NpubArgument = Annotated[
+    str, typer.Argument(metavar="NPUB", show_default=False, help="The member's public key.")
+]
+
+
+def _scene_data(state: SceneState) -> dict[str, Any]:
+    """Never its keys."""
+    return {
+        "id": state.id,
+        "name": state.name,
+        "owner": state.owner,
+        "members": dict(state.members),
+        "relays": list(state.relays),
+    }
+
+
+async def _scene(store: MemoryStore, given: str) -> Scene:
+    known = await store.mind.scenes.all()
+    named = [state.id for state in known if state.name == given]
+    if len(named) > 1:
+        raise InvalidInput(f"give the beginning of an id: {len(named)} scenes are called {given!r}")
+    ident = named[0] if named else only(given, [state.id for state in known], "scenes")
+    return await store.mind.scenes.open(ident)
+
+
+async def _sync(scene: Scene, wait: float) -> None:
+    """Bring the scene's relays in step, for `wait` seconds at most; what is written stays durable here."""
+    if not wait:
+        await scene.flush()
+        return
+    try:
+        async with asyncio.timeout(wait):
+            await scene.sync()
+    except TimeoutError:
+        note("not every relay of the scene answered; run `sense-memory mind scenes sync` later")
+
+
+def _tell_scene(context: typer.Context, state: SceneState, sentence: str) -> None:
+    done(of(context), _scene_data(state), sentence)
+
+
+@scenes.command("create", epilog=ends("sense-memory mind scenes create village --as baker"))
+def create_scene(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The name of the scene.")],
+    *,
+    as_name: Annotated[
+        str, typer.Option("--as", metavar="NAME", help="Your own name in the scene.", show_default=False)
+    ],
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """Make a scene; you are its owner. It lies on the relays that are configured now."""
+
+    async def work(store: MemoryStore) -> SceneState:
+        scene = await store.mind.scenes.create(name, as_name=as_name)
+        await deliver(store, wait)
+        return scene.state
+
+    state = of(context).run(work, creates=True)
+    _tell_scene(context, state, f"made scene {state.id}")
+
+
+@scenes.command(epilog=ends('sense-memory mind scenes invite village "$NPUB" smith'))
+def invite(
+    context: typer.Context,
+    scene: SceneArgument,
+    npub: NpubArgument,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", show_default=False, help="Under which the member speaks.")
+    ],
+    *,
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """Add a member, and print the invitation, which only that member can open."""
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> tuple[str, SceneState]:
+        found = await _scene(store, scene)
+        text = await found.invite(npub, name)
+        await _sync(found, wait)
+        await deliver(store, wait)
+        return text, found.state
+
+    text, state = invocation.run(work)
+    typer.echo(as_json({"scene": state.id, "invitation": text}) if invocation.as_json else text)
+
+
+@scenes.command(
+    epilog=ends(
+        "sense-memory mind scenes join sense-scene:eyJpZCI6…", codes={2: "it is no invitation for this key"}
+    )
+)
+def join(
+    context: typer.Context,
+    invitation: Annotated[
+        str,
+        typer.Argument(
+            metavar="INVITATION", show_default=False, help="The invitation; `-` reads it from stdin."
+        ),
+    ],
+    *,
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """Join a scene by an invitation."""
+    text = inputs.text_or_stdin(invitation, "invitation", is_lines=True)
+
+    async def work(store: MemoryStore) -> SceneState:
+        scene = await store.mind.scenes.join(text)
+        await _sync(scene, wait)
+        await deliver(store, wait)
+        return scene.state
+
+    state = of(context).run(work, creates=True)
+    _tell_scene(context, state, f"joined {state.name}, scene {state.id}")
+
+
+@scenes.command("list", epilog=ends("sense-memory mind scenes list"))
+def list_scenes(context: typer.Context, _json: JsonOption = False) -> None:
+    """List the scenes of this agent with their members."""
+
+    async def work(store: MemoryStore) -> list[SceneState]:
+        return await store.mind.scenes.all()
+
+    found = of(context).run(work)
+    rows = [(state.id, state.name, ", ".join(sorted(state.members.values()))) for state in found]
+    none = "This agent is in no scene."
+    show(of(context), [_scene_data(state) for state in found], ("id", "name", "members"), rows, none=none)
+
+
+@scenes.command("append", epilog=ends('sense-memory mind scenes append village "It rains." --actor world'))
+def append_to_scene(
+    context: typer.Context,
+    scene: SceneArgument,
+    text: TextArgument = None,
+    *,
+    kind: KindOption = "world.observed",
+    actor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Who did it, if not you; only the owner may name somebody who is no member, such as world.",
+            show_default=False,
+        ),
+    ] = None,
+    turn: TurnOption = None,
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """Append an entry, under your signature."""
+    content = inputs.text_or_stdin(text, "entry", is_lines=True)
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> LogEntry:
+        found = await _scene(store, scene)
+        entry = await found.append(kind, {"text": content}, actor=actor, turn=turn)
+        await _sync(found, wait)
+        await deliver(store, wait)
+        return entry
+
+    entry = invocation.run(work)
+    done(invocation, entry_data(entry), f"appended as {entry.id}")
+
+
+@scenes.command("log", epilog=ends("sense-memory mind scenes log village"))
+def scene_log(
+    context: typer.Context,
+    scene: SceneArgument,
+    *,
+    kind: OnlyKindOption = None,
+    limit: SetLimitOption = 20,
+    _json: JsonOption = False,
+) -> None:
+    """Show the newest entries of a scene that you may see, oldest first; stderr says how many were forged."""
+
+    async def work(store: MemoryStore) -> tuple[list[LogEntry], int]:
+        found = await _scene(store, scene)
+        entries = [entry for entry in await found.entries() if kind is None or entry.kind == kind]
+        return entries[-limit:], await found.forged_count()
+
+    entries, forged = of(context).run(work)
+    show_entries(context, entries, time.time())
+    if forged:
+        note(
+            f"{quantity(forged, 'forged entry', 'forged entries')} not shown: their author did not sign them"
+        )
+
+
+@scenes.command("sync", epilog=ends("sense-memory mind scenes sync village"))
+def sync_scene(context: typer.Context, scene: SceneArgument, _json: JsonOption = False) -> None:
+    """Bring the scene's relays in step, and follow to a new key if the owner drew one."""
+
+    async def work(store: MemoryStore) -> tuple[SceneState, int]:
+        found = await _scene(store, scene)
+        await found.sync()
+        await store.mind.flush()
+        return found.state, len(await found.entries())
+
+    state, count = of(context).run(work)
+    _tell_scene(context, state, f"{state.name}: {quantity(count, 'entry', 'entries')} to see")
+
+
+@scenes.command(
+    "remove",
+    epilog=ends('sense-memory mind scenes remove village "$NPUB"'),
+)
+def remove_member(
+    context: typer.Context,
+    scene: SceneArgument,
+    npub: NpubArgument,
+    *,
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """Remove a member: whatever comes later gets a new key. What was written before stays readable to that member."""
+
+    async def work(store: MemoryStore) -> SceneState:
+        found = await _scene(store, scene)
+        await found.remove(npub)
+        await _sync(found, wait)
+        await deliver(store, wait)
+        return found.state
+
+    state = of(context).run(work)
+    _tell_scene(context, state, f"removed; {quantity(len(state.members), 'member')} left, under a new key")
+
+
+@scenes.command("leave", epilog=ends("sense-memory mind scenes leave village"))
+def leave_scene(
+    context: typer.Context,
+    scene: SceneArgument,
+    *,
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """Forget a scene and its keys, here and on relays. What was written to the scene stays there."""
+
+    async def work(store: MemoryStore) -> SceneState:
+        found = await _scene(store, scene)
+        await store.mind.scenes.leave(found.state.id)
+        await deliver(store, wait)
+        return found.state
+
+    state = of(context).run(work)
+    _tell_scene(context, state, f"left {state.name}")

@@ -1,0 +1,92 @@
+"""The commands of the mind: as a person reads them, and two agents who share a scene."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.time_unit import SECOND
+
+
+def test_a_block_is_written_read_and_compiled(agent):
+    assert agent("mind", "blocks", "append", "human", stdin="Name: Lisa.\n").stdout == (
+        "human is at version 1: 11 of 20,000 characters\n"
+    )
+    agent("mind", "blocks", "replace", "human", "Lisa", "Elisa")
+
+    assert agent("mind", "blocks", "show", "human").stdout == "Name: Elisa.\n"
+    assert "<human>" in agent("mind", "blocks", "list", "--compiled").stdout
+    assert [block["version"] for block in agent.json("mind", "blocks", "history", "human")] == [2, 1]
+    agent("mind", "blocks", "set", "human", "--read-only")
+    assert "read-only" in agent("mind", "blocks", "append", "human", "more", code=2).stderr
+    assert "no block" in agent("mind", "blocks", "show", "none", code=2).stderr
+
+
+def test_a_conversation_is_compacted_and_still_found(agent):
+    for number in range(12):
+        agent(
+            "mind", "conversations", "add", "chat", f"Part {number} of the recipe needs salt.", "--wait", "0"
+        )
+
+    told = agent("mind", "conversations", "compact", "chat", "--window", "60")
+
+    assert "summarised" in told.stderr
+    assert agent("mind", "conversations", "list").stdout == "chat\t12\n"
+    assert agent("mind", "conversations", "show", "chat").stdout.startswith("[summary of ")
+    shown = agent.json("mind", "conversations", "show", "chat", "--in-context")
+    assert shown["covered_count"] + len(shown["messages"]) == 12
+    (hit,) = agent.json("mind", "search", "part", "0", "-n", "1", "--within", "conversation")
+    assert hit["text"].startswith("Part 0")
+    assert "none" in agent("mind", "conversations", "show", "none", code=4).stderr
+
+
+def test_thoughts_gather_under_topics_and_an_identity(agent):
+    for text in ("Lisa paints with oil on wood.", "Lisa paints with oil on canvas."):
+        agent("mind", "archive", "add", text, "--tag", "art", "--classify")
+    agent("mind", "objectives", "add", "Finish the portrait", "--priority", "1")
+
+    assert agent("mind", "topics").stdout.count("\t2\t") == 1
+    assert agent("mind", "identity", "show").stderr.startswith("There is no identity yet.")
+    assert agent.json("mind", "identity", "refresh")["covered"] == 2
+    (objective,) = agent.json("mind", "objectives", "list")
+    assert agent("mind", "objectives", "done", objective["id"][:8]).stdout == "done: Finish the portrait\n"
+    assert agent.json("mind", "objectives", "list") == []
+    first, _ = agent.json("mind", "archive", "list", "--tag", "art")
+    agent("mind", "archive", "forget", first["id"][:10])
+    assert len(agent.json("mind", "archive", "list")) == 1
+
+
+def test_two_agents_share_a_scene(agent, relay):
+    bob = ("--agent", "bob", "--relay", relay)
+    npub = agent.json("--agent", "bob", "init")["npub"]
+    agent("--relay", relay, "mind", "scenes", "create", "village", "--as", "baker")
+    text = agent("--relay", relay, "mind", "scenes", "invite", "village", npub, "smith").stdout
+
+    agent(*bob, "mind", "scenes", "join", "-", stdin=text)
+    agent(*bob, "mind", "scenes", "append", "village", "the mill burns")
+    agent("--relay", relay, "mind", "scenes", "sync", "village")
+
+    (entry,) = agent.json("--relay", relay, "mind", "scenes", "log", "village")
+    assert (entry["actor"], entry["text"]) == ("smith", "the mill burns")
+    assert agent(*bob, "mind", "scenes", "append", "village", "I confess", "--actor", "baker", code=2)
+    assert "there is none" in agent("mind", "scenes", "log", "none", code=4).stderr
+
+
+def test_a_table_on_a_terminal(agent, terminal):
+    agent("mind", "archive", "add", "Lisa paints with oil on wood.", "--tag", "art")
+
+    shown = terminal("mind", "archive", "list")
+
+    assert "tags, topics" in shown.splitlines()[0]
+    assert "Lisa paints" in shown
+
+
+def test_other_commands_do_not_build_those_of_the_mind():
+    """They would take each command some time at its start."""
+    code = (
+        "import sys, typer; from sense_memory.interfaces.cli import app; typer.main.get_command(app); "
+        "sys.exit('sense_memory.interfaces.cli.mind.log' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=30 * SECOND)
+
+    assert done.returncode == 0
