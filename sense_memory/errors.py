@@ -30,6 +30,7 @@
     ├── RelayError                     a relay cannot be used; says which
     ├── NotSynced                      not in the ledger, and no relay has shown everything yet
     ├── EmbedderError                  texts could not be embedded; search by words still works
+    ├── MemoryIndexError               a backend of a memory index failed; the log has everything
     ├── WrongThreadError               the store was opened in another thread
     ├── ChangesMissed                  a `watch` was read too slowly, and has ended
     └── StoreClosed                    the store is not open
@@ -377,6 +378,22 @@ class EmbedderError(SenseMemoryError):
         super().__init__(
             f"the embedder {embedder}: {problem.removesuffix('.')}{'' if problem.endswith('?') else '.'} "
             "Nothing was lost; memories are still found by their words."
+        )
+
+
+class MemoryIndexError(SenseMemoryError):
+    """A backend of a memory index failed.
+
+    Attributes:
+        backend: its name.
+        problem: what happened; never a text, a key, or the words of a service.
+    """
+
+    def __init__(self, backend: str, problem: str) -> None:
+        self.backend, self.problem = backend, problem
+        super().__init__(
+            f"the memory index {backend}: {problem}. Nothing was lost: the log has every entry, and the index can "
+            "be cleared and built again."
         )
 
 

@@ -84,6 +84,13 @@ SENTENCES = [
         ),
     ),
     (
+        errors.MemoryIndexError("chroma", "it raised OSError"),
+        (
+            "the memory index chroma: it raised OSError. Nothing was lost: the log has every entry, and the index can "
+            "be cleared and built again."
+        ),
+    ),
+    (
         errors.MisfiledError(ID),
         (
             "event abababababababab… was not applied, because its content names another address; a faulty program "

@@ -2,21 +2,32 @@
 
 An index is derived: it can be wiped and built again from the log, and indexing an entry twice changes nothing. It never
 decides which entries an agent may see, because a view filters first, then indexes, then searches.
+
+`memory_index_from_env` opens the index that the environment names: this one, or a backend in `mind.indexes`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+import os
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
+import orjson
+
+from sense_memory.errors import InvalidInput, InvalidSetting
 from sense_memory.search.documents import SearchItem
+from sense_memory.search.embedders.choice import open_embedder
 from sense_memory.search.index import SearchIndex
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sense_memory.mind.log import LogEntry
     from sense_memory.search.embedders.embedder import Embedder
+
+BACKENDS: Final = ("hybrid", "mem0", "cloud", "pgvector", "chroma")
+_YES: Final = frozenset({"1", "true", "yes", "on"})
+_NO: Final = frozenset({"", "0", "false", "no", "off"})
 
 
 @runtime_checkable
@@ -38,6 +49,7 @@ class HybridIndex:
     """
 
     def __init__(self, embedder: Embedder | None = None) -> None:
+        self._embedder = embedder
         self._index = SearchIndex(embedder=embedder)
         self._entries: dict[str, LogEntry] = {}
 
@@ -53,3 +65,93 @@ class HybridIndex:
     def search(self, query: str, k: int) -> list[LogEntry]:
         """At most `k` indexed entries, the most relevant first."""
         return [self._entries[hit.id] for hit in self._index.search(query, k)] if k > 0 else []
+
+    def clear(self) -> None:
+        """Wipe the index; it can be built again from the log."""
+        self._index = SearchIndex(embedder=self._embedder)
+        self._entries.clear()
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> HybridIndex:
+        """An index by its only option, `embedder` (a setting such as "static"); by words alone without it.
+
+        Raises:
+            InvalidInput: another option, or a setting that names no embedder.
+            MissingExtra: the packages of the embedder are not installed.
+        """
+        if config.keys() - {"embedder"} or not isinstance(setting := config.get("embedder", "none"), str):
+            raise InvalidInput("the only option is `embedder`, a text such as static")
+        return cls(open_embedder(setting))
+
+
+def memory_index_from_env(environ: Mapping[str, str] | None = None) -> MemoryIndex | None:
+    """The memory index that the environment asks for; None unless MEMORY_INDEX is 1, true, yes, on, or cloud.
+
+    MEMORY_INDEX_BACKEND is `hybrid`, `mem0` (the default), `cloud`, `pgvector` or `chroma`. MEMORY_INDEX_CONFIG is a JSON
+    object for the backend's `from_config`. `cloud`, in either variable, sends the text of entries to mem0's servers.
+
+    Args:
+        environ: the variables; by default those of this process.
+
+    Raises:
+        InvalidSetting: a value cannot be used; the error repeats nothing of it.
+        MissingExtra: the packages of the backend are not installed.
+        MemoryIndexError: the backend cannot be reached, or refuses its configuration.
+    """
+    environ = os.environ if environ is None else environ
+    backend = _backend_of(environ)
+    if backend is None:
+        return None
+    try:
+        config = orjson.loads(environ.get("MEMORY_INDEX_CONFIG", "").strip() or "{}")
+    except orjson.JSONDecodeError:
+        config = None
+    if not isinstance(config, dict):
+        raise InvalidSetting("MEMORY_INDEX_CONFIG", "environment", "write a JSON object")
+    try:
+        return _opened(backend, config, environ)
+    except InvalidSetting:
+        raise
+    except InvalidInput as error:
+        raise InvalidSetting("MEMORY_INDEX_CONFIG", "environment", str(error)) from None
+
+
+def _backend_of(environ: Mapping[str, str]) -> str | None:
+    switch = environ.get("MEMORY_INDEX", "").strip().lower()
+    backend = environ.get("MEMORY_INDEX_BACKEND", "").strip().lower()
+    if switch in _NO:
+        return None
+    if switch not in _YES | {"cloud"}:
+        raise InvalidSetting("MEMORY_INDEX", "environment", "write 1, 0 or cloud")
+    if backend and backend not in BACKENDS:
+        raise InvalidSetting("MEMORY_INDEX_BACKEND", "environment", f"write one of {', '.join(BACKENDS)}")
+    if switch == "cloud" and backend not in {"", "cloud"}:
+        raise InvalidSetting(
+            "MEMORY_INDEX_BACKEND",
+            "environment",
+            "MEMORY_INDEX says cloud; write 1 there to use another backend",
+        )
+    return "cloud" if switch == "cloud" else backend or "mem0"
+
+
+def _opened(backend: str, config: Mapping[str, Any], environ: Mapping[str, str]) -> MemoryIndex:
+    """A backend, imported when it is chosen."""
+    if backend == "cloud":
+        from sense_memory.mind.indexes.mem0 import Mem0CloudIndex
+
+        if not environ.get("MEM0_API_KEY", "").strip():
+            raise InvalidSetting("MEM0_API_KEY", "environment", "set it to the key of mem0's service")
+        return Mem0CloudIndex.from_config(config, environ)
+    if backend == "mem0":
+        from sense_memory.mind.indexes.mem0 import Mem0MemoryIndex
+
+        return Mem0MemoryIndex.from_config(config)
+    if backend == "pgvector":
+        from sense_memory.mind.indexes.pgvector import PgvectorIndex
+
+        return PgvectorIndex.from_config(config)
+    if backend == "chroma":
+        from sense_memory.mind.indexes.chroma import ChromaIndex
+
+        return ChromaIndex.from_config(config)
+    return HybridIndex.from_config(config)

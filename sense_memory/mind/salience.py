@@ -39,6 +39,7 @@ IMPORTANCE: Final[Mapping[str, float]] = {
 }
 USUAL_IMPORTANCE: Final = 0.50  # of kinds that the table does not name: that of what somebody said
 DECAY_PER_TURN: Final = 0.1
+_MAX_HITS: Final = 1_000_000  # an index is asked for, where others' entries fill it
 _words = re.compile(r"\w+").findall
 
 
@@ -139,11 +140,9 @@ class SalienceMemory:
         if self.index is None or not scene:
             wanted = words(scene)
             return [jaccard(words(entry.text), wanted) for entry in seen]
-        # First indexed, then asked: a hit can never be an entry that the log does not hold.
-        self.index.index(tuple(seen))
-        hits = self.index.search(scene, len(seen))
-        rank = {entry.id: place for place, entry in enumerate(hits)}
-        return [1.0 - rank[entry.id] / len(hits) if entry.id in rank else 0.0 for entry in seen]
+        ranked = _ranked(self.index, seen, scene)
+        rank = {ident: place for place, ident in enumerate(ranked)}
+        return [1.0 - rank[entry.id] / len(ranked) if entry.id in rank else 0.0 for entry in seen]
 
 
 @lru_cache(maxsize=32_768)
@@ -160,6 +159,23 @@ def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     """
     union = len(one | other)
     return len(one & other) / union if union else 0.0
+
+
+def _ranked(index: MemoryIndex, seen: Sequence[LogEntry], scene: str) -> list[str]:
+    """The ids of visible entries, as an index ranks them.
+
+    First indexed, then asked; and of a hit only the id counts, if it is that of a visible entry. So whatever else an
+    index holds (entries of other agents, removed ones, forged ones) never reaches a view, and takes no rank from it:
+    while other hits fill the answer, more are asked for.
+    """
+    index.index(tuple(seen))
+    visible, count = {entry.id for entry in seen}, len(seen)
+    while True:
+        hits = index.search(scene, count)
+        ranked = list(dict.fromkeys(hit.id for hit in hits if hit.id in visible))
+        if len(ranked) == len(visible) or len(hits) < count or count > _MAX_HITS:
+            return ranked
+        count *= 4
 
 
 def _turns(entries: Sequence[LogEntry]) -> list[int]:
