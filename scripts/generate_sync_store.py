@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = ROOT / "sense_memory" / "store.py"
 TARGET: Final = ROOT / "sense_memory" / "sync_store.py"
 
-BY_HAND: Final = frozenset({"from_settings", "close", "mind"})  # in `CLASS`; the mind is for event loops
+BY_HAND: Final = frozenset({"from_settings", "close", "mind"})  # in `CLASS`
 NEEDS_NO_LOOP: Final = frozenset({"gaps", "public_key", "npub", "relays"})
 BODIES: Final = {
     "rescue": "return asyncio.run(self._store.rescue())",
@@ -72,6 +72,11 @@ CLASS: Final = """
 
     def __repr__(self) -> str:
         return f"Sync{{self._store!r}}"
+
+    @property
+    def mind(self) -> BlockingView:
+        {mind}
+        return BlockingView(self._loop, self._loop.call(lambda: self._store.mind))
 """
 
 
@@ -189,7 +194,7 @@ def _imports(tree: ast.Module, body: str) -> str:
     names = set(re.findall(r"\b[A-Za-z_]\w*", re.sub(r'""".*?"""', "", body, flags=re.DOTALL)))
     always = [
         "import asyncio",
-        "from sense_memory.loop_thread import BlockingIterator, LoopThread, collected",
+        "from sense_memory.loop_thread import BlockingIterator, BlockingView, LoopThread, collected",
     ]
     always += [
         "from sense_memory.memories.open_store import configured",

@@ -7,6 +7,8 @@ has ended by then, so no call outlives its loop. Ctrl-C in the caller's thread c
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import os
 import threading
 from collections.abc import Iterator
@@ -216,6 +218,72 @@ class BlockingIterator(Generic[_T]):
         if self._closing is not None:
             with suppress(StoreClosed):
                 self._loop.wait(self._closing())
+
+
+class BlockingView:
+    """An object whose coroutine methods wait: they run in the store's thread, and so do its other methods.
+
+    Attributes are those of the object. What a method or an attribute gives is viewed in the same way if it has coroutine
+    methods itself, alone or in a list; everything else is given as it is. A view may be an argument of another's method.
+
+    Args:
+        loop: the store's thread.
+        viewed: the object.
+    """
+
+    def __init__(self, loop: LoopThread, viewed: object) -> None:
+        object.__setattr__(self, "_loop", loop)
+        object.__setattr__(self, "_viewed", viewed)
+
+    def __repr__(self) -> str:
+        return f"BlockingView({self._viewed!r})"
+
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._viewed) if not name.startswith("_")]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._seen(getattr(self._viewed, name))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name.startswith("_") or not hasattr(type(self._viewed), name):
+            raise AttributeError(f"{type(self._viewed).__name__} has no attribute {name!r} to set")
+        setattr(self._viewed, name, _unviewed(value))
+
+    def _seen(self, found: Any) -> Any:
+        if isinstance(found, list):
+            return [self._seen(item) for item in found]
+        if inspect.isroutine(found):
+            return self._blocking(found)
+        kind: Any = type(found)
+        return BlockingView(self._loop, found) if _has_coroutines(kind) else found
+
+    def _blocking(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that waits in the caller's thread while the one inside runs in the store's."""
+
+        @functools.wraps(function)
+        def blocking(*values: Any, **options: Any) -> Any:
+            given = [_unviewed(collected(value)) for value in values]
+            named = {name: _unviewed(collected(value)) for name, value in options.items()}
+
+            async def called() -> Any:
+                result = function(*given, **named)
+                return await result if inspect.isawaitable(result) else result
+
+            return self._seen(self._loop.wait(called()))
+
+        return blocking
+
+
+@functools.cache
+def _has_coroutines(kind: Any) -> bool:
+    members = inspect.getmembers_static(kind, inspect.iscoroutinefunction)
+    return any(not name.startswith("_") for name, _ in members)
+
+
+def _unviewed(given: Any) -> Any:
+    return given._viewed if isinstance(given, BlockingView) else given  # noqa: SLF001 - its own class
 
 
 def collected(given: _T) -> _T:

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from sense_memory.limits import LINGER_SECONDS
-from sense_memory.loop_thread import BlockingIterator, LoopThread, collected
+from sense_memory.loop_thread import BlockingIterator, BlockingView, LoopThread, collected
 from sense_memory.memories.open_store import configured
 from sense_memory.store import MemoryStore
 
@@ -151,6 +151,15 @@ class SyncMemoryStore:
 
     def __repr__(self) -> str:
         return f"Sync{self._store!r}"
+
+    @property
+    def mind(self) -> BlockingView:
+        """The agent's mind: log, conversations, blocks, archive, topics and identity, on the same ledger.
+
+        Raises:
+            StoreClosed: the store is not open.
+        """
+        return BlockingView(self._loop, self._loop.call(lambda: self._store.mind))
 
     @property
     def public_key(self) -> str:

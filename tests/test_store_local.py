@@ -32,6 +32,7 @@ from sense_memory.errors import (
     TooLargeError,
     WrongKeyError,
 )
+from sense_memory.mind.rule_model import RuleModel
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from tests.time_unit import SECOND
 
@@ -948,6 +949,39 @@ def test_the_blocking_store_works_the_same(signer, clock, tmp_path):
         assert store.status().counts["heads"] == 3
         with pytest.raises(InvalidAddress):
             store.remember("a/b", "v")
+
+
+def test_the_blocking_mind_has_the_same_parts(signer, clock, tmp_path):
+    with SyncMemoryStore(signer, ledger=tmp_path / "a.db", clock=clock) as store:
+        mind = store.mind
+        mind.blocks.memory_append("human", "Name: Lisa.")
+        chat = mind.conversation("chat", window=60)
+        for number in range(12):
+            chat.add("user", f"Part {number} of the recipe needs salt.")
+        mind.archive.insert("Lisa paints with oil on wood.", (tag for tag in ("art",)))
+
+        assert mind.blocks.get("human").value == "Name: Lisa."
+        assert chat.compact(mind.model).covered_count + len(chat.in_context()) == 12
+        assert mind.manager("chat").compile() == mind.blocks.compile()
+        assert [hit.text for hit in mind.recall("what does Lisa paint")] == ["Lisa paints with oil on wood."]
+        tools = {tool.name: tool for tool in mind.tools()}
+        assert tools["memory_append"].call({"block": "human", "content": "Likes salt."}) == (
+            "the block 'human' is at version 2"
+        )
+        mind.scenes.create("village", as_name="baker").append("world.observed", {"text": "it rains"})
+        mind.model = other = RuleModel()
+        assert mind.model.__dict__["_viewed"] is other
+        for wrong in (lambda: mind.nothing, lambda: setattr(mind, "nothing", 1)):
+            with pytest.raises(AttributeError, match="nothing"):
+                wrong()
+        with pytest.raises(InvalidInput, match="no block"):
+            mind.blocks.get("none")
+        assert "archive" in dir(mind)
+        assert repr(mind).startswith("BlockingView(")
+    with pytest.raises(StoreClosed):
+        mind.blocks.all()
+    with pytest.raises(StoreClosed):
+        _ = store.mind
 
 
 def test_the_blocking_store_serves_threads_and_ends_its_own(signer):
