@@ -31,6 +31,7 @@
     ├── NotSynced                      not in the ledger, and no relay has shown everything yet
     ├── EmbedderError                  texts could not be embedded; search by words still works
     ├── MemoryIndexError               a backend of a memory index failed; the log has everything
+    ├── ModelError                     a language model gave no usable answer; the memory is as it was
     ├── WrongThreadError               the store was opened in another thread
     ├── ChangesMissed                  a `watch` was read too slowly, and has ended
     └── StoreClosed                    the store is not open
@@ -394,6 +395,22 @@ class MemoryIndexError(SenseMemoryError):
         super().__init__(
             f"the memory index {backend}: {problem}. Nothing was lost: the log has every entry, and the index can "
             "be cleared and built again."
+        )
+
+
+class ModelError(SenseMemoryError):
+    """A language model gave no usable answer. The memory is as it was before the model was asked.
+
+    Attributes:
+        model: its name.
+        problem: what happened, and what to do; never a prompt, an answer, a key, or the words of a service.
+    """
+
+    def __init__(self, model: str, problem: str) -> None:
+        self.model, self.problem = model, problem
+        super().__init__(
+            f"the language model {model}: {problem.removesuffix('.')}{'' if problem.endswith('?') else '.'} "
+            "The memory is as it was before the model was asked."
         )
 
 

@@ -17,6 +17,7 @@ from sense_memory.memories.open_store import (
     OpenStore,
     StoreOptions,
     checked_embedder,
+    checked_model,
     checked_plan,
     checked_timeouts,
     checked_urls,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO
 
+    from sense_memory.config.model_choice import ModelChoice
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.portable import ImportReport
     from sense_memory.memories.watch import Watch
     from sense_memory.mind.mind import Mind
+    from sense_memory.mind.model import LanguageModel
     from sense_memory.models import Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
     from sense_memory.nostr.signer import PynostrKey, Signer
     from sense_memory.palace.compression import Compressed
@@ -81,6 +84,8 @@ class MemoryStore:
         embedder: finds memories by meaning as well as by words: an `Embedder`, an argument of `open_embedder`
             ("static"), or a function that opens an embedder when it is first needed. Only the embedder sees texts.
         share_embeddings: the default of `embed(share=…)`.
+        model: the language model of `mind`: a `LanguageModel`, a setting ("ollama:MODEL", "openai:MODEL@URL"), or a
+            function that gives one when it is first needed. By default rules answer, and nothing leaves the machine.
         contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off".
         close_timeout: seconds, at most, for which closing waits until relays that can be reached have taken what is
             queued; 0 does not wait. The rest is logged, and sent when a store of this ledger is open next.
@@ -89,7 +94,7 @@ class MemoryStore:
 
     Raises:
         InvalidSetting: no such plan, or `close_timeout` is not a number of seconds.
-        InvalidInput: no such embedder.
+        InvalidInput: no such embedder or language model.
         InvalidRelayUrl: a relay that must not be dialled.
         BadKey: `signer` is neither a `Signer` nor a pynostr key.
     """
@@ -107,6 +112,7 @@ class MemoryStore:
         plan: Plan | str | None = None,
         embedder: Embedder | str | Callable[[], Embedder | None] | None = None,
         share_embeddings: bool = False,
+        model: LanguageModel | str | Callable[[], LanguageModel | ModelChoice | None] | None = None,
         contradictions: str = "act",
         close_timeout: float = LINGER_SECONDS,
         timeouts: Timeouts | None = None,
@@ -123,6 +129,7 @@ class MemoryStore:
             clock=arguments.function(clock, "clock"),
             plan=checked_plan(plan),
             embedder=checked_embedder(embedder),
+            model=checked_model(model),
             share_embeddings=share_embeddings,
             contradictions=arguments.contradictions(contradictions),
             close_timeout=arguments.close_timeout(close_timeout),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO
 
+    from sense_memory.config.model_choice import ModelChoice
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.persona.reviews import Pruned
     from sense_memory.memories.portable import ImportReport
     from sense_memory.memories.status import Status
+    from sense_memory.mind.model import LanguageModel
     from sense_memory.models import Change, Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
     from sense_memory.nostr.signer import PynostrKey, Signer
     from sense_memory.palace.compression import Compressed
@@ -68,6 +70,8 @@ class SyncMemoryStore:
         embedder: finds memories by meaning as well as by words: an `Embedder`, an argument of `open_embedder`
             ("static"), or a function that opens an embedder when it is first needed. Only the embedder sees texts.
         share_embeddings: the default of `embed(share=…)`.
+        model: the language model of `mind`: a `LanguageModel`, a setting ("ollama:MODEL", "openai:MODEL@URL"), or a
+            function that gives one when it is first needed. By default rules answer, and nothing leaves the machine.
         contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off".
         close_timeout: seconds, at most, for which closing waits until relays that can be reached have taken what is
             queued; 0 does not wait. The rest is logged, and sent when a store of this ledger is open next.
@@ -76,7 +80,7 @@ class SyncMemoryStore:
 
     Raises:
         InvalidSetting: no such plan, or `close_timeout` is not a number of seconds.
-        InvalidInput: no such embedder.
+        InvalidInput: no such embedder or language model.
         InvalidRelayUrl: a relay that must not be dialled.
         BadKey: `signer` is neither a `Signer` nor a pynostr key.
     """
@@ -94,6 +98,7 @@ class SyncMemoryStore:
         plan: Plan | str | None = None,
         embedder: Embedder | str | Callable[[], Embedder | None] | None = None,
         share_embeddings: bool = False,
+        model: LanguageModel | str | Callable[[], LanguageModel | ModelChoice | None] | None = None,
         contradictions: str = "act",
         close_timeout: float = LINGER_SECONDS,
         timeouts: Timeouts | None = None,
@@ -110,6 +115,7 @@ class SyncMemoryStore:
             plan=plan,
             embedder=embedder,
             share_embeddings=share_embeddings,
+            model=model,
             contradictions=contradictions,
             close_timeout=close_timeout,
             timeouts=timeouts,

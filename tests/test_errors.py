@@ -91,6 +91,13 @@ SENTENCES = [
         ),
     ),
     (
+        errors.ModelError("ollama:m", "did not answer. Is it running?"),
+        (
+            "the language model ollama:m: did not answer. Is it running? "
+            "The memory is as it was before the model was asked."
+        ),
+    ),
+    (
         errors.MisfiledError(ID),
         (
             "event abababababababab… was not applied, because its content names another address; a faulty program "

@@ -12,14 +12,15 @@ import os
 import re
 import shlex
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.config.agent_key import NSEC_VARIABLE, agent_key, default_home, open_key
 from sense_memory.config.config_file import NAME as _CONFIG
 from sense_memory.config.config_file import read_config, read_text, save_list
+from sense_memory.config.model_choice import KEY_VARIABLE as MODEL_KEY_VARIABLE
 from sense_memory.config.sources import (
     ARGUMENT,
     DEFAULT,
@@ -42,11 +43,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sense_memory.config.agent_key import AskPassword
+    from sense_memory.config.model_choice import ModelChoice
     from sense_memory.nostr.keys import Secret
     from sense_memory.search.embedders.choice import Choice
     from sense_memory.search.embedders.embedder import Embedder
 
-_CONFIG_KEYS: Final = ("relays",)
+_CONFIG_KEYS: Final = ("relays", "model")
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
 
@@ -72,8 +74,9 @@ class Settings:
         embedder: the choice of embedder for search by meaning; by default none. For a bad value in a variable, the
             error that `find_embedder` raises, so that commands without an embedder still work.
         share_embeddings: whether `MemoryStore.embed` publishes embeddings; by default no.
-        origins: for `home`, `agent`, `relays`, `key_file`, `ledger`, `plan`, `embedder` and `share_embeddings`
-            one of "argument", "environment", ".env", "config.toml", "default". A key file by "default" has the name of
+        model: the language model of the mind; by default None, rules. A bad value is kept as for `embedder`.
+        origins: for `home`, `agent`, `relays`, `key_file`, `ledger`, `plan`, `embedder`, `share_embeddings` and
+            `model` one of "argument", "environment", ".env", "config.toml", "default". A key file by "default" has the name of
             the agent.
     """
 
@@ -86,6 +89,7 @@ class Settings:
     plan: Plan
     embedder: Choice | InvalidSetting
     share_embeddings: bool
+    model: ModelChoice | InvalidSetting | None
     origins: Mapping[str, str] = field(hash=False)
 
     @property
@@ -106,6 +110,7 @@ class Settings:
         plan: str | None = None,
         embedder: str | None = None,
         share_embeddings: str | None = None,
+        model: str | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
@@ -124,6 +129,7 @@ class Settings:
             embedder: none, static, minilm, openai:MODEL@URL, ollama:MODEL or sentence-transformers:PATH; see
                 `search.embedders.choice`.
             share_embeddings: yes or no.
+            model: none, ollama:MODEL or openai:MODEL@URL; see `config.model_choice`.
             environ: the environment variables.
 
         Raises:
@@ -144,13 +150,15 @@ class Settings:
         if _agent_name(name) is None:
             problem = "must be 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot"
             raise invalid("agent", agent_origin, problem)
-        urls, relays_origin = _find_relays(relays, sources, folder)
+        config = _read_config(folder)
+        urls, relays_origin = _find_relays(relays, sources, config, folder)
         key_path, key_origin = sources.path("key_file", key_file)
         if key_path is None or RANK[agent_origin] < RANK[key_origin]:
             key_path, key_origin = folder / "keys" / f"{name}.key", DEFAULT
         chosen, plan_origin = _find_plan(plan, sources)
         meaning, embedder_origin = sources.embedder(embedder)
         shares, shares_origin = sources.switch("share_embeddings", share_embeddings)
+        language_model, model_origin = sources.model(model, config.get("model"))
         origins = {
             "home": home_origin,
             "agent": agent_origin,
@@ -160,11 +168,12 @@ class Settings:
             "plan": plan_origin,
             "embedder": embedder_origin,
             "share_embeddings": shares_origin,
+            "model": model_origin,
         }
         ledger_file = None if ledger is None else Path(ledger).expanduser()
         env_path = given or folder / ".env"
         shown = MappingProxyType(origins)
-        found = (folder, name, urls, key_path, ledger_file, env_path, chosen, meaning, shares)
+        found = (folder, name, urls, key_path, ledger_file, env_path, chosen, meaning, shares, language_model)
         return cls(*found, origins=shown)
 
 
@@ -257,6 +266,22 @@ def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ
     )
 
 
+def find_model(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> ModelChoice | None:
+    """The language model of the settings with its key; None where none was named. Calls no service.
+
+    The key is SENSE_MEMORY_MODEL_KEY in the environment, or else in `.env`.
+
+    Raises:
+        InvalidSetting: there is no such model.
+        InvalidInput: the key is malformed.
+    """
+    if isinstance(settings.model, InvalidSetting):
+        raise settings.model
+    places = (environ, _read_env_file(settings.env_file))
+    key = next((key for p in places if (key := p.get(MODEL_KEY_VARIABLE, "").strip())), None)
+    return None if settings.model is None else replace(settings.model, key=key)
+
+
 def _nsec_comes_first(settings: Settings, origin: str) -> bool:
     """Whether a NOSTR_NSEC from `origin` comes before the key file."""
     if settings.origins["key_file"] != DEFAULT:
@@ -281,18 +306,14 @@ def save_relays(home: Path, relays: Sequence[str]) -> tuple[str, ...]:
 # ── Relays ──────────────────────────────────────────────────────────────────────────────
 
 
-def _find_relays(argument: Sequence[str] | None, sources: Sources, home: Path) -> tuple[tuple[str, ...], str]:
+def _find_relays(
+    argument: Sequence[str] | None, sources: Sources, config: Mapping[str, Any], home: Path
+) -> tuple[tuple[str, ...], str]:
     if argument is not None:
         return _checked_relays(argument, ARGUMENT), ARGUMENT
     text, origin = sources.text("relays", None)
     if text is not None:
         return _checked_relays([part for part in re.split(r"[\s,]+", text) if part], origin), origin
-    config = read_config(home)
-    unknown = [printable(key, 40) for key in config if key not in _CONFIG_KEYS]
-    if unknown:
-        _warn_once(
-            f"{home / _CONFIG}: {', '.join(unknown)} has no effect; the only setting here is {', '.join(_CONFIG_KEYS)}"
-        )
     listed = config.get("relays")
     if listed is None:
         return (), DEFAULT
@@ -301,6 +322,16 @@ def _find_relays(argument: Sequence[str] | None, sources: Sources, home: Path) -
         problem = f'must be a list of URLs, such as ["wss://relay.example"]{place}'
         raise InvalidSetting("relays", _CONFIG, problem)
     return _checked_relays(listed, _CONFIG, place), _CONFIG
+
+
+def _read_config(home: Path) -> dict[str, Any]:
+    config = read_config(home)
+    unknown = [printable(key, 40) for key in config if key not in _CONFIG_KEYS]
+    if unknown:
+        _warn_once(
+            f"{home / _CONFIG}: {', '.join(unknown)} has no effect; the settings here are {' and '.join(_CONFIG_KEYS)}"
+        )
+    return config
 
 
 def _checked_relays(urls: Sequence[str], origin: str, place: str = "") -> tuple[str, ...]:

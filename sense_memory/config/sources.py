@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.config.config_file import NAME as CONFIG
+from sense_memory.config.model_choice import ModelChoice
 from sense_memory.errors import InvalidInput, InvalidSetting
 from sense_memory.nostr.verdict import printable
 from sense_memory.search.embedders.choice import Choice
@@ -35,6 +36,7 @@ _VARIABLES: Final = {
     "plan": "SENSE_MEMORY_PLAN",
     "embedder": "SENSE_MEMORY_EMBEDDER",
     "share_embeddings": "SENSE_MEMORY_SHARE_EMBEDDINGS",
+    "model": "SENSE_MEMORY_MODEL",
 }
 
 _SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(
@@ -95,6 +97,20 @@ class Sources:
         if (text or "no").lower() not in _SWITCH:
             raise invalid(name, origin, "must be yes or no")
         return _SWITCH[(text or "no").lower()], origin
+
+    def model(self, argument: str | None, config: object) -> tuple[ModelChoice | InvalidSetting | None, str]:
+        """As `text`, and then from the config file, as a language model; errors as in `embedder`."""
+        text, origin = self.text("model", argument)
+        if text is None and config is not None:
+            text, origin = config if isinstance(config, str) else "", CONFIG
+            refuse_key("model", text, origin)
+        try:
+            return ModelChoice.parse("none" if text is None else text), origin
+        except InvalidInput as error:
+            found = invalid("model", origin, f"'{_without_secrets(text or '')}' cannot be used: {error}")
+        if origin == ARGUMENT:
+            raise found
+        return found, origin
 
     def embedder(self, argument: str | None) -> tuple[Choice | InvalidSetting, str]:
         """As `text`, as a choice of embedder; for a bad value in a variable, the error to raise when one is needed."""

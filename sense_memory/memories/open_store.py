@@ -67,6 +67,7 @@ class StoreOptions:
     snapshot: bool
     plan: Plan
     embedder: Callable[[], Any] | None
+    model: Callable[[], Any] | None
     share_embeddings: bool
     contradictions: str
     close_timeout: float
@@ -117,12 +118,31 @@ def checked_embedder(
     return None if given is None else opener(given)
 
 
+def checked_model(given: object) -> Callable[[], Any] | None:
+    """A function that gives a `LanguageModel`, a `ModelChoice` or None; None without a model. Raises InvalidInput."""
+    if isinstance(given, str):
+        from sense_memory.config.model_choice import ModelChoice
+
+        return partial(_itself, ModelChoice.parse(given))
+    if given is None or (callable(given) and not hasattr(given, "answer")):
+        return given
+    if isinstance(given, type) or not hasattr(given, "answer"):
+        raise InvalidInput(
+            "model must be a `LanguageModel`, such as ollama:MODEL, or a function that gives one"
+        )
+    return partial(_itself, given)
+
+
+def _itself(given: object) -> object:
+    return given
+
+
 def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict[str, Any]]:
     """The signer and the options of a store from the settings; each option that is passed overrides its setting.
 
     Raises: as `MemoryStore.from_settings`.
     """
-    from sense_memory.config.settings import Settings, find_embedder, find_secret, ledger_path
+    from sense_memory.config.settings import Settings, find_embedder, find_model, find_secret, ledger_path
     from sense_memory.nostr.signer import LocalSigner
 
     options = arguments.settings(agent, options)
@@ -135,6 +155,7 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
         "plan": settings.plan,
         "embedder": embedder,
         "share_embeddings": settings.share_embeddings,
+        "model": None if settings.model is None else partial(find_model, settings),
         **options,
         "relays": settings.relays,
         "ledger": ledger,

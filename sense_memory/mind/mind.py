@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.config.model_choice import ModelChoice
 from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind.archive import Archive
@@ -61,7 +62,7 @@ class Mind:
         self.archive = Archive(self.records)
         self._search = MindSearch(self.log, self.archive, store.options.clock)
         self.search = self._search.search
-        self.topics = Topics(self.records, self.archive, RuleModel())
+        self.topics = Topics(self.records, self.archive, self._open_model)
         self.identity = IdentityKernel(self.records, self.topics)
         self.scenes = Scenes(self.records, self.log)
         self._flusher: asyncio.Task[None] | None = None
@@ -70,12 +71,26 @@ class Mind:
 
     @property
     def model(self) -> LanguageModel:
-        """The language model of all parts; `RuleModel` unless another is set."""
+        """The language model of all parts: the one that is configured, else `RuleModel`; may be set.
+
+        Raises:
+            InvalidSetting: the configured one cannot be used.
+            MissingExtra: its library is not installed.
+        """
         return self.topics.model
 
     @model.setter
     def model(self, model: LanguageModel) -> None:
         self.topics.model = model
+
+    def _open_model(self) -> LanguageModel:
+        given = self.store.options.model
+        found = None if given is None else given()
+        if isinstance(found, ModelChoice):
+            from sense_memory.mind.endpoint_model import EndpointModel
+
+            return EndpointModel(found)
+        return found or RuleModel()
 
     def conversation(
         self,

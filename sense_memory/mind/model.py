@@ -7,9 +7,10 @@ part does not know which model it has. `Answer.is_by_rule` marks what no model w
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.json_schema import SkipJsonSchema  # noqa: TC002 - pydantic reads the annotation
 
 
 MAX_SUMMARY_WORDS = 100  # of a conversation (Letta's SHORTER_SUMMARY_PROMPT)
@@ -24,7 +25,7 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    is_by_rule: bool = False
+    is_by_rule: SkipJsonSchema[bool] = False
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -42,6 +43,11 @@ class Task(BaseModel, Generic[AnswerT]):
 
     instructions: ClassVar[str] = ""
     answer_type: ClassVar[type[Answer]] = Answer
+
+    def problem(self, answer: Answer) -> str:
+        """Why an answer of the right type does not fit these inputs, for the model; empty if it fits."""
+        del answer
+        return ""
 
 
 @runtime_checkable
@@ -228,6 +234,13 @@ class Reflect(Task[Reflection]):
     experiences: Annotated[tuple[str, ...], Field(min_length=1)]
     scene: str = ""
 
+    def problem(self, answer: Answer) -> str:
+        """Evidence that does not exist, or no belief."""
+        found = cast("Reflection", answer)
+        if not found.belief.strip():
+            return "the belief is empty"
+        return _misplaced(found.based_on, len(self.experiences), "based_on")
+
 
 class CoherenceIssue(BaseModel):
     """One thing in which an output goes against the agent.
@@ -361,3 +374,19 @@ class RerankPassages(Task[Ranking]):
 
     query: str
     passages: tuple[str, ...]
+
+    def problem(self, answer: Answer) -> str:
+        """Passages that do not exist, or that are ranked twice."""
+        ranked = cast("Ranking", answer).ranked_indices
+        if len(set(ranked)) < len(ranked):
+            return "ranked_indices names a place twice"
+        return _misplaced(ranked, len(self.passages), "ranked_indices")
+
+
+def _misplaced(places: tuple[int, ...], count: int, name: str) -> str:
+    """That places lie outside a list of `count`; empty if none does."""
+    return (
+        f"{name} must be places from 0 to {count - 1}"
+        if any(not 0 <= place < count for place in places)
+        else ""
+    )

@@ -7,6 +7,7 @@ topics grow too many or one grows too broad, `proposals` says so; only `merge` a
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
@@ -16,7 +17,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from sense_memory.mind.archive import Archive
     from sense_memory.mind.model import LanguageModel
@@ -72,11 +73,18 @@ class Topics:
     Args:
         records: holds the summaries.
         archive: holds the passages.
-        model: classifies and summarises.
+        open_model: gives the model that classifies and summarises, when it is first needed.
     """
 
-    def __init__(self, records: MindRecords, archive: Archive, model: LanguageModel) -> None:
-        self._records, self._archive, self.model = records, archive, model
+    def __init__(
+        self, records: MindRecords, archive: Archive, open_model: Callable[[], LanguageModel]
+    ) -> None:
+        self._records, self._archive, self._open_model = records, archive, open_model
+
+    @cached_property
+    def model(self) -> LanguageModel:
+        """The language model of all parts of the mind; may be set."""
+        return self._open_model()
 
     async def all(self) -> list[Topic]:
         """Every topic, those with most passages first."""

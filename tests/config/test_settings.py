@@ -14,11 +14,12 @@ from sense_memory.config.settings import (
     Settings,
     SettingsWarning,
     find_embedder,
+    find_model,
     find_secret,
     ledger_path,
     save_relays,
 )
-from sense_memory.errors import BadKey, InvalidSetting, KeyMissing, UnsafeFile
+from sense_memory.errors import BadKey, InvalidInput, InvalidSetting, KeyMissing, UnsafeFile
 from sense_memory.nostr.keys import Secret, npub
 
 
@@ -530,9 +531,55 @@ def test_a_linked_config_stays_a_link(home, load, tmp_path):
 
 def test_an_unknown_key_is_pointed_out_once(home, load):
     (home / "config.toml").write_text(f'relay = ["{ONE}"]\n', encoding="utf-8")
-    with pytest.warns(SettingsWarning, match="relay has no effect; the only setting here is relays") as told:
+    with pytest.warns(
+        SettingsWarning, match="relay has no effect; the settings here are relays and model"
+    ) as told:
         assert load().relays == load().relays == ()
     assert len(told) == 1
+
+
+# ── The language model ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "url"),
+    [
+        ("ollama:qwen3:4b", "qwen3:4b", "http://127.0.0.1:11434/v1"),
+        ("openai:gpt@https://Api.example", "gpt", "https://api.example/v1"),
+        ("openai:a/b@https://x.example/api/v1/chat/completions", "a/b", "https://x.example/api/v1"),
+    ],
+)
+def test_a_language_model_is_named_as_an_embedder_is(tmp_path, text, model, url):
+    environ = {"SENSE_MEMORY_MODEL": text, "SENSE_MEMORY_MODEL_KEY": "sk-secret"}
+    settings = Settings.load(home=tmp_path, environ=environ)
+    found = find_model(settings, environ=environ)
+    assert (found.model, found.url, found.key) == (model, url, "sk-secret")
+    assert "sk-secret" not in repr(found) + repr(settings)
+
+
+def test_the_config_file_names_a_language_model_and_the_environment_overrides_it(tmp_path):
+    assert find_model(Settings.load(home=tmp_path, environ={}), environ={}) is None
+    (tmp_path / "config.toml").write_text('model = "ollama:small"\n', encoding="utf-8")
+    found = Settings.load(home=tmp_path, environ={})
+    assert (found.model.model, found.origins["model"]) == ("small", "config.toml")
+    assert Settings.load(home=tmp_path, environ={"SENSE_MEMORY_MODEL": "none"}).model is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["gpt", "openai:gpt", "openai:m@http://far.example/v1", "openai:m@https://u:sk-1@x.example", "static"],
+)
+def test_a_mistyped_language_model_is_an_error_only_to_who_needs_it(tmp_path, text):
+    environ = {"SENSE_MEMORY_MODEL": text}
+    found = Settings.load(home=tmp_path, environ=environ)
+    with pytest.raises(InvalidSetting, match="SENSE_MEMORY_MODEL .*write none, ollama:MODEL or") as raised:
+        find_model(found, environ=environ)
+    assert "sk-1" not in str(raised.value)
+    with pytest.raises(InvalidInput, match="check SENSE_MEMORY_MODEL_KEY"):
+        find_model(
+            Settings.load(home=tmp_path, environ={"SENSE_MEMORY_MODEL": "ollama:m"}),
+            environ={"SENSE_MEMORY_MODEL_KEY": "two words"},
+        )
 
 
 # ── The embedder ────────────────────────────────────────────────────────────────────────

@@ -155,7 +155,7 @@ async def with_store(
     settings: Settings, signer: LocalSigner, work: Callable[[MemoryStore], Awaitable[_T]]
 ) -> _T:
     """As `Invocation.run`, with a signer's store."""
-    from sense_memory.config.settings import find_embedder, ledger_path
+    from sense_memory.config.settings import find_embedder, find_model, ledger_path
     from sense_memory.store import MemoryStore
 
     path = settings.ledger or ledger_path(settings.home, signer.public_key)
@@ -163,6 +163,8 @@ async def with_store(
     if settings.wants_embedder:
         options |= {"embedder": partial(find_embedder, settings)}
     options |= {"share_embeddings": settings.share_embeddings}
+    if settings.model is not None:
+        options |= {"model": partial(find_model, settings)}
     async with MemoryStore(signer, settings.relays, **options) as store:
         return await work(store)
 

@@ -1,0 +1,65 @@
+"""Which language model a setting names: none, or one behind a service that speaks OpenAI's chat API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.search.embedders.choice import Choice
+
+
+KEY_VARIABLE: Final = "SENSE_MEMORY_MODEL_KEY"
+_ADVICE: Final = (
+    "write none, ollama:MODEL or openai:MODEL@https://HOST/v1; http:// is allowed to this machine only, and a key belongs "
+    f"into {KEY_VARIABLE}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """The language model that a setting names.
+
+    Attributes:
+        model: as the service calls it.
+        url: of the service, up to `/v1`.
+        key: sent as a bearer token; None sends none.
+
+    Raises:
+        InvalidInput: the key is not one; the error repeats nothing of it.
+    """
+
+    model: str
+    url: str
+    key: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        key = self.key
+        if key is not None and (
+            not key or not key.isascii() or not key.isprintable() or " " in key or "nsec1" in key.lower()
+        ):
+            raise InvalidInput(f"check {KEY_VARIABLE}: its value is not a valid key; nothing was sent")
+
+    @classmethod
+    def parse(cls, text: str, key: str | None = None) -> ModelChoice | None:
+        """Parse a setting; None for "none". Calls no service.
+
+        Args:
+            text: none, openai:MODEL@URL, ollama:MODEL or ollama:MODEL@URL.
+            key: of the service.
+
+        Raises:
+            InvalidInput: none of these; the error repeats nothing of the text, which may hold a key.
+        """
+        text = text.strip()
+        kind = text.partition(":")[0].lower()
+        if text.lower() == "none":
+            return None
+        if kind not in {"openai", "ollama"}:
+            raise InvalidInput(f"not a language model; {_ADVICE}")
+        try:
+            found = Choice.parse(text.removesuffix("/").removesuffix("/chat/completions"))
+        except InvalidInput:
+            raise InvalidInput(f"not a language model; {_ADVICE}") from None
+        has_path = "/" in found.url.partition("://")[2]
+        return cls(found.model, found.url if has_path else f"{found.url}/v1", key)
