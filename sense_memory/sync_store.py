@@ -894,9 +894,9 @@ class SyncMemoryStore:
         """What the ledger holds, and how far each relay is in step with it. No relay is asked."""
         return self._loop.call(self._store.status)
 
-    def is_complete(self) -> bool:
-        """As `status().is_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
-        return self._loop.call(self._store.is_complete)
+    def was_ever_complete(self) -> bool:
+        """As `status().was_ever_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
+        return self._loop.call(self._store.was_ever_complete)
 
     def holders(self, event_id: str) -> dict[str, str]:
         """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""

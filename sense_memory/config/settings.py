@@ -135,21 +135,8 @@ class Settings:
         Raises:
             InvalidSetting: names the setting and where its value came from.
         """
-        given = None if env_file is None else _given_env_file(env_file)
-        sources = Sources.of(environ, _read_env_file(given), given)
-        folder, home_origin = sources.path("home", home)
-        folder = folder or default_home()
-        if env_file is None:
-            given = folder / ".env"
-            sources = Sources.of(environ, _read_env_file(given), given)
-            if home_origin == DEFAULT and sources.path("home", None)[0] not in {None, folder}:
-                problem = "set it in the environment: the .env of the home folder cannot move the home folder"
-                raise invalid("home", ENV_FILE, problem)
-        name, agent_origin = sources.text("agent", agent)
-        name = "default" if name is None else name
-        if _agent_name(name) is None:
-            problem = "must be 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot"
-            raise invalid("agent", agent_origin, problem)
+        sources, folder, env_path, home_origin = _find_home(home, env_file, environ)
+        name, agent_origin = _find_agent(agent, sources)
         config = _read_config(folder)
         urls, relays_origin = _find_relays(relays, sources, config, folder)
         key_path, key_origin = sources.path("key_file", key_file)
@@ -171,10 +158,8 @@ class Settings:
             "model": model_origin,
         }
         ledger_file = None if ledger is None else Path(ledger).expanduser()
-        env_path = given or folder / ".env"
-        shown = MappingProxyType(origins)
         found = (folder, name, urls, key_path, ledger_file, env_path, chosen, meaning, shares, language_model)
-        return cls(*found, origins=shown)
+        return cls(*found, origins=MappingProxyType(origins))
 
 
 def ledger_path(home: Path, public_key: str) -> Path:
@@ -303,6 +288,39 @@ def save_relays(home: Path, relays: Sequence[str]) -> tuple[str, ...]:
     return urls
 
 
+# ── Home and agent ──────────────────────────────────────────────────────────────────────
+
+
+def _find_home(
+    home: str | os.PathLike[str] | None, env_file: str | os.PathLike[str] | None, environ: Mapping[str, str]
+) -> tuple[Sources, Path, Path, str]:
+    """The sources of the other settings, the home folder, the `.env` file, and where the folder was named.
+
+    A `.env` that was named explicitly may name the home folder; the `.env` of the home folder may not.
+    """
+    if env_file is not None:
+        path = _given_env_file(env_file)
+        sources = Sources.of(environ, _read_env_file(path), path)
+        folder, origin = sources.path("home", home)
+        return sources, folder or default_home(), path, origin
+    folder, origin = Sources.of(environ, {}, None).path("home", home)
+    folder = folder or default_home()
+    path = folder / ".env"
+    sources = Sources.of(environ, _read_env_file(path), path)
+    if origin == DEFAULT and sources.path("home", None)[0] not in {None, folder}:
+        problem = "set it in the environment: the .env of the home folder cannot move the home folder"
+        raise invalid("home", ENV_FILE, problem)
+    return sources, folder, path, origin
+
+
+def _find_agent(argument: str | None, sources: Sources) -> tuple[str, str]:
+    name, origin = sources.text("agent", argument)
+    name = "default" if name is None else name
+    if _agent_name(name) is None:
+        raise invalid("agent", origin, "must be 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot")
+    return name, origin
+
+
 # ── Relays ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -365,12 +383,10 @@ def _given_env_file(path: str | os.PathLike[str]) -> Path:
     return found
 
 
-def _read_env_file(path: Path | None) -> dict[str, str]:
+def _read_env_file(path: Path) -> dict[str, str]:
     """The variables of a `.env` file, as written: nothing is expanded, and the environment is not changed."""
     from dotenv import dotenv_values
 
-    if path is None:
-        return {}
     found = dotenv_values(stream=io.StringIO(read_text(path, ENV_FILE)), interpolate=False)
     if found.get(NSEC_VARIABLE) and path.stat().st_mode & 0o077:
         command = f"chmod 600 {shlex.quote(str(path))}"

@@ -200,6 +200,33 @@ class SnapshotFile:
         return None if found is None else str(found[0])
 
 
+# ── Keys ────────────────────────────────────────────────────────────────────────────────
+
+
+class SealedKey:
+    """One sealed key that the ledger keeps, to rows that the ledger cannot read.
+
+    Args:
+        db: the open ledger file.
+        name: the name of the key in the ledger.
+    """
+
+    def __init__(self, db: Database, name: str) -> None:
+        self._db, self._key_name = db, name
+
+    @property
+    def key(self) -> str | None:
+        """The sealed key, or None before a key is saved."""
+        found = self._db.row("SELECT value FROM meta WHERE name = ?", self._key_name)
+        return None if found is None else str(found[0])
+
+    def save_key(self, sealed: str) -> str:
+        """Keep a sealed key, unless another process was faster; returns the kept key."""
+        with self._db.transaction():
+            self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", self._key_name, sealed)
+        return self.key or sealed
+
+
 # ── Vectors ─────────────────────────────────────────────────────────────────────────────
 # The sealed vectors of memories, one row a slot; the ledger cannot read them.
 #
@@ -233,7 +260,7 @@ _FORGET_VECTORS: Final = (
 )
 
 
-class Vectors:
+class Vectors(SealedKey):
     """The sealed vectors of a ledger.
 
     Args:
@@ -244,21 +271,9 @@ class Vectors:
     """
 
     def __init__(self, db: Database) -> None:
-        self._db = db
+        super().__init__(db, _VECTORS_KEY)
         self.write = db.write
         db.execute(_FORGET_VECTORS)
-
-    @property
-    def key(self) -> str | None:
-        """The sealed key to the vectors, or None before a key is saved."""
-        found = self._db.row("SELECT value FROM meta WHERE name = ?", _VECTORS_KEY)
-        return None if found is None else str(found[0])
-
-    def save_key(self, sealed: str) -> str:
-        """Keep a sealed key, unless another process was faster; returns the kept key."""
-        with self._db.transaction():
-            self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _VECTORS_KEY, sealed)
-        return self.key or sealed
 
     def of(self, model: str, slots: Collection[str]) -> list[tuple[str, bytes]]:
         """Slot and sealed vectors of one model, at some slots."""
@@ -318,7 +333,7 @@ class Vectors:
 _LOG_KEY: Final = "log_key"
 
 
-class LogRows:
+class LogRows(SealedKey):
     """The rows of a ledger.
 
     Args:
@@ -326,19 +341,7 @@ class LogRows:
     """
 
     def __init__(self, db: Database) -> None:
-        self._db = db
-
-    @property
-    def key(self) -> str | None:
-        """The sealed key to the rows, or None before a key is saved."""
-        found = self._db.row("SELECT value FROM meta WHERE name = ?", _LOG_KEY)
-        return None if found is None else str(found[0])
-
-    def save_key(self, sealed: str) -> str:
-        """Keep a sealed key, unless another process was faster; returns the kept key."""
-        with self._db.transaction():
-            self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", _LOG_KEY, sealed)
-        return self.key or sealed
+        super().__init__(db, _LOG_KEY)
 
     def add(self, bodies: Iterable[bytes]) -> None:
         """Keep sealed entries, in their order."""

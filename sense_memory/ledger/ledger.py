@@ -173,13 +173,13 @@ class Ledger:
         *,
         bases: Mapping[str, Basis] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
-        aside: Mapping[str, str] | None = None,
+        lost_texts: Mapping[str, str] | None = None,
         discarded: Collection[str] = (),
     ) -> bool:
         """File our own events and queue them for relays, in one transaction: all or none.
 
         The texts that lose against these events and fit no conflict copy become drafts in the same transaction
-        (`aside`, see `save_lost_texts`); the drafts at some slots are discarded (`discarded`).
+        (`lost_texts`, see `save_lost_texts`); the drafts at some slots are discarded (`discarded`).
 
         Returns False, and stores nothing, if another process has taken the second of an event meanwhile: the
         caller stamps the events again. Raises HeadMoved if an edit does not start from the current head (`bases` has
@@ -188,7 +188,7 @@ class Ledger:
         try:
             with self._change():
                 seqs = self._file(items, now, bases, origins)
-                self._set_aside(aside or {}, now)
+                self._draft_lost_texts(lost_texts or {}, now)
                 self.outbox.queue_events(seqs, relays, now)
                 self.drafts.remove_at(discarded)
         except _SecondTaken:
@@ -275,21 +275,21 @@ class Ledger:
             self.outbox.requeue_heads(relay, behind, now)
         return fates
 
-    def save_lost_texts(self, aside: Mapping[str, str], now: float) -> None:
+    def save_lost_texts(self, lost_texts: Mapping[str, str], now: float) -> None:
         """Keep the texts of stored versions that lost and are too large for a conflict copy as drafts, each once.
 
         Args:
-            aside: by the version's event id, the id of the event that said the text first; 64 hex digits each.
+            lost_texts: by the version's event id, the id of the event that had the text first; 64 hex digits each.
             now: seconds since 1970.
         """
         with self._change():
-            self._set_aside(aside, now)
+            self._draft_lost_texts(lost_texts, now)
 
-    def _set_aside(self, aside: Mapping[str, str], now: float) -> None:
-        for ident, said in aside.items():
+    def _draft_lost_texts(self, lost_texts: Mapping[str, str], now: float) -> None:
+        for ident, origin in lost_texts.items():
             version = bytes.fromhex(ident)
             (at,) = self._db.row("SELECT created_at FROM events WHERE id = ?", version) or (now,)
-            save_draft(self._db, version, said, TOO_LARGE, min(at, now))
+            save_draft(self._db, version, origin, TOO_LARGE, min(at, now))
 
     def quarantined_due(self, now: float) -> list[Filed]:
         """The quarantined events that are due."""

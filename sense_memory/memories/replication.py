@@ -156,7 +156,7 @@ class Replication:
             await self._ledger.write(self._ledger.outbox.requeue_refused, self._urls, self._clock())
         report = await self._round(SyncPlan(RelayQuestion.SWEEP if full else RelayQuestion.COMPARE))
         if not self._urls:
-            await self.settle()
+            await self.settle_forks()
         return replace(report, unfit=(*report.unfit, *unfit))
 
     async def flush(self) -> SyncReport:
@@ -267,7 +267,7 @@ class Replication:
         if self._has_persona():
             await self._persona().palace.try_save_accesses()
         counts = await self._reader.file_served(events, relay)
-        await self.settle(heard=False)
+        await self.settle_forks(heard=False)
         return counts
 
     async def _heard(self) -> bool:
@@ -278,7 +278,7 @@ class Replication:
         """
         self._check_open()
         before = self._ledger.feed.cursor().seq
-        await self.settle()
+        await self.settle_forks()
         now = self._clock()
         if not 0 <= now - self._accesses_at < HOUR_SECONDS:
             self._accesses_at = now
@@ -286,7 +286,7 @@ class Replication:
         self._check_open()
         return self._ledger.feed.cursor().seq != before
 
-    async def settle(self, *, heard: bool = True) -> None:
+    async def settle_forks(self, *, heard: bool = True) -> None:
         """Settle edits that devices made without knowledge of each other, and forget embeddings whose memories are
         gone.
 
@@ -297,7 +297,7 @@ class Replication:
         self._check_open()
         edits = self._ledger.edits
         if edits.forked_slots() if heard else edits.forked_copies():
-            await self._persona().settle(heard=heard)
+            await self._persona().settle_forks(heard=heard)
         if orphans := self._ledger.vectors.orphans():
             from sense_memory.memories.shared_embeddings import forget
 

@@ -75,7 +75,7 @@ class Status:
     relays: tuple[RelayStatus, ...]
 
     @property
-    def is_complete(self) -> bool:
+    def was_ever_complete(self) -> bool:
         """Whether some relay has ever shown everything it holds; True for a store without relays."""
         return not self.relays or any(relay.last_complete is not None for relay in self.relays)
 

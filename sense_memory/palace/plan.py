@@ -69,28 +69,28 @@ class Plan:
     has_halflives: bool = True
     has_schedule: bool = True
 
-    def check_adding(self, held: Usage, count: int = 1) -> None:
+    def check_adding(self, usage: Usage, count: int = 1) -> None:
         """Check that `count` new memories may be added; overwriting a memory adds none.
 
         Raises:
             PlanLimitError: `max_memories`.
         """
-        if self.max_memories is not None and held.memories + count > self.max_memories:
+        if self.max_memories is not None and usage.memories + count > self.max_memories:
             wanted = "" if count == 1 else f", and {count:,} more were to be written"
-            problem = f"allows {self.max_memories:,} memories, and there are {held.memories:,}{wanted}"
+            problem = f"allows {self.max_memories:,} memories, and there are {usage.memories:,}{wanted}"
             raise PlanLimitError(
                 self.name, "max_memories", problem, "forget memories that you no longer need"
             )
 
-    def check_place(self, held: Usage, domain: str, facet: str) -> None:
+    def check_place(self, usage: Usage, domain: str, facet: str) -> None:
         """Check that a persona memory may be added to a facet; a facet that holds one already is always allowed.
 
         Raises:
             PlanLimitError: `max_domains` or `max_facets`.
         """
-        facets = held.facets.get(domain)
-        if facets is None and self.max_domains is not None and len(held.facets) >= self.max_domains:
-            known = ", ".join(sorted(held.facets))
+        facets = usage.facets.get(domain)
+        if facets is None and self.max_domains is not None and len(usage.facets) >= self.max_domains:
+            known = ", ".join(sorted(usage.facets))
             problem = f"allows {_counted(self.max_domains, 'domain')}, in use: {known}"
             raise PlanLimitError(self.name, "max_domains", problem, "use a domain that is in use")
         facets = facets or frozenset()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import orjson
 import Stemmer
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from sense_memory.__about__ import __version__
 from sense_memory.errors import BadPayload
 from sense_memory.nostr import address
+from sense_memory.records.local_cipher import LocalCipher, local_cipher
 from sense_memory.search.vectors import rounded
 
 
@@ -127,8 +125,7 @@ def without_head(saved: memoryview) -> tuple[Any, memoryview]:
 # made from, so vectors of an older text are never used. Vectors that cannot be opened are made anew.
 
 
-_KEY_TYPE: Final = "sense-memory:vectors-key"  # what a signer sealed for anything else is no key
-_NONCE_BYTES: Final = 12
+_KEY_TYPE: Final = "sense-memory:vectors-key"
 _HEAD: Final = struct.Struct("<16sHI")  # a stamp, the dimension, how many pieces
 
 
@@ -178,7 +175,7 @@ class VectorCache:
     def __init__(self, signer: Signer, vectors: Vectors, model: str) -> None:
         self.model = model
         self._signer, self._vectors = signer, vectors
-        self._opened: ChaCha20Poly1305 | None = None
+        self._opened: LocalCipher | None = None
 
     async def find(self, stamps: Mapping[str, str]) -> dict[str, MemoryVectors]:
         """By slot, the vectors of some memories (slot and stamp) in exactly these states."""
@@ -188,9 +185,8 @@ class VectorCache:
         found = {}
         for slot, body in self._vectors.of(self.model, stamps.keys()):
             try:
-                text = cipher.decrypt(body[:_NONCE_BYTES], body[_NONCE_BYTES:], self._bound(slot))
-                read = _read(text)
-            except (InvalidTag, ValueError, struct.error):
+                read = _read(cipher.open(body, slot))
+            except (BadPayload, ValueError, struct.error):
                 continue
             if read.stamp == stamps[slot]:
                 found[slot] = read
@@ -203,37 +199,20 @@ class VectorCache:
             LedgerError: the vectors cannot be written; nothing was written.
         """
         cipher = await self._cipher()
-        rows = []
-        for slot, read in reads.items():
-            nonce = os.urandom(_NONCE_BYTES)
-            rows.append((slot, nonce + cipher.encrypt(nonce, _written(read), self._bound(slot))))
+        rows = [(slot, cipher.seal(_written(read), slot)) for slot, read in reads.items()]
         await self._vectors.write(self._vectors.save, self.model, rows)
 
-    async def _cipher(self) -> ChaCha20Poly1305:
+    async def _cipher(self) -> LocalCipher:
         if self._opened is None:
-            sealed = self._vectors.key
-            self._opened = None if sealed is None else await self._unsealed(sealed)
-        if self._opened is None:
-            if sealed is not None:
+            try:
+                self._opened = await self._drawn()
+            except BadPayload:
                 await self._vectors.write(self._vectors.clear)  # nobody can open them any more
-            text = orjson.dumps({"type": _KEY_TYPE, "key": ChaCha20Poly1305.generate_key().hex()})
-            sealed = await self._signer.encrypt(text, self._signer.public_key)
-            self._opened = await self._unsealed(await self._vectors.write(self._vectors.save_key, sealed))
-        if self._opened is None:
-            raise BadPayload("the signer does not open what it has just sealed")
+                self._opened = await self._drawn()
         return self._opened
 
-    async def _unsealed(self, sealed: str) -> ChaCha20Poly1305 | None:
-        """The cipher of a sealed key; None if the sealed text is not a key."""
-        try:
-            fields = orjson.loads(await self._signer.decrypt(sealed, self._signer.public_key))
-            is_key = isinstance(fields, dict) and fields.get("type") == _KEY_TYPE
-            return ChaCha20Poly1305(bytes.fromhex(fields["key"])) if is_key else None
-        except (BadPayload, ValueError, KeyError, TypeError):
-            return None
-
-    def _bound(self, slot: str) -> bytes:
-        return f"{self.model}\0{slot}".encode()
+    async def _drawn(self) -> LocalCipher:
+        return await local_cipher(self._signer, self._vectors, _KEY_TYPE, self._vectors.write, self.model)
 
 
 def _written(read: MemoryVectors) -> bytes:

@@ -40,11 +40,11 @@ class LocalCipher:
 
     Args:
         key: the opened key.
-        name: the `type` that a sealed key names; part of what each row is bound to.
+        group: what all rows are bound to, such as the model that made them.
     """
 
-    def __init__(self, key: bytes, name: str) -> None:
-        self._cipher, self._name = ChaCha20Poly1305(key), name
+    def __init__(self, key: bytes, group: str) -> None:
+        self._cipher, self._group = ChaCha20Poly1305(key), group
 
     def seal(self, text: bytes, bound: str = "") -> bytes:
         """A row that opens for the same `bound` only."""
@@ -63,19 +63,24 @@ class LocalCipher:
             raise BadPayload("the row was altered, or sealed under another key") from None
 
     def _bound(self, bound: str) -> bytes:
-        return f"{self._name}\0{bound}".encode()
+        return f"{self._group}\0{bound}".encode()
 
 
 async def local_cipher(
-    signer: Signer, place: KeyPlace, name: str, write: Callable[[Callable[[str], str], str], Awaitable[str]]
+    signer: Signer,
+    place: KeyPlace,
+    name: str,
+    write: Callable[[Callable[[str], str], str], Awaitable[str]],
+    group: str | None = None,
 ) -> LocalCipher:
     """The cipher of a place; the first use draws and keeps its key.
 
     Args:
         signer: the owner, who seals the key.
         place: where the sealed key is kept.
-        name: what the key is for, such as `sense-memory:log-key`.
+        name: what the key is for, such as `sense-memory:log-key`. Anything else that a signer sealed is not this key.
         write: makes a change of the ledger, as `Ledger.write`.
+        group: what all rows are bound to, besides what each row is bound to; by default `name`.
 
     Raises:
         BadPayload: the kept key does not open with this signer.
@@ -84,7 +89,11 @@ async def local_cipher(
     if sealed is None:
         text = orjson.dumps({"type": name, "key": ChaCha20Poly1305.generate_key().hex()})
         sealed = await write(place.save_key, await signer.encrypt(text, signer.public_key))
-    fields = orjson.loads(await signer.decrypt(sealed, signer.public_key))
-    if not isinstance(fields, dict) or fields.get("type") != name:
-        raise BadPayload("the sealed key is for something else")
-    return LocalCipher(bytes.fromhex(fields["key"]), name)
+    text = await signer.decrypt(sealed, signer.public_key)
+    try:
+        fields = orjson.loads(text)
+        if fields["type"] == name:
+            return LocalCipher(bytes.fromhex(fields["key"]), name if group is None else group)
+    except (ValueError, KeyError, TypeError):
+        raise BadPayload("the sealed key is malformed") from None
+    raise BadPayload("the sealed key is for something else")

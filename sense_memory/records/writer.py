@@ -87,7 +87,7 @@ class Writer:
         *,
         drafts: bool = True,
         bases: Mapping[str, Basis] | None = None,
-        aside: Mapping[str, str] | None = None,
+        lost_texts: Mapping[str, str] | None = None,
     ) -> list[str]:
         """Make records durable, all or none; returns their event ids in order.
 
@@ -95,7 +95,7 @@ class Writer:
             records: what to write.
             drafts: whether to keep records as drafts that the clock does not allow to write.
             bases: by slot, what edits start from.
-            aside: the stored versions that become drafts in the same transaction, see `Ledger.save_lost_texts`.
+            lost_texts: the stored versions that become drafts in the same transaction, see `Ledger.save_lost_texts`.
 
         Raises:
             TooLargeError, InvalidInput, SealVerificationError: before anything was written.
@@ -114,7 +114,7 @@ class Writer:
                     self._ledger.drafts.add, kept if drafts else (), self._clock()
                 )
                 raise ClockSkewError(error.now, error.mark, numbers) from None
-            if await self._append(filed, bases=bases, aside=aside):
+            if await self._append(filed, bases=bases, lost_texts=lost_texts):
                 break
         for place, record in zip(filed, records, strict=True):
             self._reader.hold_record(place, record)
@@ -296,7 +296,7 @@ class Writer:
         *,
         bases: Mapping[str, Basis] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
-        aside: Mapping[str, str] | None = None,
+        lost_texts: Mapping[str, str] | None = None,
         discarded: Collection[str] = (),
     ) -> bool:
         """`Ledger.append_versions`, as of now and for the relays of this writer."""
@@ -308,7 +308,7 @@ class Writer:
             now,
             bases=bases,
             origins=origins,
-            aside=aside,
+            lost_texts=lost_texts,
             discarded=discarded,
         )
 

@@ -140,7 +140,7 @@ def as_of(
 
     async def work(store: MemoryStore) -> list[Memory]:
         found = await store.as_of(then)
-        if not found and not store.is_complete():
+        if not found and not store.was_ever_complete():
             raise unknown(f"what was kept at {shown} is")
         warn_if_incomplete(store)
         return found
@@ -158,7 +158,7 @@ def palace_as_of(invocation: Invocation, when: str, where: str | None) -> None:
 
     async def work(store: MemoryStore) -> list[PersonaMemory]:
         found = await store.persona_as_of(then, *place(where))
-        if not found and not store.is_complete():
+        if not found and not store.was_ever_complete():
             raise unknown(f"what was kept at {shown} is")
         warn_if_incomplete(store)
         return found
@@ -197,7 +197,7 @@ def _show_one(invocation: Invocation, name: str, then: float) -> None:
 
     memory, status = invocation.run(work)
     shown = _shown(then, time.time())
-    if memory is None and not status.is_complete:
+    if memory is None and not status.was_ever_complete:
         raise unknown(f"what {name!r} was at {shown} is")
     if memory is None:
         raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"no memory under {name!r} was here at {shown}")

@@ -148,7 +148,7 @@ def no_memory(name: str, status: Status, names: Collection[str] = ()) -> Command
         status: of the store.
         names: of all memories, for suggestions.
     """
-    if not status.is_complete:
+    if not status.was_ever_complete:
         return unknown(f"{name!r} is")
     problem = f"no memory under {name!r} ({_asked(status)}){meant(name, names)}"
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
@@ -218,7 +218,7 @@ async def check_place(store: MemoryStore, domain: str, facet: str | None = None)
 
 def no_domain(domain: str, known: Sequence[str], status: Status) -> CommandFailed:
     """The error for a missing domain, with the existing ones; without a complete pull, a relay may have the domain."""
-    if not status.is_complete:
+    if not status.was_ever_complete:
         return unknown(f"the domain {domain!r} is")
     there = f"there are: {some(sorted(known), MAX_CANDIDATES_COUNT)}" if known else "there are none yet"
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"there is no domain {domain!r}; {there}")

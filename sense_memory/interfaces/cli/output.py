@@ -263,7 +263,7 @@ def warn_if_incomplete(store: MemoryStore) -> None:
     """Warn on stderr that a list may lack memories that relays hold."""
     if not store.relays and not store.status().counts["heads"]:
         note("to restore memories from relays, run `sense-memory relays add URL`, then `sense-memory sync`")
-    if not store.is_complete():
+    if not store.was_ever_complete():
         note("incomplete: no relay has shown everything yet, so there may be more; run `sense-memory sync`")
 
 

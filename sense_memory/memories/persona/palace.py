@@ -390,14 +390,16 @@ class Palace:
         edits = [edit for index, (edit, _) in enumerate(made) if index not in left_out]
         records = [record for index, (_, record) in enumerate(made) if index not in left_out]
         bases = {edit.slot_state.slot: edit.basis for edit in edits}
-        aside: dict[str, str] = {}
+        lost_texts: dict[str, str] = {}
         for edit in edits:
-            records += self._siblings(edit.slot_state, bases, aside, is_lasting=not edit.settles)
+            records += self._siblings(edit.slot_state, bases, lost_texts, is_lasting=not edit.settles)
         try:
-            ids = iter(await self._writer.write(records, drafts=drafts, bases=bases, aside=aside))
+            ids = iter(await self._writer.write(records, drafts=drafts, bases=bases, lost_texts=lost_texts))
         except TooLargeError:
-            if aside and all(edit.settles for edit in edits):  # the merge of two versions may be too large
-                await self._ledger.write(self._ledger.save_lost_texts, aside, self._clock())
+            if lost_texts and all(
+                edit.settles for edit in edits
+            ):  # the merge of two versions may be too large
+                await self._ledger.write(self._ledger.save_lost_texts, lost_texts, self._clock())
             raise
         for edit in edits:
             if not edit.settles:
@@ -405,7 +407,12 @@ class Palace:
         return ["" if index in left_out else next(ids) for index in range(len(made))]
 
     def _siblings(
-        self, slot_state: SlotState, bases: Mapping[str, Basis], aside: dict[str, str], *, is_lasting: bool
+        self,
+        slot_state: SlotState,
+        bases: Mapping[str, Basis],
+        lost_texts: dict[str, str],
+        *,
+        is_lasting: bool,
     ) -> list[Record]:
         """The siblings that keep values which lost, as far as no device has written them yet.
 
@@ -415,7 +422,7 @@ class Palace:
         Args:
             slot_state: what the slot holds.
             bases: by slot, what the same write starts from.
-            aside: receives the values that have to become drafts, see `Ledger.save_lost_texts`.
+            lost_texts: receives the values that have to become drafts, see `Ledger.save_lost_texts`.
             is_lasting: whether this device edits, and so replaces the versions that it knows.
 
         Raises:
@@ -431,7 +438,7 @@ class Palace:
             if envelope.fits(record):
                 records[slot] = record
             elif is_lasting or loser.provenance.device == self._ledger.edits.device:
-                aside[loser.id] = loser.provenance.id
+                lost_texts[loser.id] = loser.provenance.id
             else:
                 raise TooLargeError(MAX_PLAINTEXT_BYTES + 1, MAX_PLAINTEXT_BYTES)
         return list(records.values())

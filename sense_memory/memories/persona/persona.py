@@ -340,7 +340,7 @@ class Persona:
 
     # ── Between devices ─────────────────────────────────────────────────────────────────
 
-    async def settle(self, *, heard: bool = True) -> int:
+    async def settle_forks(self, *, heard: bool = True) -> int:
         """Merge concurrent versions, see `forks.settle_forks`; returns how many memories were written.
 
         Args:

@@ -348,22 +348,22 @@ class RelayConnection:
     async def listen(
         self,
         live: OpenLive,
-        heard: Callable[[Sequence[Event]], None],
-        held: Callable[[Sequence[str]], Collection[str]],
+        on_events: Callable[[Sequence[Event]], None],
+        find_stored: Callable[[Sequence[str]], Collection[str]],
     ) -> EventPage:
-        """Keep a live subscription until it ends; raises RelayError as `fetch` does, and what `held` raises.
+        """Keep a live subscription until it ends; raises RelayError as `fetch` does, and what `find_stored` raises.
 
         Args:
             live: the subscription.
-            heard: called with the events that arrived, and with no events when the relay has opened the subscription.
-            held: returns which of some ids are stored here.
+            on_events: called with the events that arrived, and with no events when the relay has opened the subscription.
+            find_stored: returns which of some ids are stored here.
 
         Returns:
             Why the subscription ended, as an incomplete page.
         """
         self._check_open()
         subscription, actions = self._session.listen(live)
-        self._listeners[subscription] = heard, held
+        self._listeners[subscription] = on_events, find_stored
         try:
             ended: EventPage = await self._answer(subscription, actions)
         finally:
@@ -374,9 +374,9 @@ class RelayConnection:
         """Tell the session which events are stored here, and carry out what the session asks for next."""
         if subscription not in self._listeners:
             return
-        _, held = self._listeners[subscription]
+        _, find_stored = self._listeners[subscription]
         try:
-            known = held(ids)
+            known = find_stored(ids)
         except Exception as error:  # `listen` raises it
             answer = self._answers.get(subscription)
             if answer is not None and not answer.done():

@@ -634,7 +634,7 @@ async def test_of_an_event_without_a_vector_the_later_write_wins(open_store, wri
         await written_elsewhere(store, {**PUBLISHED, "value": "older"}, clock() - 100)
         assert (await one(store)).value == "ours"
         await written_elsewhere(store, {**PUBLISHED, "value": "newer"}, clock() + 100)
-        await store._open.replication.settle()
+        await store._open.replication.settle_forks()
 
         assert [memory.value for memory in await store.persona_recall()] == ["newer"]
 

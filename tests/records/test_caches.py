@@ -1,0 +1,70 @@
+"""Vectors that are sealed beside the events: rows of older versions stay readable."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import orjson
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from sense_memory.nostr.signer import LocalSigner
+from sense_memory.records.caches import MemoryVectors, VectorCache
+
+
+@pytest.fixture
+def signer():
+    return LocalSigner.generate()
+
+
+class Table:
+    """What `Vectors` keeps, in memory."""
+
+    def __init__(self, key=None):
+        self.key, self.rows = key, {}
+
+    def save_key(self, sealed):
+        self.key = self.key or sealed
+        return self.key
+
+    def clear(self):
+        self.key, self.rows = None, {}
+
+    def of(self, model, slots):
+        return [(slot, self.rows[model, slot]) for slot in slots if (model, slot) in self.rows]
+
+    def save(self, model, rows):
+        self.rows |= {(model, slot): body for slot, body in rows}
+
+    async def write(self, change, *args):
+        return change(*args)
+
+
+async def test_vectors_that_an_older_version_sealed_are_found(signer):
+    key, nonce = ChaCha20Poly1305.generate_key(), os.urandom(12)
+    fields = {"type": "sense-memory:vectors-key", "key": key.hex()}
+    table = Table(await signer.encrypt(orjson.dumps(fields), signer.public_key))
+    body = (
+        b"now".ljust(16, b"\0")
+        + (2).to_bytes(2, "little")
+        + (1).to_bytes(4, "little")
+        + np.float16([1, 0]).tobytes()
+    )
+    table.rows["m", "s"] = nonce + ChaCha20Poly1305(key).encrypt(nonce, body, b"m\0s")
+
+    found = await VectorCache(signer, table, "m").find({"s": "now"})
+
+    assert (found["s"].stamp, found["s"].rows.tolist()) == ("now", [[1.0, 0.0]])
+
+
+@pytest.mark.parametrize("text", [b"[]", b"{}", b"no JSON", b'{"type":"sense-memory:log-key","key":"00"}'])
+async def test_vectors_under_a_key_that_is_for_something_else_are_made_anew(signer, text):
+    table = Table(await signer.encrypt(text, signer.public_key))
+    table.rows["m", "old"] = b"lost"
+    cache = VectorCache(signer, table, "m")
+
+    await cache.store({"s": MemoryVectors("now", np.float32([[1, 0]]))})
+
+    assert table.rows.keys() == {("m", "s")}
+    assert (await VectorCache(signer, table, "m").find({"s": "now"}))["s"].rows.shape == (1, 2)
