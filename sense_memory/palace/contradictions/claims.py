@@ -85,6 +85,10 @@ _REASON: Final = re.compile(
     r",? (?:because|so that|due to|thanks to|since (?=he|she|it|they|the |i )|as (?=it|she|he|they|i |the )).*$",
     re.IGNORECASE,
 )
+_HEDGE: Final = re.compile(
+    r"\b(?:will|shall|going to|wird|werden|sera|será|vai|va a|including|excluding|incl|excl|plus|before tax|after tax|"
+    r"inklusive|exklusive|zzgl|sans|avec|compris|incluido|incluído|sin|sem)\b"
+)
 _SINCE: Final = re.compile(
     r",? \b(?:since|as of|from|ab|seit|depuis|desde) (?:\w+ )?(?:\d{4}|january|february|march|april|may|june|july|august|september|october|november|december|\w+day|spring|summer|autumn|winter)\b|,? for (?:\w+|\d+) (?:years|months|weeks)\b",
     re.IGNORECASE,
@@ -174,6 +178,7 @@ class Claim:
         changed: whether it says that something is new.
         turned: of a whole clause, stems of the part that tells of a turn of things: what was left, moved, cancelled.
         aside: whether the clause says more than the claim.
+        hedged: whether the clause says that the value is to come, or what it includes.
         owned: whether a clause begins with what somebody has: "Nora's brother", whose claim is none of Nora's.
         spoken: stems and the words as they were written, in order; of an attribute its name.
     """
@@ -195,6 +200,7 @@ class Claim:
     changed: bool = False
     turned: frozenset[str] = frozenset()
     aside: bool = False
+    hedged: bool = False
     owned: bool = False
     spoken: tuple[tuple[str, str], ...] = ()
 
@@ -279,8 +285,9 @@ def _claims(clause: str, owned: bool, unnamed: frozenset[str], key: frozenset[st
     changed = not CHANGES.isdisjoint(item for item in found if isinstance(item, str))
     yield _whole(found, clause, mood, unnamed, owned=owned)
     if mood == "fact":
-        related = list(_related(text, unnamed, changed))
-        yield from related or _bare(found, text, key, changed)
+        hedged = _HEDGE.search(lower) is not None
+        related = list(_related(text, unnamed, changed)) or list(_bare(found, text, key, changed))
+        yield from (replace(claim, hedged=True) for claim in related) if hedged else related
 
 
 def _is_event(found: Sequence[Item]) -> bool:

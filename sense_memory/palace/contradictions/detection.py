@@ -209,7 +209,8 @@ def _relations(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None
     if old.relation != new.relation or old.subject != new.subject:
         return None
     found = _reversed(old, new) or _denied(old, new) or _replaced(old, new)
-    return found.at_most(_LIKELY) if found and (old.aside or old.scope != new.scope) else found
+    is_loose = old.aside or old.hedged or new.hedged or old.scope != new.scope
+    return found.at_most(_LIKELY) if found and is_loose else found
 
 
 # ── Rules for whole clauses ─────────────────────────────────────────────────────────────
@@ -464,6 +465,10 @@ def _replaced(old: Claim, new: Claim) -> Opposition | None:
     'acts: favourite colour: blue → green'
     >>> between("Lisa lives in Vancouver", "Lisa lives in Canada"), between("I work at Stripe", "I work at a bank")
     ('', '')
+    >>> between("The rent is 900 euros", "The rent will be 950 euros from March")
+    'suspected: rent: 900 euros → 950 euros'
+    >>> between("Nora prefers short answers", "Nora prefers honest answers")
+    'suspected: prefers: short answers → honest answers'
     """
     if not (old.polarity and new.polarity and old.value and new.value) or old.over or new.over:
         return None
@@ -514,13 +519,13 @@ def _exclusive(old: Claim, new: Claim, one: Value, other: Value) -> float:
     """How surely a relation does not hold two values at once; 0 where it may well."""
     name = old.relation
     kinds = {one.kind, other.kind}
-    kin = any(of_one_kind(a, b) for a in one.words for b in other.words) or (
-        len(one.words) > 1 and len(other.words) > 1 and one.words[-1] == other.words[-1]
-    )
+    alike = any(of_one_kind(a, b) for a in one.words for b in other.words)
+    kin = alike or (len(one.words) > 1 and len(other.words) > 1 and one.words[-1] == other.words[-1])
     if name == "uses":
         return (_FAIRLY_SURE if old.scope and old.scope == new.scope else _LIKELY) if kin else 0.0
     if name == "prefers":
-        return _FAIRLY_SURE if kin and "list" not in kinds else 0.0
+        # Short answers may be honest answers; tea is no coffee.
+        return (_FAIRLY_SURE if alike else _LIKELY) if kin and "list" not in kinds else 0.0
     if name == "is a" and kinds != {"a"}:
         return 0.0
     if kinds != {one.kind} and "list" not in kinds and not (name == "is" and not old.subject & NAMED):
