@@ -1,0 +1,85 @@
+"""The whole mind survives the machine: every part is filled, the machine is lost, and one sync brings it back."""
+
+from __future__ import annotations
+
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.mind.beliefs import BeliefGraph
+from sense_memory.mind.draft import draft
+from sense_memory.mind.reflection import digest, reflect
+
+
+KEY = LocalSigner.from_hex("5a" * 32)
+TALK = [
+    ("user", "We glaze the blue bowls on Friday."),
+    ("assistant", "Noted: blue bowls, Friday."),
+    ("user", "The kiln needs a new thermocouple before that."),
+    ("assistant", "I order a thermocouple today."),
+]
+
+
+async def fill(mind):
+    """Something in every part."""
+    await mind.blocks.memory_append("human", "Name: Lisa.")
+    await mind.blocks.memory_append("human", "Fires pots.")
+    await mind.blocks.create("style", "Short sentences.", description="How to write.", read_only=True)
+    chat = mind.conversation("chat", window=40)
+    for role, content in TALK:
+        await chat.add(role, content)
+    await chat.compact(mind.model)
+    await mind.archive.insert("The glaze is cobalt on white clay.", ["glaze"], title="recipe")
+    await mind.identity.set_objective("Fire the kiln before winter", priority=1)
+    done = await mind.identity.set_objective("Buy clay")
+    await mind.identity.change_objective(done.id, status="done")
+    for text in ("Cobalt glazes turn blue.", "Iron glazes turn brown."):
+        assert (await draft(mind, text, title="glazes")).ok
+    await mind.identity.refresh_identity_kernel()
+    rain = await mind.log.append("world.observed", {"text": "it rains"}, actor="world", turn=1)
+    await reflect(mind.log, "potter", "Rain delays the kiln.", [rain], turn=2)
+    gone = await mind.log.append("agent.thought", {"text": "nobody needs this"}, actor="potter")
+    await mind.log.remove(gone.id)
+    scene = await mind.scenes.create("village", as_name="potter")
+    await scene.append("world.observed", {"text": "the fair begins"}, actor="world")
+    await scene.sync()
+
+
+async def everything(mind):
+    """All that the parts show, computed views included."""
+    chat, entries = mind.conversation("chat", window=40), await mind.log.entries()
+    graph = BeliefGraph(entries)
+    return {
+        "blocks": await mind.blocks.all(),
+        "compiled": await mind.blocks.compile(),
+        "log": entries,
+        "conversations": await mind.conversations(),
+        "messages": await chat.messages(),
+        "context": (await chat.state(), await chat.in_context()),
+        "archive": await mind.archive.all(),
+        "tags": await mind.archive.tags(),
+        "topics": await mind.topics.all(),
+        "identity": await mind.identity.get(),
+        "objectives": await mind.identity.objectives(status=None),
+        "beliefs": graph.beliefs(),
+        "digest": digest(entries, "potter"),
+        "recalled": [hit.text for hit in await mind.recall("cobalt")],
+        "found": [hit.text for hit in await mind.search("thermocouple", within=("conversation",))],
+        "scenes": await mind.scenes.all(),
+    }
+
+
+def store(relay, clock):
+    return MemoryStore(KEY, [relay.url], ledger=":memory:", background=False, clock=clock)
+
+
+async def test_a_bare_machine_with_the_key_has_the_whole_mind_after_one_sync(clock):
+    async with EmbeddedRelay(clock=clock) as relay:
+        async with store(relay, clock) as first:
+            await fill(first.mind)
+            await first.sync()
+            before = await everything(first.mind)
+        assert all(before.values())
+        async with store(relay, clock) as second:
+            await second.sync()
+            assert await everything(second.mind) == before
+            scene = await second.mind.scenes.open(before["scenes"][0].id)
+            await scene.sync()
+            assert [entry.text for entry in await scene.entries()] == ["the fair begins"]
