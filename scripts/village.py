@@ -15,16 +15,20 @@ from time import time
 from typing import TYPE_CHECKING
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from sense_memory.mind.context import Context, ContextBuilder
-from sense_memory.mind.episodic import EpisodicMemory
-from sense_memory.mind.model import Reflect
-from sense_memory.mind.reflection import REFLECTED, Digest, ReflectionTracker, digest
-from sense_memory.mind.salience import SalienceMemory
+from sense_memory.mind import (
+    Context,
+    ContextBuilder,
+    Digest,
+    EpisodicMemory,
+    Reflect,
+    ReflectionTracker,
+    SalienceMemory,
+    digest,
+)
 
 
 if TYPE_CHECKING:
-    from sense_memory.mind.log import LogEntry
-    from sense_memory.mind.scenes import Scene
+    from sense_memory.mind import LogEntry, Scene
 
 SCRIPT = Path(__file__).with_suffix(".txt")
 WINDOW = 8  # entries of the past in a prompt
@@ -69,7 +73,7 @@ class Villager:
         task = Reflect(agent=self.name, experiences=tuple(entry.text for entry in pending))
         found = await self.store.mind.model.answer(task)
         belief = {"belief": found.belief, "based_on": [entry.id for entry in pending]}
-        await self.scene.append(REFLECTED, belief, turn=turn)
+        await self.scene.append("agent.reflected", belief, turn=turn)
 
     async def digest(self) -> Digest:
         """Beliefs instead of what they are based on, and the recent window."""

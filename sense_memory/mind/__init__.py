@@ -1,1 +1,131 @@
-"""The mind: log, conversations, blocks, archive, topics and identity of an agent, on the same ledger as its memories."""
+"""The mind: log, conversations, blocks, archive, topics and identity of an agent, on the same ledger as its memories.
+
+`MemoryStore.mind` holds the parts of an agent. What is exported here is public too: the pure views over log entries
+(windows, salience, reflections, beliefs, prompts), models, and what calls give. Each is imported when first used. The draft
+pipeline is `sense_memory.mind.draft.draft`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+
+if TYPE_CHECKING:
+    from sense_memory.mind.archive import Passage
+    from sense_memory.mind.beliefs import Belief, BeliefGraph
+    from sense_memory.mind.blocks import Block, compile_blocks
+    from sense_memory.mind.context import Context, ContextBuilder
+    from sense_memory.mind.conversation import ContextState, Conversation, Message
+    from sense_memory.mind.draft import DraftResult, backfill, store_thought
+    from sense_memory.mind.endpoint_model import EndpointModel
+    from sense_memory.mind.episodic import EpisodicMemory
+    from sense_memory.mind.four_tier import MemoryManager
+    from sense_memory.mind.identity import AgentIdentity, Objective
+    from sense_memory.mind.index import HybridIndex, MemoryIndex, memory_index_from_env
+    from sense_memory.mind.log import LogEntry, NewEntry
+    from sense_memory.mind.mind import Mind
+    from sense_memory.mind.model import LanguageModel, Reflect
+    from sense_memory.mind.reflection import Digest, ReflectionTracker, digest, reflect
+    from sense_memory.mind.rule_model import RuleModel
+    from sense_memory.mind.salience import SalienceMemory, SalienceWeights
+    from sense_memory.mind.scenes import Scene, SceneState
+    from sense_memory.mind.search import MindHit, Place
+    from sense_memory.mind.tools import MindTool
+    from sense_memory.mind.topics import Topic, TopicProposal
+
+_HOMES = {
+    "AgentIdentity": "identity",
+    "Belief": "beliefs",
+    "BeliefGraph": "beliefs",
+    "Block": "blocks",
+    "Context": "context",
+    "ContextBuilder": "context",
+    "ContextState": "conversation",
+    "Conversation": "conversation",
+    "Digest": "reflection",
+    "DraftResult": "draft",
+    "EndpointModel": "endpoint_model",
+    "EpisodicMemory": "episodic",
+    "HybridIndex": "index",
+    "LanguageModel": "model",
+    "LogEntry": "log",
+    "MemoryIndex": "index",
+    "MemoryManager": "four_tier",
+    "Message": "conversation",
+    "Mind": "mind",
+    "MindHit": "search",
+    "MindTool": "tools",
+    "NewEntry": "log",
+    "Objective": "identity",
+    "Passage": "archive",
+    "Place": "search",
+    "Reflect": "model",
+    "ReflectionTracker": "reflection",
+    "RuleModel": "rule_model",
+    "SalienceMemory": "salience",
+    "SalienceWeights": "salience",
+    "Scene": "scenes",
+    "SceneState": "scenes",
+    "Topic": "topics",
+    "TopicProposal": "topics",
+    "backfill": "draft",
+    "compile_blocks": "blocks",
+    "digest": "reflection",
+    "memory_index_from_env": "index",
+    "reflect": "reflection",
+    "store_thought": "draft",
+}
+
+__all__ = [
+    "AgentIdentity",
+    "Belief",
+    "BeliefGraph",
+    "Block",
+    "Context",
+    "ContextBuilder",
+    "ContextState",
+    "Conversation",
+    "Digest",
+    "DraftResult",
+    "EndpointModel",
+    "EpisodicMemory",
+    "HybridIndex",
+    "LanguageModel",
+    "LogEntry",
+    "MemoryIndex",
+    "MemoryManager",
+    "Message",
+    "Mind",
+    "MindHit",
+    "MindTool",
+    "NewEntry",
+    "Objective",
+    "Passage",
+    "Place",
+    "Reflect",
+    "ReflectionTracker",
+    "RuleModel",
+    "SalienceMemory",
+    "SalienceWeights",
+    "Scene",
+    "SceneState",
+    "Topic",
+    "TopicProposal",
+    "backfill",
+    "compile_blocks",
+    "digest",
+    "memory_index_from_env",
+    "reflect",
+    "store_thought",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
