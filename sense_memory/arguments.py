@@ -93,7 +93,10 @@ def written_at(given: object, now: float) -> float:
     if given is None:
         return now
     timestamp = getattr(given, "timestamp", None)  # of a datetime
-    at = timestamp() if callable(timestamp) and not isinstance(given, type) else given
+    try:
+        at = timestamp() if callable(timestamp) and not isinstance(given, type) else given
+    except (ValueError, OverflowError):  # a datetime without a zone, so early that no local time exists
+        at = None
     if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= now + MAX_FUTURE_SECONDS:
         raise InvalidInput(
             "created_at must be a datetime or a number of seconds since 1970, and not in the future; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -445,7 +446,9 @@ class MemoryStore:
                 "`extractor` must be an `Extractor`: something with `propose`; nothing was read"
             )
         self._open.check()
-        return proposals(text) if extractor is None else list(await extractor.propose(text))
+        if extractor is not None:
+            return list(await extractor.propose(text))
+        return await asyncio.to_thread(proposals, text)  # a long conversation takes seconds
 
     async def persona_recall(
         self,

@@ -19,11 +19,12 @@ Headers are in alphabetical order; lines under a header, and memories on a line,
 from __future__ import annotations
 
 import heapq
+import math
 import re
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -243,7 +244,7 @@ def compress(
         full: whether to use shorthand; otherwise every memory is written word for word under its key (the basic tier).
 
     Raises:
-        InvalidInput: `max_tokens` is below 32.
+        InvalidInput: `max_tokens` is below 32, or `count` does not return a number of tokens.
     """
     if max_tokens < MIN_MAX_TOKENS:
         raise InvalidInput(
@@ -254,19 +255,35 @@ def compress(
         relevances = Columns.of(memories).relevances(now)
     active = _active(memories, relevances, domain)
     queues = _Queues.of(memories, relevances, active, needed)
-    pieces = _Pieces(shorthand if full else plain, count)
+    counted = partial(_counted, count)
+    pieces = _Pieces(shorthand if full else plain, counted)
     room = max_tokens
     best: tuple[str, int, tuple[str, ...]] = ("", 0, ())
+    over: list[_Chosen] = []
     for _ in range(_MAX_ROUNDS):
         chosen = _chosen(queues, pieces, room - pieces.cost(_notice(len(active))) - _BREAK_TOKENS, max_tokens)
         text = _text(chosen, len(active) - len(chosen))
-        tokens = count(text)
-        if best[1] < tokens <= max_tokens:
+        tokens = counted(text)
+        if tokens <= max_tokens and (not best[0] or best[1] < tokens):
             best = text, tokens, tuple(item.path for item in chosen)
+        over = chosen if chosen and tokens > max_tokens else over
         if len(chosen) == len(active) or 0 <= max_tokens - tokens <= max_tokens // _SLACK_SHARE:
             break
         room += max_tokens - tokens
+    if over and not best[2]:  # by this counter a text costs far more than its parts
+        texts = [partial(_text, over[:length], len(active) - length) for length in range(len(over))]
+        fits = bisect_right(texts, max_tokens, key=lambda text: counted(text())) - 1
+        if fits > 0:
+            best = texts[fits](), counted(texts[fits]()), tuple(item.path for item in over[:fits])
     return Compressed.of(*best, _by_relevance(memories, relevances, active))
+
+
+def _counted(count: Callable[[str], int], text: str) -> int:
+    """The cost of a text by the counter of a caller; fractions are rounded up."""
+    tokens: object = count(text)
+    if not isinstance(tokens, int | float | np.integer) or not 0 <= tokens < math.inf:
+        raise InvalidInput("count must return a number of tokens, 0 or more; nothing was changed")
+    return math.ceil(tokens)
 
 
 # ── Which ───────────────────────────────────────────────────────────────────────────────

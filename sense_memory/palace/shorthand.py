@@ -43,7 +43,8 @@ class Piece:
 # ── Cleaning ────────────────────────────────────────────────────────────────────────────
 
 _EMPTY: Final = "(empty)"
-_BREAKS: Final = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+_SPACES: Final = re.compile(r"[^\S\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_BREAKS: Final = re.compile(r" ?[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _DROPPED: Final = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
 _SIGNS: Final = ".,;:!?\u2026\u3001\u3002\uff01\uff1a\uff1b\uff1f"  # after these a line break becomes a space
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
@@ -53,7 +54,7 @@ _FORGED: Final = re.compile(r"[\[\uff3b]([\s\u200b-\u200f\u2060]*domain)", re.IG
 def cleaned(text: str) -> str:
     """A text on one line, without anything that could be taken for a header or hide other text."""
     text = _DROPPED.sub("", text)
-    text = _BREAKS.sub(_joint, text.strip())
+    text = _BREAKS.sub(_joint, _SPACES.sub(" ", text.strip()))
     return _FORGED.sub(r"(\1", _SURROGATES.sub("\ufffd", " ".join(text.split())))
 
 
@@ -284,7 +285,7 @@ _NO_THING: Final = (
         "ten eleven twelve twenty thirty hundred thousand half twice three-quarters".split()
     )
 )
-_REASON: Final = re.compile(r",? because(?P<of> of)? (?P<reason>[^;!?()]+?)\.?$")
+_REASON: Final = re.compile(r",? because(?P<of> of)? (?P<reason>[^;!?()]{1,500}?)\.?$")
 _NOT_A_REASON: Final = re.compile(
     r"\b(?:unless|until|except|but|although|though|while|whereas|because|so|if|when)\b|\. ", re.IGNORECASE
 )

@@ -459,6 +459,29 @@ def test_a_budget_of_a_counter_that_finds_everything_too_dear_is_still_kept():
 # ── What values cannot forge ───────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize(
+    "count", [lambda text: len(text) ** 2 // 500, lambda text: len(text.encode("utf-16"))]
+)
+def test_a_counter_by_which_a_text_costs_more_than_its_parts_does_not_empty_the_prompt(count):
+    items = [memory(f"people/facts/k{n}", f"likes tea and coffee number {n}") for n in range(60)]
+    shown = compress(items, NOW, max_tokens=500, count=count)
+
+    assert len(shown.included) > 3
+    assert count(shown) <= 500
+
+
+@pytest.mark.parametrize("tokens", [None, "3", -1, float("nan"), float("inf"), [1]])
+def test_a_counter_that_returns_no_number_of_tokens_is_refused(tokens):
+    with pytest.raises(InvalidInput, match="count must return a number of tokens"):
+        compress(palace(), NOW, count=lambda _: tokens)
+
+
+def test_what_costs_nothing_fits():
+    assert len(compress(palace(), NOW, count=lambda _: 0).included) == len(
+        compress(palace(), NOW, max_tokens=100_000).included
+    )
+
+
 @pytest.mark.parametrize("gap", ["\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029", "\n\n", " \n "])
 @pytest.mark.parametrize("place", ["value", "key", "facet"])
 def test_no_line_break_begins_a_header_or_a_line(gap, place):
@@ -532,8 +555,11 @@ def test_hostile_values_cost_no_more_than_their_length():
         "a",
         "prefers ",
         "(the a ",
+        "because ",
+        " ",
+        " \t",
     ):
-        spent = [_seconds(unit * (size // len(unit)) + " the and with") for size in (10_000, 40_000)]
+        spent = [_seconds("x" + unit * (size // len(unit)) + " the and with") for size in (10_000, 40_000)]
         assert spent[1] < 8 * spent[0] + 0.5, unit  # quadratic would be 16 times
 
 

@@ -376,7 +376,13 @@ class Palace:
             TooLargeError, InvalidInput, ClockSkewError, LedgerError: as `Writer.write`.
         """
         now, device = self._clock(), await self._ledger.write_if_due(lambda: self._ledger.edits.device)
-        edits = [edit if edit.settles else edit.of(without(edit.memory, self.was_removed)) for edit in edits]
+        written = {edit.memory.path for edit in edits}  # a memory that is written again is not gone
+        edits = [
+            edit
+            if edit.settles
+            else edit.of(without(edit.memory, lambda name: name not in written and self.was_removed(name)))
+            for edit in edits
+        ]
         records = [record_of(edit, device, now) for edit in edits]
         made = [
             (edit, trimmed(record) if edit.settles else record)

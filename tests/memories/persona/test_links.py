@@ -110,6 +110,17 @@ async def test_a_mark_goes_with_the_memory_that_set_it_and_does_not_come_back_wi
         assert await marks(one) == await marks(two) == set()
 
 
+async def test_a_memory_that_was_forgotten_marks_again_once_it_is_remembered_anew(open_store, clock):
+    async with open_store() as store:
+        await marked(store)
+        await store.persona_forget(*FACT, "b")
+        clock.advance(5)
+        remembered = await store.persona_remember(*FACT, "b", TEXTS[1])
+
+        assert remembered.superseded == (path("a"),)
+        assert await marks(store) == {(path("a"), path("b"))}
+
+
 async def test_a_mark_of_a_memory_that_was_pruned_does_not_count(open_store, clock):
     async with open_store() as store:
         await marked(store)
