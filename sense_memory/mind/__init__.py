@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.draft import DraftResult, backfill, store_thought
     from sense_memory.mind.endpoint_model import EndpointModel
     from sense_memory.mind.episodic import EpisodicMemory
+    from sense_memory.mind.extraction import ModelExtractor
     from sense_memory.mind.four_tier import MemoryManager
     from sense_memory.mind.identity import AgentIdentity, Objective
     from sense_memory.mind.index import HybridIndex, MemoryIndex, memory_index_from_env
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.salience import SalienceMemory, SalienceWeights
     from sense_memory.mind.scenes import Scene, SceneState
     from sense_memory.mind.search import MindHit, Place
+    from sense_memory.mind.tokens import tokenizer
     from sense_memory.mind.tools import MindTool
     from sense_memory.mind.topics import Topic, TopicProposal
 
@@ -56,6 +58,7 @@ _HOMES = {
     "Mind": "mind",
     "MindHit": "search",
     "MindTool": "tools",
+    "ModelExtractor": "extraction",
     "NewEntry": "log",
     "Objective": "identity",
     "Passage": "archive",
@@ -75,6 +78,7 @@ _HOMES = {
     "memory_index_from_env": "index",
     "reflect": "reflection",
     "store_thought": "draft",
+    "tokenizer": "tokens",
 }
 
 __all__ = [
@@ -99,6 +103,7 @@ __all__ = [
     "Mind",
     "MindHit",
     "MindTool",
+    "ModelExtractor",
     "NewEntry",
     "Objective",
     "Passage",
@@ -118,6 +123,7 @@ __all__ = [
     "memory_index_from_env",
     "reflect",
     "store_thought",
+    "tokenizer",
 ]
 
 

@@ -12,11 +12,14 @@ from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
+from sense_memory.mind.context import MAX_LINE_CHARS
 from sense_memory.mind.conversation import Conversation
 from sense_memory.mind.four_tier import MemoryManager
 from sense_memory.mind.identity import IdentityKernel
 from sense_memory.mind.log import Log
+from sense_memory.mind.model import Reflect, RerankPassages
 from sense_memory.mind.records import MindRecords
+from sense_memory.mind.reflection import ReflectionTracker, reflect
 from sense_memory.mind.rule_model import RuleModel
 from sense_memory.mind.scenes import Scenes
 from sense_memory.mind.search import MindSearch, Place
@@ -26,13 +29,15 @@ from sense_memory.palace import estimated_tokens
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from sense_memory.memories.open_store import OpenStore
+    from sense_memory.mind.log import LogEntry
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.search import MindHit
     from sense_memory.mind.tools import MindTool
 
+_RERANKED: Final = 4  # passages that the model orders, for each one wanted
 CONTEXT_WINDOW_TOKENS: Final = 256_000  # the four-tier memory's default
 _log = logging.getLogger("sense_memory.mind")
 
@@ -129,9 +134,75 @@ class Mind:
         """The memory tools for a language model."""
         return mind_tools(self.blocks, self.archive, self._search)
 
-    async def recall(self, query: str, n_results: int = 5, topic: str | None = None) -> list[MindHit]:
-        """The thoughts that are most relevant to a query (layered memory); `topic` restricts them."""
-        return await self.search(query, n_results, within=(Place.ARCHIVE,), topic=topic)
+    async def recall(
+        self,
+        query: str,
+        n_results: int = 5,
+        topic: str | None = None,
+        *,
+        tags: Collection[str] = (),
+        rerank: bool = False,
+    ) -> list[MindHit]:
+        """The passages of the archive that are most relevant to a query.
+
+        Args:
+            query: a question or some words.
+            n_results: how many at most.
+            topic: only of this topic.
+            tags: only with one of these tags.
+            rerank: have the model order four times as many passages; their scores stay those of the search.
+
+        Raises:
+            ModelError: with `rerank`, the model gave no usable answer.
+        """
+        count = _RERANKED * n_results if rerank else n_results
+        hits = await self.search(query, count, within=(Place.ARCHIVE,), topic=topic, tags=tags)
+        if rerank and len(hits) > 1:
+            task = RerankPassages(query=query, passages=tuple(hit.text for hit in hits))
+            ranked = (await self.model.answer(task)).ranked_indices
+            hits = [hits[place] for place in dict.fromkeys((*ranked, *range(len(hits))))]
+        return hits[:n_results]
+
+    async def reflect(
+        self,
+        agent_name: str,
+        *,
+        threshold: int = 20,
+        scene: str = "",
+        turn: int | None = None,
+        conversation: str | None = None,
+    ) -> LogEntry | None:
+        """Have the model conclude a belief from what an agent saw since its last reflection, if that is due.
+
+        Args:
+            agent_name: the agent, as entries name it in `actor`.
+            threshold: how many visible entries make a reflection due.
+            scene: what is going on now.
+            turn: the current turn, for the new entry.
+            conversation: the conversation's id, for the new entry.
+
+        Returns the entry of the reflection, or None where none is due.
+
+        Raises:
+            InvalidInput: `threshold` is less than 1.
+            ModelError: the model gave no usable answer; nothing was appended.
+        """
+        tracker = ReflectionTracker(agent_name, threshold)
+        seen = [entry for entry in tracker.pending(await self.log.entries()) if entry.text.strip()]
+        if len(seen) < threshold:
+            return None
+        told = tuple(f"{entry.actor}: {' '.join(entry.text.split())[:MAX_LINE_CHARS]}" for entry in seen)
+        found = await self.model.answer(Reflect(agent=agent_name, experiences=told, scene=scene))
+        evidence = [seen[place] for place in found.based_on]
+        return await reflect(
+            self.log,
+            agent_name,
+            found.belief,
+            evidence,
+            turn=turn,
+            conversation=conversation,
+            is_by_rule=found.is_by_rule,
+        )
 
     async def flush(self) -> int:
         """Sign the entries of the log that are in no page yet; returns how many pages. Errors as `Log.flush`."""

@@ -7,6 +7,7 @@ part does not know which model it has. `Answer.is_by_rule` marks what no model w
 
 from __future__ import annotations
 
+from html import unescape
 from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -240,6 +241,71 @@ class Reflect(Task[Reflection]):
         if not found.belief.strip():
             return "the belief is empty"
         return _misplaced(found.based_on, len(self.experiences), "based_on")
+
+
+class ExtractedMemory(BaseModel):
+    """A memory that a conversation suggests.
+
+    Attributes:
+        domain: `people`, or `skills` for how the agent should work.
+        facet: facts, preferences, decisions or procedures.
+        key: the subject and what is said of it, such as `nora-home`; lower case, words joined by hyphens.
+        value: one sentence in the third person.
+        quote: the words of the conversation that say so, verbatim.
+        themes: what it is about.
+        reason: why it is worth keeping, in a word or two.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    domain: Literal["people", "skills"]
+    facet: Literal["facts", "preferences", "decisions", "procedures"]
+    key: Annotated[str, Field(pattern=r"^[^\W_]+(-[^\W_]+)*$", max_length=100)]
+    value: Annotated[str, Field(min_length=1, max_length=1_000)]
+    quote: Annotated[str, Field(min_length=1)]
+    themes: Annotated[tuple[str, ...], Field(max_length=8)] = ()
+    reason: str = ""
+
+
+class ExtractedMemories(Answer):
+    """Memories that a conversation suggests.
+
+    Attributes:
+        memories: in the order of the text; often none.
+    """
+
+    memories: tuple[ExtractedMemory, ...] = ()
+
+
+class ExtractMemories(Task[ExtractedMemories]):
+    """Find what a conversation says that is worth remembering.
+
+    Attributes:
+        conversation: lines that begin with a speaker, or what the user said.
+    """
+
+    instructions: ClassVar[str] = (
+        "List what the people in the conversation say of themselves that will matter later: facts, preferences, decisions, "
+        "and how the agent should work. One memory for each, with the words that say so copied exactly into `quote`. Leave "
+        "out questions, wishes, guesses and what the agent says. Prefer no memory to a doubtful one."
+    )
+    answer_type: ClassVar[type[Answer]] = ExtractedMemories
+
+    conversation: str
+
+    def problem(self, answer: Answer) -> str:
+        """A quote that the conversation does not hold."""
+        found = cast("ExtractedMemories", answer).memories
+        if all(self.place_of(memory.quote) for memory in found):
+            return ""
+        return "each quote must stand in the conversation, word for word"
+
+    def place_of(self, quote: str) -> tuple[int, int] | None:
+        """Where a quote begins and ends in the conversation; models may quote what was escaped for them."""
+        for words in (quote, unescape(quote)):
+            if (start := self.conversation.find(words)) >= 0:
+                return start, start + len(words)
+        return None
 
 
 class CoherenceIssue(BaseModel):

@@ -99,6 +99,7 @@ async def reflect(
     *,
     turn: int | None = None,
     conversation: str | None = None,
+    is_by_rule: bool = False,
 ) -> LogEntry:
     """Append a reflection to the log.
 
@@ -109,6 +110,7 @@ async def reflect(
         evidence: the entries, or their ids, that the belief is based on.
         turn: the current turn.
         conversation: the conversation's id.
+        is_by_rule: whether rules concluded the belief, and nobody else; the payload says so then.
 
     Raises:
         InvalidInput: the belief is empty; nothing was appended.
@@ -116,5 +118,5 @@ async def reflect(
     if not isinstance(belief, str) or not belief.strip():
         raise InvalidInput("a belief must be a non-empty text; nothing was appended")
     ids = [entry if isinstance(entry, str) else entry.id for entry in evidence]
-    payload = {"belief": belief, "based_on": ids}
+    payload = {"belief": belief, "based_on": ids} | ({"is_by_rule": True} if is_by_rule else {})
     return await log.append(REFLECTED, payload, actor=agent_name, turn=turn, conversation=conversation)

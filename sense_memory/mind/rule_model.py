@@ -23,6 +23,9 @@ from sense_memory.mind.model import (
     CoherenceIssue,
     DistilledIdentity,
     DistillIdentity,
+    ExtractedMemories,
+    ExtractedMemory,
+    ExtractMemories,
     Ranking,
     Reflect,
     Reflection,
@@ -37,6 +40,7 @@ from sense_memory.mind.model import (
     WriteReply,
 )
 from sense_memory.palace import compare
+from sense_memory.palace.extraction import proposals
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import SearchIndex
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
@@ -92,6 +96,7 @@ class RuleModel:
             Canonicalize: _canonical,
             WriteReply: self._reply,
             RerankPassages: _ranking,
+            ExtractMemories: _memories,
         }
         rule = rules.get(type(task))
         if rule is None:
@@ -255,6 +260,16 @@ def contradicts(old: str, new: str) -> bool:
 def _canonical(task: Canonicalize) -> Canonical:
     text = _filler.sub("", task.text).strip() or task.text.strip()
     return Canonical(text=re.sub(r"[ \t]+", " ", text[:1].upper() + text[1:]))
+
+
+def _memories(task: ExtractMemories) -> ExtractedMemories:
+    names = ("domain", "facet", "key", "value", "themes", "reason")
+    found = [
+        {name: getattr(proposal, name) for name in names}
+        | {"quote": task.conversation[proposal.start : proposal.end]}
+        for proposal in proposals(task.conversation)
+    ]
+    return ExtractedMemories(memories=tuple(map(ExtractedMemory.model_validate, found)))
 
 
 def _ranking(task: RerankPassages) -> Ranking:

@@ -81,7 +81,7 @@ def test_every_task_is_a_signature_with_its_inputs_answer_and_instructions(kind)
     answered = [field.removeprefix("answer_") for field in found.output_fields]
     assert ["is_by_rule", *answered] == list(kind.answer_type.model_fields)
     assert found.instructions == kind.instructions
-    assert len(TASKS) == 9
+    assert len(TASKS) == 10
 
 
 async def test_a_module_answers_with_the_type_of_the_task_and_inputs_stay_data():

@@ -151,6 +151,20 @@ async def serving(*answers):
         ),
         (tasks.Canonicalize(text="Sure! A cat."), {"text": "A cat."}),
         (tasks.WriteReply(input="a cat?", context="A cat."), {"text": "Yes.", "unknown": 1}),
+        (
+            tasks.ExtractMemories(conversation="Nora: I like R&D."),
+            {
+                "memories": [
+                    {
+                        "domain": "people",
+                        "facet": "preferences",
+                        "key": "nora-likes",
+                        "value": "Nora likes R&D.",
+                        "quote": "I like R&amp;D.",
+                    }
+                ]
+            },
+        ),
         (RANK, GOOD),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, tasks.Task) else "",

@@ -8,19 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sense_memory import MemoryStore
 from sense_memory.mind.model import (
     Canonicalize,
     CheckCoherence,
     ClassifyTopic,
     DistillIdentity,
     LanguageModel,
+    Ranking,
     Reflect,
+    Reflection,
     RerankPassages,
     SummarizeConversation,
     UpdateTopicSummary,
     WriteReply,
 )
 from sense_memory.mind.rule_model import RuleModel
+from sense_memory.nostr.keys import Secret
+from sense_memory.nostr.signer import LocalSigner
 
 
 MODEL = RuleModel()
@@ -157,3 +162,54 @@ def test_every_task_has_an_answer_whatever_the_text(one, other, some):
     ]
     for task in tasks:
         assert asyncio.run(MODEL.answer(task)) == asyncio.run(MODEL.answer(task))
+
+
+# ── A mind that asks ────────────────────────────────────────────────────────────────────
+
+
+class Scripted:
+    """A model with one answer."""
+
+    def __init__(self, answer):
+        self.given, self.asked = answer, []
+
+    async def answer(self, task):
+        self.asked.append(task)
+        return self.given
+
+
+async def test_the_mind_reflects_when_it_is_due_and_only_then():
+    async with MemoryStore(LocalSigner(Secret(b"\x07" * 32)), ledger=":memory:", background=False) as store:
+        mind = store.mind
+        for number in range(4):
+            await mind.log.append(
+                "world.observed", {"content": f"the gate was open\non day {number}"}, actor="tom"
+            )
+        assert await mind.reflect("mira", threshold=5) is None
+        await mind.log.append("world.observed", {"content": "the gate was shut"}, actor="tom")
+
+        mind.model = Scripted(Reflection(belief="The gate is watched.", based_on=(0, 4)))
+        entry = await mind.reflect("mira", threshold=5, turn=9)
+        seen = await mind.log.entries()
+        assert mind.model.asked[0].experiences[0] == "tom: the gate was open on day 0"
+        assert (entry.kind, entry.actor, entry.turn) == ("agent.reflected", "mira", 9)
+        assert entry.payload == {"belief": "The gate is watched.", "based_on": [seen[0].id, seen[4].id]}
+        assert await mind.reflect("mira", threshold=5) is None
+
+        mind.model = RuleModel()
+        assert (await mind.reflect("tom", threshold=5)).payload["is_by_rule"] is True
+
+
+async def test_a_model_orders_what_the_archive_finds():
+    async with MemoryStore(LocalSigner(Secret(b"\x07" * 32)), ledger=":memory:", background=False) as store:
+        mind = store.mind
+        for number in range(6):
+            await mind.archive.insert(
+                f"A note on cats, number {number}.", ["even"] if number % 2 == 0 else []
+            )
+        plain = [hit.id for hit in await mind.recall("cats", 6)]
+        mind.model = Scripted(Ranking(ranked_indices=(5, 2)))
+        assert [hit.id for hit in await mind.recall("cats", 3, rerank=True)] == [plain[5], plain[2], plain[0]]
+        assert len(mind.model.asked[0].passages) == 6
+        assert len(await mind.recall("cats", 6, tags=["even"])) == 3
+        assert len(mind.model.asked) == 1
