@@ -248,10 +248,9 @@ class MemoryStore:
     async def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
         """Write a value under a key. It replaces the previous value, which stays in the local `history`.
 
-        `created_at` is when the value was written, if not now: a datetime, or seconds since 1970. Which version counts
-        does not depend on it: the one that is written here last does.
-
-        Returns the event's id, once the event is durable in the ledger.
+        `created_at`, a datetime or seconds since 1970, is when the value was written, if not now. It does not decide
+        which version counts: the version that is written here last does. Returns the event's id, once the event is
+        durable.
 
         Raises:
             InvalidInput: the key breaks the naming rules, or the value is blank or not text (`TooLargeError`: too
@@ -268,18 +267,14 @@ class MemoryStore:
         created_at: datetime | float | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> list[str]:
-        """Write many values, in batches of 1,000 that are durable whole or not at all.
+        """Write many values, in batches of 1,000 that are durable whole or not at all; all are checked first.
 
-        All values are checked before anything is written. The last value of a key that is given twice counts.
+        `pairs` is a mapping, or has (key, value) or (key, value, created_at); `created_at` is for values without a
+        time of their own. The last value of a key that is given twice counts. `progress` is called with the number
+        written so far.
 
-        Args:
-            pairs: a mapping, or any iterable of (key, value) or (key, value, created_at).
-            created_at: as in `remember`, for values without a time of their own.
-            progress: called with the number of memories written so far.
-
-        Returns for each pair, in order, the id of the event that now holds its key. Raises as `remember`; the error
-        names the pair by its number, from 1, and its key, and nothing was written. After a LedgerError earlier batches
-        stay.
+        Returns for each pair, in order, the id of the event that now holds its key. Raises as `remember`, with the
+        number of the pair, from 1, and its key. After a LedgerError earlier batches stay.
         """
         async with self._open.writing() as store:
             arguments.callback(progress, "progress")
@@ -289,10 +284,8 @@ class MemoryStore:
         """The memory under a key, from the ledger; None where the key was never written, or was forgotten.
 
         Relays that the background asks for the first time get some seconds to answer before the result is None.
-
-        Raises:
-            NeedsNewerVersion: a newer sense-memory wrote the memory.
-            InvalidAddress: `key` cannot be a key.
+        Raises NeedsNewerVersion where a newer sense-memory wrote the memory, and InvalidAddress where `key` cannot be
+        a key.
         """
         return await self._open.flat.recall(key)
 
@@ -317,12 +310,9 @@ class MemoryStore:
     ) -> list[str]:
         """Forget many memories, as `forget` does, in batches of 32: one deletion request each, whole or not at all.
 
-        Args:
-            keys: any iterable of keys.
-            progress: called with the number of memories forgotten so far.
-
-        Returns for each key the id of the deletion request that names it. Raises InvalidAddress where one of them
-        cannot be a key; nothing was forgotten. After a LedgerError earlier batches stay forgotten.
+        `progress` is called with the number forgotten so far. Returns for each key the id of the deletion request
+        that names it. Raises InvalidAddress where one cannot be a key; nothing was forgotten. After a LedgerError
+        earlier batches stay forgotten.
         """
         targets = [ForgetTarget.flat(key) for key in arguments.several(keys, "keys")]
         return await self._forget(targets, progress)
@@ -337,10 +327,8 @@ class MemoryStore:
     async def refresh(self, key: str) -> str | None:
         """Sign a memory again, with the same value and the same time inside, for relays that refuse it as too old.
 
-        Args:
-            key: of a flat memory, or the path `domain/facet/key` of a persona memory.
-
-        Returns the new event's id, or None where there is no such memory. Errors as `recall` and `remember`.
+        `key` may be the path `domain/facet/key` of a persona memory. Returns the new event's id, or None where there
+        is no such memory. Errors as `recall` and `remember`.
         """
         async with self._open.writing() as store:
             return await store.flat.refresh(key)
@@ -364,9 +352,9 @@ class MemoryStore:
     ) -> Remembered:
         """Write a persona memory under a domain, a facet and a key, at full relevance.
 
-        An edit keeps what is not passed. A memory of the same facet that the new value clearly contradicts is marked
-        as superseded in the same write, which `persona_reconcile` takes back; a contradiction that is only suspected
-        is listed by `persona_introspect`. Writing the same value again takes all marks from the memory.
+        An edit keeps what is not passed. A memory of the same facet that the value clearly contradicts is marked as
+        superseded in the same write; `persona_reconcile` takes that back, and `persona_introspect` lists what is only
+        suspected. Writing the same value again takes all marks from the memory.
 
         Args:
             domain: such as self, people, projects, world, skills; any name of 1 to 64 characters but `flat`.
@@ -374,18 +362,16 @@ class MemoryStore:
             key: 1 to 256 characters.
             value: any text; the whole memory must fit 40,960 bytes.
             themes: what the memory is about, for search.
-            connections: paths or unique keys of related memories, which are linked both ways. A path may name a
-                memory that is still to be written.
+            connections: paths or unique keys of related memories, which are linked both ways; a path may be unwritten
+                yet.
             halflife_days: days after which relevance has halved; 30 for a new memory.
             source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
             confidence: 0 to 1; 1 for a new memory.
-            contradictions: "act" marks what the value clearly contradicts, "suggest" marks nothing and only tells,
-                "off" does not look; by default as the store.
-            created_at: when the memory was written, if not now: a datetime, or seconds since 1970. It fades from then
-                on. Which version counts does not depend on it.
+            contradictions: "act" marks, "suggest" only tells, "off" does not look; by default as the store.
+            created_at: as in `remember`; the memory fades from then on.
 
-        Returns the event's id, which also has `superseded` and `suspected` (paths) and `contradictions` (the reasons).
-        Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
+        Returns the event's id, which also has `superseded` and `suspected` (paths) and `contradictions` (the
+        reasons). Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
         """
         async with self._open.writing() as store:
             path = address.persona_path(domain, facet, key).removeprefix(address.PERSONA)
@@ -403,19 +389,14 @@ class MemoryStore:
         created_at: datetime | float | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> list[Remembered]:
-        """Write many persona memories, in batches of 200 that are durable whole or not at all.
+        """Write many persona memories, in batches of 200 that are durable whole or not at all; all are checked first.
 
-        All are checked before anything is written. Contradictions are handled in order, among the new memories too; they
-        are found by words, without the embedder. A path that is given twice is written once, with the last value.
+        `memories` are mappings with the arguments of `persona_remember`. Contradictions are handled in order, among
+        the new memories too, by words and without the embedder. A path that is given twice is written once, with the
+        last value. `created_at` and `progress` as in `remember_many`.
 
-        Args:
-            memories: mappings with the arguments of `persona_remember`.
-            contradictions: as in `persona_remember`.
-            created_at: as in `persona_remember`, for memories without a time of their own.
-            progress: called with the number of memories written so far.
-
-        Returns for each memory, in order, what `persona_remember` returns. Raises as `persona_remember`; the error names
-        the memory by its number, from 1. After a LedgerError earlier batches stay.
+        Returns for each memory, in order, what `persona_remember` returns. Raises as `persona_remember`, with the
+        number of the memory, from 1. After a LedgerError earlier batches stay.
         """
         async with self._open.writing() as store:
             arguments.callback(progress, "progress")
@@ -426,14 +407,12 @@ class MemoryStore:
     async def persona_extract(self, text: str, *, extractor: Extractor | None = None) -> list[Proposal]:
         """Propose persona memories from a conversation; nothing is written.
 
-        Accept proposals with `persona_remember_many(proposal.arguments() for proposal in …)`. By default rules read what
-        the speakers say of themselves, in English, without a network; they prefer silence to a doubtful proposal.
+        `text` has lines that begin with a speaker (`Nora: …`), or is what the user said. By default rules read what
+        the speakers say of themselves, in English, without a network; `extractor` proposes instead, such as a
+        language model.
 
-        Args:
-            text: lines that begin with a speaker (`Nora: …`), or what the user said.
-            extractor: proposes instead of the rules, such as a language model.
-
-        Returns proposals in the order of the text, each with its place there and the reason.
+        Returns proposals in the order of the text, each with its place there and the reason; accept some with
+        `persona_remember_many(proposal.arguments() for proposal in …)`.
         """
         from sense_memory.palace.extraction import proposals
 
@@ -461,18 +440,12 @@ class MemoryStore:
         """One memory by its exact key, or the active and fading memories of a facet, of a domain, or all.
 
         Recalling by the exact key revives a memory, whatever its state: its relevance is 1 again, and it has one
-        access more, which relays learn of with `sync`. Listing does not revive; the most relevant come first. A key
-        without domain or facet finds every memory with that key; a single one is revived.
+        access more, which relays learn of with `sync`. A key without domain or facet finds every memory with that
+        key, and revives a single one. Listing revives none; the most relevant come first, and `include_forgotten`
+        adds forgotten and dissolved ones.
 
-        Args:
-            domain: only of this domain.
-            facet: only of this facet.
-            key: only with this key.
-            include_forgotten: list forgotten and dissolved memories too.
-
-        Raises:
-            NeedsNewerVersion: a newer sense-memory wrote the memory.
-            InvalidAddress: an argument cannot be a name.
+        Raises NeedsNewerVersion where a newer sense-memory wrote the memory, InvalidAddress where an argument cannot
+        be a name.
         """
         persona = self._open.persona()
         domain, facet = given.selection(domain, facet)
@@ -497,12 +470,8 @@ class MemoryStore:
     async def persona_connect(self, key1: str, key2: str) -> None:
         """Link two memories both ways and reinforce them: each connection adds a tenth to their relevance.
 
-        Args:
-            key1: `domain/facet/key`, or a key that no other memory has.
-            key2: the other.
-
-        Raises:
-            InvalidInput: a memory does not exist, a bare key is not unique, or both are the same memory.
+        Each is named by `domain/facet/key`, or by a key that no other memory has. Raises InvalidInput where a memory
+        does not exist, a bare key is not unique, or both are the same memory.
         """
         async with self._open.writing() as store:
             await store.persona().links.connect(key1, key2)
@@ -532,12 +501,8 @@ class MemoryStore:
     async def persona_contradict(self, old_key: str, new_key: str) -> None:
         """Mark a memory as superseded by another: it decays four times faster. `persona_reconcile` removes the mark.
 
-        Args:
-            old_key: `domain/facet/key`, or a key that no other memory has.
-            new_key: the memory that is right.
-
-        Raises:
-            InvalidInput: as `persona_connect`, or the new memory is itself superseded by the old one.
+        Arguments and errors as `persona_connect`; InvalidInput too where the old memory itself supersedes the new
+        one.
         """
         async with self._open.writing() as store:
             await store.persona().links.contradict(old_key, new_key)
@@ -552,8 +517,8 @@ class MemoryStore:
         return [] if name is None else (await self._open.persona().names.catalog()).facets(name)
 
     async def persona_stats(self) -> dict[str, Any]:
-        """How many persona memories there are: `total`, by state in `states`, by domain in `domains`, by domain
-        and facet in `facets`, and how many `connections`, `superseded` and `conflicts`. Raises NotSynced.
+        """How many persona memories there are, as `total`, `states`, `domains`, `facets` (by domain), `connections`,
+        `superseded` and `conflicts`. Raises NotSynced.
         """
         return await self._open.reviews().stats()
 
@@ -570,22 +535,10 @@ class MemoryStore:
         source: str | None = None,
         relevance_floor: float = 0.0,
     ) -> list[PersonaHit]:
-        """Find persona memories by key, themes and value, and by meaning where there is an embedder.
+        """Find persona memories by key, themes and value, and by meaning where there is an embedder; none is revived.
 
-        Active memories are searched, and fading ones that the query directly means; none is revived.
-
-        Args:
-            query: some words; where memories have the words `"in quotes"`, only these are found; `photo*` matches the
-                beginning of a word.
-            limit: the largest number of results, 1 to 1,000.
-            domain: only persona memories of this domain.
-            facet: only persona memories of facets of this name.
-            theme: only persona memories with this theme.
-            state: only persona memories in this state, also "fading" and "forgotten" ones, which are otherwise left out.
-            since: only memories first written at this time or later, seconds since 1970.
-            source: only memories with this source: user, agent, import, `tool:<name>`, or `tool` for any tool.
-            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. The specification
-                has 0; the higher the floor, the less age counts.
+        Arguments as `search`, but `relevance_floor` is 0 by default, as the specification has it: the higher the
+        floor, the less age counts. Fading memories are found where the query directly means them.
 
         Returns memories with their `score` and `why`, the best first. Raises InvalidInput where an argument cannot be
         used.
@@ -603,20 +556,19 @@ class MemoryStore:
         max_tokens: int = 500,
         count: Callable[[str], int] | None = None,
     ) -> Compressed:
-        """The active persona memories as compressed text for a prompt.
+        """The active persona memories as compressed text for a prompt; nothing is revived.
 
         Pinned memories come first, then a quarter of the budget for the domain `self`, then a share for every domain,
-        the most relevant first. Nothing is revived. A plan with basic compression gets the memories word for word.
+        the most relevant first. A plan with basic compression gets the memories word for word.
 
         Args:
             domain: only of this domain.
             question: what the prompt is about; what a search finds for it takes the place of the shares.
             max_tokens: the largest size of the text; at least 32.
-            count: gives the tokens of a text, by the tokenizer of your model; by default an estimate that is some 5 %
-                too high for English, more for other languages.
+            count: the tokens of a text, by your model's tokenizer; by default an estimate, some 5 % too high for
+                English.
 
-        Returns:
-            The text, which also tells its `tokens`, and the paths `included` and `left_out`.
+        Returns the text, which also tells its `tokens`, and the paths `included` and `left_out`.
         """
         arguments.callback(count, "count")
         hits: Sequence[PersonaHit] = ()
@@ -628,17 +580,13 @@ class MemoryStore:
     async def persona_pin(self, key: str) -> None:
         """Pin a memory, so that `persona_compress` puts it first while it is active; it gets the theme `pinned`.
 
-        Args:
-            key: `domain/facet/key`, or a key that no other memory has.
-
-        Raises:
-            InvalidInput: the memory does not exist, or a bare key is not unique.
+        `key` and errors as in `persona_connect`.
         """
         async with self._open.writing() as store:
             await store.persona().links.pin(key, pinned=True)
 
     async def persona_unpin(self, key: str) -> None:
-        """Unpin a memory: its theme `pinned` is taken away. Arguments and errors as `persona_pin`."""
+        """Unpin a memory: its theme `pinned` is taken away. Errors as `persona_connect`."""
         async with self._open.writing() as store:
             await store.persona().links.pin(key, pinned=False)
 
@@ -652,11 +600,10 @@ class MemoryStore:
             return await store.reviews().introspect()
 
     def persona_introspections(self, every: float) -> IntrospectionSchedule:
-        """An introspection now, and another every so many seconds until the store is closed.
+        """An introspection now, and another every so many seconds (1 or more) until the store is closed.
 
-        Use it as `async for report in store.persona_introspections(every): …`, with `every` 1 second or more. Without
-        `background`, relays are asked for news before each introspection. Raises PlanLimitError where the plan allows
-        introspection by hand only; the iterator raises as `persona_introspect`.
+        Use it as `async for report in store.persona_introspections(every): …`. Without `background`, relays are asked
+        for news before each. Raises PlanLimitError where the plan allows introspection by hand only.
         """
         from sense_memory.memories.persona.reviews import IntrospectionSchedule
 
@@ -672,12 +619,9 @@ class MemoryStore:
     async def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
         """Write the states that changed with time, and delete memories that have been dissolved for 30 days.
 
-        Every relay is asked first, because another device may have used a memory. If a relay does not answer
-        completely, nothing is deleted, and the report names the relay.
-
-        Args:
-            dry_run: only report what would be done.
-            without: URLs of relays that need not answer.
+        Every relay is asked first, because another device may have used a memory; `without` has the URLs of relays
+        that need not answer. If another does not answer completely, nothing is deleted, and the report names it.
+        `dry_run` only reports.
 
         Returns how many memories changed their state or were deleted; `report` lists each with the reason. Raises
         InvalidInput where `without` names no relay of this store.
@@ -695,16 +639,16 @@ class MemoryStore:
     async def drafts(self) -> list[Draft]:
         """The drafts of this device, oldest first: texts that are in no memory; `reason` says why.
 
-        Either this device's clock did not allow the text to be written (`ClockSkewError`), or another device, which
-        had not seen the text, forgot the memory later. Drafts stay on this machine, encrypted; `forget` discards
-        the drafts of its key.
+        This device's clock did not allow the text to be written (`ClockSkewError`), or another device forgot the
+        memory without having seen the text. Drafts stay on this machine, encrypted; `forget` discards the drafts of
+        its key.
         """
         return await drafts.drafts(self._open.ledger, self._options.signer)
 
     async def publish_draft(self, number: int) -> str:
         """Write a draft over what its key holds, now that the clock is right, or although the memory was forgotten.
 
-        Returns the event's id. Raises InvalidInput where there is no such draft, and as `remember`; the draft then
+        Returns the event's id. Raises as `remember`, and InvalidInput where there is no such draft; the draft then
         stays.
         """
         async with self._open.writing() as store:
@@ -719,9 +663,8 @@ class MemoryStore:
     async def history(self, key: str) -> list[Version]:
         """Every version of a memory that this ledger has seen, newest first; of a forgotten one only the tombstone.
 
-        Args:
-            key: of a flat memory, or the path `domain/facet/key` of a persona memory, whose versions may differ in
-                their links or counts alone.
+        `key` may be the path `domain/facet/key` of a persona memory, whose versions may differ in links or counts
+        alone.
         """
         store = self._open
         return await history(store.ledger, store.reader, paths_of(key))
@@ -740,11 +683,8 @@ class MemoryStore:
     async def undo(self, key: str) -> Memory | PersonaMemory | None:
         """Write the value before the last edit as a new version; a second `undo` goes one edit further back.
 
-        Args:
-            key: of a flat memory, or the path `domain/facet/key` of a persona memory: value, themes, links and
-                supersession become what they were before the last change to them.
-
-        Returns the memory as it is now, or None where there is no earlier value.
+        `key` may be the path `domain/facet/key` of a persona memory: value, themes, links and supersession become
+        what they were. Returns the memory as it is now, or None where there is no earlier value.
         """
         async with self._open.writing() as store:
             if isinstance(key, str) and "/" in key:
@@ -756,9 +696,7 @@ class MemoryStore:
     async def journal(self, content: str, *, created_at: datetime | float | None = None) -> str:
         """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
 
-        `created_at` is when the entry was written, if not now: a datetime, or seconds since 1970.
-
-        Returns the event's id, once the event is durable in the ledger. Errors as `remember`.
+        `created_at` and errors as in `remember`. Returns the event's id, once the event is durable in the ledger.
         """
         async with self._open.writing() as store:
             return await store.journal.write(content, created_at)
@@ -772,12 +710,8 @@ class MemoryStore:
     ) -> list[str]:
         """Write many journal entries, in batches of 1,000 that are durable whole or not at all.
 
-        Args:
-            entries: texts, or pairs (text, created_at).
-            created_at: as in `journal`, for entries without a time of their own.
-            progress: called with the number of entries written so far.
-
-        Returns the ids of the events, in order. Raises as `journal`; the error names the entry by its number, from 1.
+        `entries` are texts, or pairs (text, created_at); `created_at` and `progress` as in `remember_many`. Returns
+        the ids of the events, in order. Raises as `journal`, with the number of the entry, from 1.
         """
         async with self._open.writing() as store:
             arguments.callback(progress, "progress")
@@ -791,9 +725,8 @@ class MemoryStore:
     async def forget_entry(self, event_id: str) -> str:
         """Remove a journal entry everywhere: purge it here, and have every relay delete it (NIP-09).
 
-        The ledger keeps the deletion, so that no copy of the entry comes back. `event_id` is `JournalEntry.event_id`,
-        64 hex digits. Returns the id of the deletion request. Raises InvalidInput where there is no journal entry with
-        this id; other events are never removed.
+        The ledger keeps the deletion, so that no copy comes back. Returns the id of the deletion request. Raises
+        InvalidInput where no journal entry has this id (64 hex digits); other events are never removed.
         """
         async with self._open.writing() as store:
             return await store.journal.forget(event_id)
@@ -817,24 +750,27 @@ class MemoryStore:
         """Find what a question or some words mean among persona memories, flat memories and journal entries.
 
         All share one ranking. Journal entries also match on the entries just before and after them, and on a date in
-        the query. Forgotten persona memories are left out, and fading ones unless the query directly means them;
-        none is revived.
+        the query. Forgotten persona memories are left out, and fading ones unless the query directly means them; none
+        is revived.
 
         Args:
-            query: any text; where memories have the words `"in quotes"`, only these are found; `photo*` matches the
-                beginning of a word.
+            query: any text; `"in quotes"` finds only memories with these words, where there are any; `photo*` matches
+                the beginning of a word.
             limit: the largest number of hits, 1 to 1,000.
             within: where to search: any of palace, journal and flat.
             since: only memories first written at this time or later, seconds since 1970.
-            source: only persona memories with this source: user, agent, import, `tool:<name>`, or `tool` for any tool.
+            source: only persona memories with this source: user, agent, import, `tool:<name>`, or `tool` for any
+                tool.
             domain: only persona memories of this domain.
             facet: only persona memories of facets of this name.
             theme: only persona memories with this theme.
-            state: only persona memories in this state, also "fading" and "forgotten" ones, which are otherwise left out.
+            state: only persona memories in this state, also "fading" and "forgotten" ones, which are otherwise left
+                out.
             relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Journal entries age
                 with a half-life of 30 days, flat memories do not age. Below 0.9, many old entries are not found.
 
-        Returns hits with their `score` and `why`, the best first. Raises InvalidInput where an argument cannot be used.
+        Returns hits with their `score` and `why`, the best first. Raises InvalidInput where an argument cannot be
+        used.
         """
         from sense_memory.search.hits import scope
 
@@ -844,10 +780,9 @@ class MemoryStore:
     async def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index every memory that is not indexed yet, so that the next search covers all of them at once.
 
-        A search does so too, but answers after some seconds; `gaps` says how many are left. An interrupted call
-        continues where it stopped. `progress` is called with how many memories are indexed, and of how many.
-
-        Returns how many memories can be searched. Errors as `search`.
+        A search does so too, but answers after some seconds; `gaps` says how many are left. An interrupted call goes
+        on where it stopped. `progress` is called with how many are indexed, and of how many. Returns how many
+        memories can be searched.
         """
         return await (await self._open.search()).read(progress)
 
@@ -861,7 +796,7 @@ class MemoryStore:
         """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.
 
         Each search spends about a second on this by itself. Vectors that another device of this key has shared are
-        taken over. An interrupted call continues where it stopped. A different embedder reads everything again.
+        taken over. An interrupted call goes on where it stopped. A different embedder reads everything again.
 
         Args:
             share: also write the vectors of each memory as an encrypted event (`sense-memory/embed/…`) for other
@@ -869,8 +804,8 @@ class MemoryStore:
             dry_run: only report what would be done; no service is asked.
             progress: called with how many memories are done, and of how many.
 
-        Returns what was done, and what is left and why; an empty report where there is no embedder. Raises MissingExtra
-        or EmbedderError where the embedder cannot be opened, PlanLimitError where the plan has no embeddings.
+        Returns what was done, and what is left and why; empty where there is no embedder. Raises MissingExtra or
+        EmbedderError where the embedder cannot be opened, PlanLimitError where the plan has no embeddings.
         """
         arguments.callback(progress, "progress")
         store, shares = self._open, self._options.share_embeddings if share is None else share
@@ -892,16 +827,13 @@ class MemoryStore:
     async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """Bring every relay and the ledger in step now: pull, then push.
 
-        Persona memories that were recalled are written again with their new accesses, once a day at most, so that no
-        other device prunes what this one uses.
+        Recalled persona memories are written again with their new accesses, once a day at most, so that no other
+        device prunes what this one uses. `full` pulls everything instead of what is new, and sends again what a relay
+        has lost; `retry_refused` sends again what a relay refused, or did not take for a week.
 
-        Args:
-            full: pull everything instead of what is new, and send again what a relay has lost.
-            retry_refused: send again what a relay refused, or did not take for a week.
-
-        Returns a report for each relay; a relay that fails raises no error. `overruled` names the memories in which an
-        edit of this device lost since the last call to one of a device that did not know it; the text is in `history`,
-        in a conflict copy, or in `drafts`.
+        Returns a report for each relay; a relay that fails raises no error. `overruled` names the memories in which
+        an edit of this device lost since the last call to one of a device that did not know it; the text is in
+        `history`, in a conflict copy, or in `drafts`.
         """
         store = self._open
         await self._flush_log(store)
@@ -935,9 +867,9 @@ class MemoryStore:
     async def holdings(self) -> list[Holding]:
         """Compare what each relay holds with the ledger; no event is fetched or sent.
 
-        All relays are asked at once, for a minute at most. The result is exact for a relay that compares sets
-        (NIP-77), a number for one that counts (NIP-45), and unknown otherwise; then only `sync(full=True)` can tell. A
-        relay that fails raises no error.
+        A relay that fails raises no error. All relays are asked at once, for a minute at most. The result is exact
+        for a relay that compares sets (NIP-77), a number for one that counts (NIP-45), and unknown otherwise; then
+        only `sync(full=True)` can tell.
         """
         return await self._open.replication.holdings()
 
@@ -945,25 +877,22 @@ class MemoryStore:
         """The changes made elsewhere, from now on: `async for change in store.watch(): …`.
 
         There is one change for each memory or journal entry that another device, or another process on this ledger,
-        wrote or forgot. Of several versions that arrive together only the last is reported. While a watch is open,
-        relays are followed even without `background`. A watch ends with the store, or with `aclose`.
+        wrote or forgot; of several versions that arrive together only the last. While a watch is open, relays are
+        followed even without `background`. A watch ends with the store, or with `aclose`.
 
-        Args:
-            on_relay: called while the iterator waits, with a relay's URL and its problem; with an empty text when
-                the relay reports new events at once. Other relays are asked every half minute.
-
-        Raises:
-            ChangesMissed: from the iterator, which was read too slowly and has ended.
+        `on_relay` is called while the iterator waits, with a relay's URL and its problem; with an empty text when the
+        relay reports new events at once. Other relays are asked every half minute. The iterator raises ChangesMissed,
+        and has ended, where it was read too slowly.
         """
         store = self._open
         arguments.callback(on_relay, "on_relay")
         return store.watchers().add(on_relay)
 
     def drop_relay(self, url: str) -> int:
-        """Discard the queue and the pull position of a relay that this store no longer uses; the relay keeps its events.
+        """Discard the queue and the pull position of a relay that this store no longer uses.
 
-        Returns how many events were queued for it. Raises InvalidInput where this store uses the relay, and
-        InvalidRelayUrl where `url` is not the URL of a relay.
+        The relay keeps its events. Returns how many events were queued. Raises InvalidInput where this store uses the
+        relay, InvalidRelayUrl for a bad URL.
         """
         return self._open.replication.drop(url)
 
@@ -978,14 +907,10 @@ class MemoryStore:
     ) -> int:
         """Write every event of the ledger into a file of JSON lines: signed and encrypted, without a secret.
 
-        Versions that were replaced within a second, before any relay was sent them, are left out.
-
-        Args:
-            path: the file, which is created with mode 0600 and moved into place whole, or an open binary file.
-            overwrite: replace an existing file.
-            progress: called with the number of events written so far.
-
-        Returns how many events were written. Raises InvalidInput where the file exists, or cannot be written.
+        `path` is created with mode 0600 and moved into place whole, or is an open binary file; `overwrite` replaces
+        an existing file. Versions that were replaced within a second, before any relay was sent them, are left out.
+        `progress` is called with the number written so far. Returns how many events were written. Raises InvalidInput
+        where the file exists, or cannot be written.
         """
         from sense_memory.memories.portable import write_export
 
@@ -998,9 +923,9 @@ class MemoryStore:
     ) -> ImportReport:
         """Import events from a file of JSON lines; every line is verified and opened, and each bad line is reported.
 
-        New events are sent to the relays as if they had been written here; no newer version is overwritten.
-        `path` may be an open binary file; `progress` is called with the number of lines read so far. Raises
-        InvalidInput where the file cannot be read.
+        New events are sent to the relays as if they had been written here; no newer version is overwritten. `path`
+        may be an open binary file; `progress` is called with the number of lines read. Raises InvalidInput where the
+        file cannot be read.
         """
         from sense_memory.memories.portable import import_file
 
@@ -1032,9 +957,9 @@ class MemoryStore:
         """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.
 
         The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
-        filed in the new ledger, unsent events included; `sync` restores the rest from relays. A forgotten memory
-        stays forgotten if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger
-        is sound, is missing, or is not a ledger; the file was not touched.
+        filed in the new ledger, unsent events included; `sync` restores the rest. A forgotten memory stays forgotten
+        if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger is sound or
+        missing, or is not a ledger; the file was not touched.
         """
         from sense_memory.memories.rescue import rescue
 

@@ -99,11 +99,6 @@ class Heads:
         found = self._db.row(f"{_STORED} {_JOIN} WHERE s.slot = ?", slot)
         return stored(found) if found else None
 
-    def seq_at(self, slot: str) -> int | None:
-        """The seq of the head of a slot, or None."""
-        (seq,) = self._db.row("SELECT head FROM slots WHERE slot = ?", slot) or (None,)
-        return None if seq is None else int(seq)
-
     def seqs_at(self, slots: Iterable[str]) -> list[tuple[str, int]]:
         """Slot and seq of the heads of some slots; some may be tombstones."""
         query = "SELECT slot, head FROM slots WHERE head IS NOT NULL AND slot IN "
