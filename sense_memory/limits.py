@@ -175,6 +175,6 @@ SNAPSHOT_SEAL_SECONDS = 5.0  # for a signer, perhaps remote, to seal its key whi
 MAX_SALVAGED_COUNT = 10_000_000  # rows looked for in a damaged ledger, whose counter may be damaged
 
 # ── The mind ────────────────────────────────────────────────────────────────────────────
-LOG_PAGE_BYTES = 16_384  # of JSON in a page of the log that is full
+LOG_PAGE_BYTES = 16_384  # of JSON in a full page of the log: the table in docs/performance.md
 LOG_QUIET_SECONDS = 15.0  # without a new entry before the log is flushed
 LOG_WAIT_SECONDS = 40.0  # an entry waits at most this long for its page

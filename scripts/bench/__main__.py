@@ -22,6 +22,7 @@ from . import (
     in_step,
     introspection,
     large,
+    log,
     palace,
     reading,
     replicating,
@@ -50,6 +51,7 @@ _GROUPS: Final[dict[str, Callable[[Stage], list[Figure]]]] = {
     "compression": compression.measure,
     "palace": palace.measure,
     "searching": searching.measure,
+    "log": log.measure,
 }
 
 

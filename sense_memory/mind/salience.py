@@ -11,8 +11,10 @@ index the result depends on nothing but the arguments, to the last bit.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import lru_cache
+from heapq import nlargest
+from itertools import count
 from math import exp
 from typing import TYPE_CHECKING, Final
 
@@ -122,19 +124,20 @@ class SalienceMemory:
         turns = _turns(seen)
         now = max(turns, default=0) if turn is None else turn
         relevance = self._relevances(seen, scene)
-        found = [
-            self._salience(entry, relevance[place], now - turns[place]) for place, entry in enumerate(seen)
+        fading = {turn: exp(-self.decay * max(0, now - turn)) for turn in set(turns)}
+        recency = [fading[turn] for turn in turns]
+        importance = [self.importance.get(entry.kind, USUAL_IMPORTANCE) for entry in seen]
+        by_relevance, by_recency, by_importance = astuple(self.weights)
+        sums = [
+            by_relevance * relevant + by_recency * recent + by_importance * important
+            for relevant, recent, important in zip(relevance, recency, importance, strict=True)
         ]
         # Of equals, the newer entry: as an agent's window would have it.
-        best = sorted(range(len(found)), key=lambda place: (-found[place].salience, -place))[: self.top_k]
-        return [found[place] for place in sorted(best)]
-
-    def _salience(self, entry: LogEntry, relevance: float, passed: int) -> SalientEntry:
-        recency = exp(-self.decay * max(0, passed))
-        importance = self.importance.get(entry.kind, USUAL_IMPORTANCE)
-        weights = self.weights
-        salience = weights.relevance * relevance + weights.recency * recency + weights.importance * importance
-        return SalientEntry(entry, salience, relevance, recency, importance)
+        best = sorted(place for _, place in nlargest(self.top_k, zip(sums, count(), strict=False)))
+        return [
+            SalientEntry(seen[place], sums[place], relevance[place], recency[place], importance[place])
+            for place in best
+        ]
 
     def _relevances(self, seen: Sequence[LogEntry], scene: str) -> list[float]:
         if self.index is None or not scene:
@@ -157,8 +160,8 @@ def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     >>> jaccard(frozenset({"a", "b"}), frozenset({"b", "c"}))
     0.3333333333333333
     """
-    union = len(one | other)
-    return len(one & other) / union if union else 0.0
+    shared = 0 if one.isdisjoint(other) else len(one & other)
+    return shared / (len(one) + len(other) - shared) if shared else 0.0
 
 
 def _ranked(index: MemoryIndex, seen: Sequence[LogEntry], scene: str) -> list[str]:

@@ -96,14 +96,25 @@ FIGURES = {
         "search among 50, p95",
         "sense-memory search, 50, one process, best",
     },
+    "log": {
+        "append to the log until durable, p50",
+        "restore 500 messages",
+        "messages for each event, 500",
+        "conversation_search among 500, p50",
+        "compile the blocks, p50",
+        "a context from 50 entries, p50",
+    },
 }
 
 
 # `python -m scripts.bench` with fewer rounds of each measurement: it is what they say that is tested, not how well.
 FEWER = """
 import sys
-from scripts.bench import __main__ as program, palace, searching, starting
+from scripts.bench import __main__ as program, log, palace, searching, starting
 for module, name, few in (
+    (log, "_APPENDS_COUNT", 20),
+    (log, "_ASKED_COUNT", 20),
+    (log, "_COMPILED_COUNT", 20),
     (palace, "_SINGLE_COUNT", 20),
     (palace, "_STARTS_COUNT", 1),
     (searching, "_ENTRIES_COUNT", 20),
