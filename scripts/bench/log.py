@@ -265,7 +265,7 @@ async def _seconds(work: Callable[[], Any]) -> float:
 
 
 def messages(seed: int, count: int) -> list[str]:
-    """Texts as people and agents write them: one to four notes, 165 characters in the middle."""
+    """Texts as people and agents write them: one to four notes, 180 characters in the middle."""
     dice = random.Random(seed)  # noqa: S311 - texts, not secrets
     notes = [fields["value"] for fields in insights(seed, min(count, 20_000), 0.0)]
     return [" ".join(dice.choices(notes, k=dice.randint(1, 4))) for _ in range(count)]
@@ -336,10 +336,14 @@ class _PagesOf:
         self._page = page
 
     def __enter__(self) -> None:
-        log_module.LOG_PAGE_BYTES = self._page  # type: ignore[misc]
+        self._set(self._page)
 
     def __exit__(self, *_: object) -> None:
-        log_module.LOG_PAGE_BYTES = LOG_PAGE_BYTES  # type: ignore[misc]
+        self._set(LOG_PAGE_BYTES)
+
+    @staticmethod
+    def _set(page: int) -> None:
+        vars(log_module)["LOG_PAGE_BYTES"] = page
 
 
 def main() -> None:

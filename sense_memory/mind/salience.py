@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import astuple, dataclass, field
-from functools import lru_cache
+from functools import cache
 from heapq import nlargest
-from itertools import count
 from math import exp
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +41,7 @@ IMPORTANCE: Final[Mapping[str, float]] = {
 USUAL_IMPORTANCE: Final = 0.50  # of kinds that the table does not name: that of what somebody said
 DECAY_PER_TURN: Final = 0.1
 _MAX_HITS: Final = 1_000_000  # an index is asked for, where others' entries fill it
+_CACHED_COUNT: Final = 32_768  # texts whose words are kept
 _words = re.compile(r"\w+").findall
 
 
@@ -133,7 +133,9 @@ class SalienceMemory:
             for relevant, recent, important in zip(relevance, recency, importance, strict=True)
         ]
         # Of equals, the newer entry: as an agent's window would have it.
-        best = sorted(place for _, place in nlargest(self.top_k, zip(sums, count(), strict=False)))
+        # From the newest, because the highest sums are there as a rule, and few of the others have to be kept then.
+        places = range(len(sums) - 1, -1, -1)
+        best = sorted(place for _, place in nlargest(self.top_k, zip(reversed(sums), places, strict=True)))
         return [
             SalientEntry(seen[place], sums[place], relevance[place], recency[place], importance[place])
             for place in best
@@ -141,17 +143,21 @@ class SalienceMemory:
 
     def _relevances(self, seen: Sequence[LogEntry], scene: str) -> list[float]:
         if self.index is None or not scene:
+            if _kept_words.cache_info().currsize > _CACHED_COUNT:
+                _kept_words.cache_clear()  # simpler than an LRU, which costs as much as all the rest
             wanted = words(scene)
-            return [jaccard(words(entry.text), wanted) for entry in seen]
+            return [jaccard(_kept_words(entry.text), wanted) for entry in seen]
         ranked = _ranked(self.index, seen, scene)
         rank = {ident: place for place, ident in enumerate(ranked)}
         return [1.0 - rank[entry.id] / len(ranked) if entry.id in rank else 0.0 for entry in seen]
 
 
-@lru_cache(maxsize=32_768)
 def words(text: str) -> frozenset[str]:
     """The words of a text, lower case, each once."""
     return frozenset(_words(text.lower()))
+
+
+_kept_words = cache(words)
 
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
