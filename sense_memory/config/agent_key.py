@@ -74,7 +74,7 @@ def agent_key(
 
     Raises:
         KeyMissing: no place has the key (`looked`), or an encrypted key cannot be unlocked (`locked`).
-        BadKey: a place holds something else than a key, or the password is wrong.
+        BadKey: what a place holds is not a key, or the password is wrong.
         UnsafeFile: others can read or replace the key file.
     """
     looked: list[str] = []

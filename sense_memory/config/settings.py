@@ -195,7 +195,7 @@ def find_secret(
 
     Raises:
         KeyMissing: no place has the key (`looked`), or an encrypted key cannot be unlocked (`locked`).
-        BadKey: a place holds something else than a secret key, or the password is wrong; names the place only.
+        BadKey: what a place holds is not a secret key, or the password is wrong; names the place only.
         UnsafeFile: others can read the key file; says what to do.
     """
     dotenv = _read_env_file(settings.env_file)

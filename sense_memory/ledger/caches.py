@@ -1,4 +1,4 @@
-"""What the ledger keeps sealed beside the events: the file of the snapshot, vectors, and the log's entries that are in no page yet.
+"""What the ledger keeps sealed beside the events: the snapshot, vectors, and log entries without a page.
 
 The snapshot and the vectors are caches and can be made again; the rows of the log cannot.
 """

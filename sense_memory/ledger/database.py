@@ -475,7 +475,7 @@ def _bound(sql: str, values: Sequence[Any]) -> Sequence[Any] | dict[str, Any]:
 
 
 def _place(path: Path | None) -> tuple[int, int] | None:
-    """Which file lies at a path; None for a ledger in memory, or if the file is gone."""
+    """Which file is at a path; None for a ledger in memory, or if the file is gone."""
     try:
         status = None if path is None else os.stat(path)  # noqa: PTH116 - on each write
     except OSError:

@@ -1,7 +1,7 @@
 """What the ledger remembers of each relay, apart from the outbox: how far it was pulled, and how it behaves.
 
-Remarks are our own codes for what a relay did (see `Remark`); no text of a relay is kept here. Times are seconds since 1970 and
-come from the caller.
+Remarks are our own codes for what a relay did (see `Remark`); the text of a relay is never kept. Times
+are seconds since 1970 and come from the caller.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A removal is inside the ciphertext of a tombstone or a deletion:
 
-* *Forgetting* goes by date: every text said up to the second of forgetting is removed. The forgetter also names the
+* *Forgetting* goes by date: every text written up to the second of forgetting is removed. The forgetter also names the
   texts that it had; these texts are removed whatever their date, and so are their copies at other addresses. A text
-  that the forgetter did not have is removed too, but the device that said the text keeps a draft.
+  that the forgetter did not have is removed too, but the device that wrote the text keeps a draft.
 * *Pruning* goes by knowledge: only versions that the pruner knew are removed, whatever their dates. An edit, link or
   access that the pruner did not know lives, and the memory with it.
 
@@ -16,7 +16,7 @@ order cannot matter. Purging runs inside the transaction that files the tombston
 deleted row in the same transaction, so a crash before the files are cleaned leaves the debt behind, not the text.
 
 Cost: one row for each slot, some bytes for each forgetting (the last 1,000 texts are named), and a look at each version
-of the slot, whose inside the caller has opened before.
+of the slot, which the caller has opened before.
 
 This module sees no text, only numbers, ids and devices.
 """
@@ -50,9 +50,9 @@ class Origin:
 
     Attributes:
         at: the version's created_at, seconds since 1970.
-        said: id of the event that said the text first, 64 hex digits; the version's own id if the text is new.
+        said: id of the event that had the text first, 64 hex digits; the version's own id if the text is new.
         said_at: that event's created_at.
-        device: the device that said the text; empty if the writer kept no version vector.
+        device: the device that wrote the text; empty if the writer kept no version vector.
         count: that device's count of edits, including this text.
         seen: the version vector: what the version knew, by device.
         copy_of: for a conflict copy, the slot of the original memory; else empty.
@@ -85,14 +85,14 @@ class Removal:
     """What is removed at one slot.
 
     Attributes:
-        until: texts said up to this second are forgotten; -1 for none.
+        until: texts written up to this second are forgotten; -1 for none.
         texts: ids (their first 16 digits) of events whose texts are forgotten whatever their date, newest last.
         seen: versions within this vector are pruned.
         upto: versions without a vector up to this second are pruned; -1 for none.
         kept: texts that the forgetter had, and that it saw elsewhere too, as copies that it did not forget.
         is_automatic: whether no user asked for the removal: time, or a decision made elsewhere, caused it.
         is_blind: whether it is unknown what the forgetter had, because an older program or another client wrote this.
-        copies: the slots at which copies of the texts may lie.
+        copies: the slots that may hold copies of the texts.
     """
 
     until: int = _NEVER
@@ -110,7 +110,7 @@ class Removal:
         return cls(until, is_blind=True)
 
     def names(self, event_id: str) -> bool:
-        """Whether the text that an event said is forgotten at every slot."""
+        """Whether the text of an event is forgotten at every slot."""
         return event_id[:ID_CHARS] in self.texts
 
     def forgets(self, origin: Origin) -> bool:

@@ -163,7 +163,7 @@ MIGRATIONS: Final = (
     CREATE INDEX events_that_delete ON events (seq) WHERE role = 2;
     """,
     # What is removed at a slot, see `removals`; of deletions so far only the date is known. Edits that lost, until
-    # somebody was told. Why a draft is one: empty where the clock forbade to write it.
+    # they are reported. The reason of a draft is empty where the clock did not allow a stamp.
     """
     CREATE TABLE removals (
       slot TEXT PRIMARY KEY,
@@ -179,15 +179,16 @@ MIGRATIONS: Final = (
     CREATE TABLE overruled (slot TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
     ALTER TABLE drafts ADD COLUMN reason TEXT NOT NULL DEFAULT '';
     """,
-    # The event that said a draft's text, in hex; empty where it was never said. Whoever had it may forget it later.
+    # The event that first had a draft's text, in hex; empty if there was none. A device that had the event may
+    # forget the text later.
     """
     ALTER TABLE drafts ADD COLUMN said TEXT NOT NULL DEFAULT '';
     """,
-    # Sealed entries of the log that are in no page yet, see `log_rows`.
+    # Sealed entries of the log that are in no page yet, see `caches.LogRows`.
     """
     CREATE TABLE log_rows (row INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL) STRICT;
     """,
-    # Remarks and reasons were sentences, and are codes now, see `reasons`.
+    # Remarks and reasons were sentences, and are codes now, see `relays`.
     """
     UPDATE remarks SET remark = CASE
       WHEN remark = 'sends events after saying that there are no more' THEN 'late'

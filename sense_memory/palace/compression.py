@@ -248,7 +248,7 @@ def compress(
     """
     if max_tokens < MIN_MAX_TOKENS:
         raise InvalidInput(
-            f"max_tokens must be at least {MIN_MAX_TOKENS}, not {max_tokens}: fewer tokens hold no memory; "
+            f"max_tokens must be at least {MIN_MAX_TOKENS}, not {max_tokens}: a memory does not fit into fewer tokens; "
             "nothing was changed"
         )
     if relevances is None:

@@ -33,7 +33,7 @@ class Proposal:
     Attributes:
         domain: `people`, or `skills` for how the agent should work.
         facet: facts, preferences, decisions or procedures.
-        key: the subject and what is said of it, such as `nora-home`.
+        key: the subject and what the speaker says of it, such as `nora-home`.
         value: one sentence in the third person.
         themes: what it is about.
         reason: the rule that proposes it.

@@ -225,7 +225,7 @@ def _compare(
     if not unlisted:
         return []
     count = sum(before.counts[state] for state in unlisted)
-    how = "their states were computed from what they are now, and who is new was told by when it was written"
+    how = "their earlier states were computed from the present ones, and new memories were recognised by their dates"
     untold = [f"{count:,} memories were not listed: {how}"]
     if unclear:
         untold.append(

@@ -121,7 +121,7 @@ class Plan:
         """
         if not self.has_embeddings:
             problem = "searches by themes and words, not by embeddings"
-            raise PlanLimitError(self.name, "search", problem, "use no embedder")
+            raise PlanLimitError(self.name, "search", problem, "leave the embedder out")
 
     def check_schedule(self) -> None:
         """Check that introspection may run on a schedule.

@@ -242,7 +242,7 @@ async def open_event(signer: Signer, event: Event) -> Record:
         NeedsNewerVersion: a newer schema, or an unknown type.
     """
     if event.kind == KIND_DIRECT_MESSAGE and event.tag_values("p") != [signer.public_key]:
-        raise BadPayload("a direct message that is not to oneself")
+        raise BadPayload("a direct message to somebody else")
     fields = _fields(await signer.decrypt(event.content, signer.public_key))
     version = fields.get("v", SCHEMA_VERSION)
     name = fields.pop("type", None)
@@ -282,9 +282,9 @@ def _fields(plaintext: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(plaintext)
     except orjson.JSONDecodeError:
-        raise BadPayload("no JSON inside") from None
+        raise BadPayload("the content is not JSON") from None
     if not isinstance(value, dict):
-        raise BadPayload("no JSON object inside")
+        raise BadPayload("the content is not a JSON object")
     return value
 
 
@@ -292,7 +292,7 @@ def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
     """The path that the inside claims; never normalised, because other writers did not."""
     for name in _NEEDED[kind]:
         if not isinstance(fields.get(name), str):
-            raise BadPayload("a field of the record is missing or no text")
+            raise BadPayload("a field of the record is missing or not a text")
     if kind is RecordType.JOURNAL:
         return ""
     if kind is RecordType.PERSONA:

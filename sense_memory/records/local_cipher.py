@@ -80,7 +80,7 @@ async def local_cipher(
         place: where the sealed key is kept.
         name: what the key is for, such as `sense-memory:log-key`. Anything else that a signer sealed is not this key.
         write: makes a change of the ledger, as `Ledger.write`.
-        group: what all rows are bound to, besides what each row is bound to; by default `name`.
+        group: what all rows are bound to, in addition to what each row is bound to; by default `name`.
 
     Raises:
         BadPayload: the kept key does not open with this signer.

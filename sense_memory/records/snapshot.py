@@ -108,7 +108,7 @@ class Opened(NamedTuple):
 
 
 class _MessageLocation(NamedTuple):
-    """Where a message lies in the file."""
+    """The place of a message in the file."""
 
     number: int
     offset: int
@@ -153,7 +153,7 @@ class Contents:
         self._file, self._sealed, self._seal = file, sealed, seal
         with file.open() as opened:
             if opened.read(len(MAGIC)) != MAGIC:
-                raise ValueError("no snapshot")
+                raise ValueError("not a snapshot")
             end = opened.seek(-_WORD_BYTES, os.SEEK_END)
             offset = int.from_bytes(opened.read(_WORD_BYTES), "big")
             opened.seek(offset)
@@ -468,7 +468,7 @@ def _cipher_in(text: bytes) -> ChaCha20Poly1305:
     """
     fields = orjson.loads(text)
     if not isinstance(fields, dict) or fields.get("type") != _KEY_TYPE:
-        raise ValueError("no key to a snapshot")
+        raise ValueError("not the key of a snapshot")
     return ChaCha20Poly1305(bytes.fromhex(fields["key"]))
 
 

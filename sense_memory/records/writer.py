@@ -384,7 +384,7 @@ class Writer:
         claimed = Unsigned(event.created_at, event.kind, event.tags, event.content)
         if (event.pubkey, claimed) != (self._signer.public_key, unsigned):
             raise InvalidEvent(
-                "the signer signed something else than it was given; nothing was stored or sent"
+                "the signer signed another event than the one it was given; nothing was stored or sent"
             )
         return event
 

@@ -8,7 +8,7 @@ Why it is safe: pages are filed before the pull ends, so no cursor ever passes a
 was cut off leaves its position in the ledger and goes on from there for an hour; after that it begins anew.
 
 What it costs: three walks at once (memories, deletions, journal), each of as many requests as the relay has pages, plus
-one request each to see that nothing lies below. A comparison costs a few hundred bytes where nothing differs.
+one request each to see that nothing older is left. A comparison costs a few hundred bytes where nothing differs.
 
 It carries verified events whose content it cannot read.
 """

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 # What is guaranteed: an event is given up only if nothing else was in flight when the relay hung up, and the relay had
 # answered a question right before it; once where the code says that a message is too large, else three times, and only
 # if the relay took other events meanwhile. So trouble of the network refuses no event; what it cuts off stays queued,
-# and whatever is alone under suspicion lets the others go first. The cost is some log2(n) connections for n events.
+# and an event that is alone under suspicion is sent after the others. The cost is some log2(n) connections for n events.
 
 VAIN_COUNT: Final = 2  # connections in a row that ended with events in flight, none of them answered
 ALONE_COUNT: Final = 3  # hang-ups at one event, without a reason, before that event is given up
