@@ -242,7 +242,9 @@ class Persona:
         revoked = await self._revoke_marks(batch, before, memory)
         found = [] if mode == "off" else self._found(before, memory)
         acting = [item for item in found if item.acts and mode == "act" and item.old not in revoked]
-        marked = await self._supersede(batch, path, [item.old for item in acting])
+        marked = await self._supersede(
+            batch, path, [item.old for item in acting], new.fields.get("created_at")
+        )
         if new.connections:
             targets = [path_in(self.palace.catalog, name) or path_to(name) for name in new.connections]
             await self.links.relink(batch, path, list(dict.fromkeys(targets)))
@@ -469,12 +471,17 @@ class Persona:
             found += detector.check_again(unopposed(memory), memory.dismissed)
         return found
 
-    async def _supersede(self, batch: EditBatch, path: str, superseding: Iterable[str]) -> list[str]:
-        """Mark memories that the one at `path` contradicts as superseded by it; returns the paths of those."""
+    async def _supersede(
+        self, batch: EditBatch, path: str, superseding: Iterable[str], at: float | None
+    ) -> list[str]:
+        """Mark memories that the one at `path` contradicts as superseded by it; returns the paths of those.
+
+        Where it was written at a given time, such as by an import, what was said or linked later than that stays.
+        """
         marked = []
         for name in superseding:
             memory, old = await batch.get(path), await batch.get(name)
-            if memory is None or old is None:
+            if memory is None or old is None or (at is not None and at < old.last_reinforced):
                 continue
             memory = undismissed(without(memory, name.__eq__), name)
             batch.change(memory)

@@ -121,6 +121,18 @@ async def test_a_memory_that_was_forgotten_marks_again_once_it_is_remembered_ane
         assert await marks(store) == {(path("a"), path("b"))}
 
 
+async def test_what_is_imported_from_the_past_supersedes_nothing_that_was_said_later(open_store, clock):
+    year = 365 * DAY
+    async with open_store() as store:
+        await store.persona_remember(*FACT, "a", TEXTS[0], created_at=clock() - year)
+        old = await store.persona_remember(*FACT, "b", TEXTS[1], created_at=clock() - 2 * year)
+        assert (old.superseded, old.suspected) == ((), (path("a"),))
+        assert await marks(store) == set()
+
+        new = await store.persona_remember(*FACT, "c", TEXTS[2], created_at=clock() - year / 2)
+        assert set(new.superseded) == {path("a"), path("b")}
+
+
 async def test_a_mark_of_a_memory_that_was_pruned_does_not_count(open_store, clock):
     async with open_store() as store:
         await marked(store)
