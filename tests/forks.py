@@ -7,6 +7,7 @@ own with all that belongs to one, but for the start of an interpreter: what that
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import importlib
@@ -26,6 +27,7 @@ import rich.table
 import typer
 
 import sense_memory
+from sense_memory.errors import MissingExtra
 from sense_memory.interfaces.cli import app
 
 
@@ -34,7 +36,8 @@ assert rich.progress
 assert rich.table
 for module in pkgutil.walk_packages(sense_memory.__path__, "sense_memory."):
     if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+        with contextlib.suppress(MissingExtra):
+            importlib.import_module(module.name)
 typer.main.get_command = functools.cache(typer.main.get_command)
 typer.main.get_command(app)
 
