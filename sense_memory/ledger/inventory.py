@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory.ledger.heads import LOGS, Heads, beneath
 from sense_memory.ledger.outbox import WAS_ACCEPTED
-from sense_memory.ledger.relays import Reason, Remark
+from sense_memory.ledger.relays import LedgerReason, Remark
 from sense_memory.ledger.schema import HELD, Role
 from sense_memory.limits import HEAL_SECONDS
 
@@ -193,9 +193,9 @@ class Inventory:
         behind = {row[0] for row in found if row is not None}
         slots = {seq: self._db.row("SELECT slot FROM events WHERE seq = ?", seq) for seq in lacking}
         return {
-            seq: (HEAL_SECONDS, Reason.BEHIND)
+            seq: (HEAL_SECONDS, LedgerReason.BEHIND)
             if row is not None and row[0] in behind
-            else (every, Reason.LOST)
+            else (every, LedgerReason.LOST)
             for seq, row in slots.items()
         }
 

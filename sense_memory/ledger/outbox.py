@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.heads import Heads
-from sense_memory.ledger.relays import Reason, RelayRecords, Remark, reason_code, reason_sentence
+from sense_memory.ledger.relays import LedgerReason, RelayRecords, Remark, reason_code, reason_sentence
 from sense_memory.ledger.schema import HELD, Role
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.limits import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 # Accepted before a given time, even if the relay is known to have lost the event since.
-WAS_ACCEPTED: Final = f"(state IN {HELD} AND due_at <= ? OR state = 'queued' AND reason IN ('{Reason.LOST}', '{Reason.BEHIND}'))"
+WAS_ACCEPTED: Final = f"(state IN {HELD} AND due_at <= ? OR state = 'queued' AND reason IN ('{LedgerReason.LOST}', '{LedgerReason.BEHIND}'))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +144,10 @@ class Outbox:
         with self._db.transaction():
             behind = {seq for seq in seqs if self._db.row(_OLDER_SEEN, seq, url, begun)}
             self._db.execute_many(
-                _LOST_AGAIN, [(Reason.LOST, now, every, seq, url) for seq in seqs if seq not in behind]
+                _LOST_AGAIN, [(LedgerReason.LOST, now, every, seq, url) for seq in seqs if seq not in behind]
             )
             self._db.execute_many(
-                _LOST_AGAIN, [(Reason.BEHIND, now, HEAL_SECONDS, seq, url) for seq in behind]
+                _LOST_AGAIN, [(LedgerReason.BEHIND, now, HEAL_SECONDS, seq, url) for seq in behind]
             )
 
     # ── Deletions ───────────────────────────────────────────────────────────────────────
@@ -164,7 +164,7 @@ class Outbox:
         left_out = [
             seq
             for seq, reason, body in self._db.rows(_QUEUED_DELETIONS, relay)
-            if self._is_left_out(body, reason in (Reason.LOST, Reason.BEHIND), drops)
+            if self._is_left_out(body, reason in (LedgerReason.LOST, LedgerReason.BEHIND), drops)
         ]
         left_out += [
             seq for (seq,) in self._db.rows(_QUEUED_TOMBSTONES, relay) if self._db.row(_OVERTAKEN, relay, seq)
@@ -197,10 +197,10 @@ class Outbox:
     def release_heads(self, url: str, now: float) -> bool:
         """Make the heads due that `hold_back_heads` queued, here or in a process that ended; whether there were any."""
         relay = self._relay(url)
-        if self._db.row(_HELD_BACK, relay, now, Reason.AFTER_DELETION) is None:
+        if self._db.row(_HELD_BACK, relay, now, LedgerReason.AFTER_DELETION) is None:
             return False
         with self._db.transaction():
-            return self._db.execute(_RELEASE, relay, now, Reason.AFTER_DELETION).rowcount > 0
+            return self._db.execute(_RELEASE, relay, now, LedgerReason.AFTER_DELETION).rowcount > 0
 
     def _is_left_out(self, body: bytes, is_lost: bool, drops: bool) -> bool:
         targets = [slot for slot, _ in deletion_targets(Event.restored(body)) if not slot.startswith("#")]
@@ -239,9 +239,9 @@ class Outbox:
     # ── Losses ──────────────────────────────────────────────────────────────────────────
 
     def make_due(self, url: str, now: float) -> None:
-        """Make due now what waits for its next try, at the user's request. Rate limits and `Reason.BEHIND` go on waiting."""
+        """Make due now what waits for its next try, at the user's request. Rate limits and `LedgerReason.BEHIND` go on waiting."""
         with self._db.transaction():
-            self._db.execute(_HASTEN, now, url, RelayOutcome.RATE_LIMITED.value, Reason.BEHIND)
+            self._db.execute(_HASTEN, now, url, RelayOutcome.RATE_LIMITED.value, LedgerReason.BEHIND)
 
     def has_accepted_deletion(self, url: str, slots: Iterable[str]) -> bool:
         """Whether any of these slots is deleted, and the relay has accepted the deletion.
@@ -358,7 +358,7 @@ class Outbox:
 
     def has_lost(self, url: str) -> bool:
         """Whether some event waits for a relay because the relay has lost it."""
-        return Reason.LOST in self._reasons(url)
+        return LedgerReason.LOST in self._reasons(url)
 
     def _reasons(self, url: str) -> dict[str, int]:
         return dict(
@@ -423,13 +423,17 @@ class Outbox:
         outcome = verdict.outcome
         if outcome is RelayOutcome.DELETED and role not in {Role.TOMBSTONE, Role.DELETION}:
             # The relay says that the author deleted this memory: an alarm, because we did not.
-            why = Reason.OLD_DELETION if self._db.row(_FORGOTTEN_ONCE, seq) else Reason.NOT_OUR_DELETION
+            why = (
+                LedgerReason.OLD_DELETION
+                if self._db.row(_FORGOTTEN_ONCE, seq)
+                else LedgerReason.NOT_OUR_DELETION
+            )
             return RelayVerdict(RelayOutcome.REFUSED, why)
         if role is Role.TOMBSTONE and outcome in _NO and self._db.row(_SETTLED, relay, seq):
             # A relay without the prefix `deleted` uses another prefix. At a relay that keeps no deletions the tombstone
             # is tried again: nothing else there says that the memory was forgotten.
             drops = self._drops_deletions(url)
-            return RelayVerdict(RelayOutcome.RETRY, Reason.NO_TOMBSTONE) if drops else _ACCEPTS
+            return RelayVerdict(RelayOutcome.RETRY, LedgerReason.NO_TOMBSTONE) if drops else _ACCEPTS
         if outcome is RelayOutcome.DELETED:
             return _ACCEPTS
         if outcome is RelayOutcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
@@ -522,7 +526,7 @@ _QUEUED_TOMBSTONES = (
 )
 _HOLD_BACK = (
     "INSERT INTO outbox (relay, event, state, reason, due_at) "
-    f"SELECT r.relay, s.head, 'queued', '{Reason.AFTER_DELETION}', ?1 FROM slots s, relays r "
+    f"SELECT r.relay, s.head, 'queued', '{LedgerReason.AFTER_DELETION}', ?1 FROM slots s, relays r "
     "WHERE s.slot = ?3 AND s.head IS NOT NULL AND r.url = ?4 "
     "ON CONFLICT DO UPDATE SET state = 'queued', reason = excluded.reason, due_at = excluded.due_at, "
     "tries = iif(state = 'queued', tries, 0), first_try_at = iif(state = 'queued', first_try_at, NULL) "

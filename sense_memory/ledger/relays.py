@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # without a code, such as why a connection failed, is stored and shown as it is.
 
 
-class Reason(StrEnum):
+class LedgerReason(StrEnum):
     """Reasons that the ledger itself finds; those of a relay's answer are in `nostr.verdict.REASONS`."""
 
     NOT_OUR_DELETION = "not-our-deletion"
@@ -60,12 +60,12 @@ class Remark(StrEnum):
 
 _REASONS: Final = {
     **REASONS,
-    Reason.NOT_OUR_DELETION: "deleted there, though never forgotten here",
-    Reason.OLD_DELETION: "an older deletion counts there for what was written anew; `refresh` may help",
-    Reason.NO_TOMBSTONE: "keeps neither the deletion request nor the tombstone",
-    Reason.LOST: "accepted before, and not there any more",
-    Reason.BEHIND: "accepted before, and an older version is served instead",
-    Reason.AFTER_DELETION: "waits until the relay has an older deletion request that may remove it",
+    LedgerReason.NOT_OUR_DELETION: "deleted there, though never forgotten here",
+    LedgerReason.OLD_DELETION: "an older deletion counts there for what was written anew; `refresh` may help",
+    LedgerReason.NO_TOMBSTONE: "keeps neither the deletion request nor the tombstone",
+    LedgerReason.LOST: "accepted before, and not there any more",
+    LedgerReason.BEHIND: "accepted before, and an older version is served instead",
+    LedgerReason.AFTER_DELETION: "waits until the relay has an older deletion request that may remove it",
 }
 _CODES: Final = {sentence: str(code) for code, sentence in _REASONS.items()}
 _REMARKS: Final = {

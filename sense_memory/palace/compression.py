@@ -406,7 +406,7 @@ class _Pieces:
 
 
 @dataclass(slots=True)
-class _Page:
+class _Round:
     """What was chosen in one round, and the room that is left."""
 
     pieces: _Pieces
@@ -434,7 +434,7 @@ class _Page:
 
 def _chosen(queues: _Queues, pieces: _Pieces, room: int, max_tokens: int) -> list[_Chosen]:
     """The memories of one round."""
-    page = _Page(pieces, room)
+    page = _Round(pieces, room)
     _fill(page, queues.first, room)
     sources = {name: iter(queue) for name, queue in queues.domains.items()}
     spent = dict.fromkeys(sources, 0)
@@ -454,7 +454,7 @@ def _chosen(queues: _Queues, pieces: _Pieces, room: int, max_tokens: int) -> lis
     return page.chosen
 
 
-def _fill(page: _Page, source: Iterable[PersonaMemory], limit: int) -> int:
+def _fill(page: _Round, source: Iterable[PersonaMemory], limit: int) -> int:
     """Add memories in their order until they cost `limit` or too many found no room; returns what they cost."""
     spent = misses = 0
     for memory in source:

@@ -115,7 +115,7 @@ class _MessageLocation(NamedTuple):
     length: int
 
 
-class Seal(NamedTuple):
+class FileSeal(NamedTuple):
     """Seals and opens the messages of one file. A key seals one file only, and no number twice."""
 
     cipher: ChaCha20Poly1305
@@ -149,7 +149,7 @@ class Contents:
         Exception: there is no file, or its directory cannot be read.
     """
 
-    def __init__(self, file: SnapshotFile, sealed: str, seal: Seal) -> None:
+    def __init__(self, file: SnapshotFile, sealed: str, seal: FileSeal) -> None:
         self._file, self._sealed, self._seal = file, sealed, seal
         with file.open() as opened:
             if opened.read(len(MAGIC)) != MAGIC:
@@ -244,7 +244,7 @@ class NewContents:
         seal: what seals its messages.
     """
 
-    def __init__(self, file: BinaryIO, seal: Seal) -> None:
+    def __init__(self, file: BinaryIO, seal: FileSeal) -> None:
         self._file, self._seal = file, seal
         self._offset, self._number = file.write(MAGIC), _DIRECTORY
         self._blocks: list[tuple[str, int, _MessageLocation]] = []
@@ -411,7 +411,7 @@ class Snapshot:
         self._is_open = True
         try:
             cipher = _cipher_in(await self._signer.decrypt(sealed, self._signer.public_key))
-            self._contents = Contents(self._file, sealed, Seal(cipher, self._bound()))
+            self._contents = Contents(self._file, sealed, FileSeal(cipher, self._bound()))
         except Exception:  # a faulty cache is ignored: the ledger has everything
             return None
         return self._contents
@@ -442,7 +442,7 @@ class Snapshot:
         before = await self._opened()
         try:
             with self._ledger.write_now(self._file.begin, sealed) as file:
-                new = NewContents(file, Seal(ChaCha20Poly1305(key), self._bound()))
+                new = NewContents(file, FileSeal(ChaCha20Poly1305(key), self._bound()))
                 for name, extra in extras.items():  # first: a dump may open more records
                     if (dumped := await extra.dump()) is not None:
                         await new.add_extra(name, extra.made_of, dumped)

@@ -18,7 +18,7 @@ from relays.faults import (
 )
 from sense_memory.errors import ClockSkewError
 from sense_memory.ledger import database
-from sense_memory.ledger.relays import Reason, Remark, reason_sentence, remark_sentence
+from sense_memory.ledger.relays import LedgerReason, Remark, reason_sentence, remark_sentence
 from sense_memory.nostr.event import Unsigned
 
 
@@ -476,7 +476,7 @@ async def test_d06_an_old_deletion_that_a_relay_holds_against_what_was_written_a
         lie.on = True
         (line,) = (await stage.sync(store)).relays
         assert line.reasons == {
-            reason_sentence(Reason.OLD_DELETION): 1,
-            reason_sentence(Reason.NOT_OUR_DELETION): 1,
+            reason_sentence(LedgerReason.OLD_DELETION): 1,
+            reason_sentence(LedgerReason.NOT_OUR_DELETION): 1,
         }
         assert not line.in_step

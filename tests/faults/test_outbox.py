@@ -19,7 +19,7 @@ from relays.faults import (
     SwallowPublish,
 )
 from sense_memory.errors import RelayLimitWarning, StorageFullError
-from sense_memory.ledger.relays import Reason, Remark, reason_sentence, remark_sentence
+from sense_memory.ledger.relays import LedgerReason, Remark, reason_sentence, remark_sentence
 from sense_memory.limits import PUBLISH_WINDOW_COUNT, RETRY_MAX_SECONDS
 
 
@@ -177,7 +177,7 @@ async def test_p07_a_plain_sync_heals_once_an_hour_and_who_asks_for_everything_n
         assert await sync() == (False, 1, 0, 2)
         assert await sync() == (False, 1, 1, 2)
         assert await sync() == (False, 1, 1, 2)
-        assert store.status().relays[0].reasons == {reason_sentence(Reason.LOST): 1}
+        assert store.status().relays[0].reasons == {reason_sentence(LedgerReason.LOST): 1}
         lie.on = False
         assert await sync(full=True) == (False, 1, 0, 3)
         assert await sync() == (True, 0, 0, 3)

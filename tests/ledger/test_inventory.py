@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from sense_memory.ledger import Filed, Ledger
-from sense_memory.ledger.relays import Reason, reason_sentence
+from sense_memory.ledger.relays import LedgerReason, reason_sentence
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
@@ -211,7 +211,7 @@ def test_what_a_relay_lost_is_counted_and_sent_again_at_most_once_an_hour(me, st
     stage.write(item)
     stage.judge(item)
     assert stage.settle(lacks=[item], now=NOW + 60) == 1
-    assert stage.ledger.outbox.reasons(stage.relay) == {reason_sentence(Reason.LOST): 1}
+    assert stage.ledger.outbox.reasons(stage.relay) == {reason_sentence(LedgerReason.LOST): 1}
     assert stage.due(now=NOW + HOUR - 1) == set()
     assert stage.settle(lacks=[item], now=NOW + HOUR - 1) == 1
     assert stage.due(now=NOW + HOUR - 1) == set()

@@ -11,7 +11,7 @@ import pytest
 
 from sense_memory.ledger import FilingResult, Ledger
 from sense_memory.ledger.outbox import Outbox
-from sense_memory.ledger.relays import Reason, reason_sentence
+from sense_memory.ledger.relays import LedgerReason, reason_sentence
 from sense_memory.limits import (
     HEAL_SECONDS,
     JITTER,
@@ -223,7 +223,7 @@ def test_an_answer_to_a_version_that_was_replaced_meanwhile_changes_nothing(me, 
         (RelayVerdict(RelayOutcome.RATE_LIMITED, "rate-limited"), ("queued", "rate-limited")),
         (
             RelayVerdict(RelayOutcome.DELETED, "deleted"),
-            ("refused", reason_sentence(Reason.NOT_OUR_DELETION)),
+            ("refused", reason_sentence(LedgerReason.NOT_OUR_DELETION)),
         ),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sense_memory.ledger import Ledger, database
-from sense_memory.ledger.relays import Reason, Remark, reason_code, reason_sentence, remark_sentence
+from sense_memory.ledger.relays import LedgerReason, Remark, reason_code, reason_sentence, remark_sentence
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.nostr.verdict import REASONS
 
@@ -15,7 +15,7 @@ OWNER = "ab" * 32
 SENTENCES = next(number for number, step in enumerate(MIGRATIONS) if "SET remark = CASE" in step)
 
 
-@pytest.mark.parametrize("code", [*REASONS, *Reason])
+@pytest.mark.parametrize("code", [*REASONS, *LedgerReason])
 def test_a_reason_is_stored_as_its_code_and_read_as_its_sentence(code):
     sentence = reason_sentence(code)
 
@@ -32,7 +32,9 @@ def test_a_text_without_a_code_stays_what_it_is():
 
 def test_the_sentences_of_an_older_ledger_become_codes(tmp_path, monkeypatch):
     """Every sentence that was released; a text that nobody has a code for is left alone."""
-    reasons = {code: reason_sentence(code) for code in [*REASONS, *Reason, "blocked", "closed by the relay"]}
+    reasons = {
+        code: reason_sentence(code) for code in [*REASONS, *LedgerReason, "blocked", "closed by the relay"]
+    }
     remarks = {code: remark_sentence(code) for code in Remark if code is not Remark.LOST}
     with monkeypatch.context() as past:
         past.setattr(database, "MIGRATIONS", MIGRATIONS[:SENTENCES])

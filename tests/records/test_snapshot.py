@@ -144,7 +144,7 @@ class Whole:
 
 def messages(body, cipher, bound):
     """What a snapshot holds, for whoever has the key; empty where something cannot be read."""
-    contents = blocks.Contents(Whole(body), Whole.key, blocks.Seal(cipher, bound))
+    contents = blocks.Contents(Whole(body), Whole.key, blocks.FileSeal(cipher, bound))
     pieces = [piece for *_, extra in contents.extras() for piece in extra]
     return [contents._message(place) for _, _, place in contents._blocks] + pieces
 
