@@ -22,13 +22,11 @@ import numpy as np
 import orjson
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+import sense_memory.limits
+import sense_memory.mind.log
+import sense_memory.nostr.address
 from sense_memory import MemoryStore
-from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
-from sense_memory.mind import log as log_module
-from sense_memory.mind.context import ContextBuilder
-from sense_memory.mind.log import LogEntry, NewEntry
-from sense_memory.mind.salience import SalienceMemory
-from sense_memory.nostr import address
+from sense_memory.mind import ContextBuilder, LogEntry, NewEntry, SalienceMemory
 
 from . import child
 from .figure import Figure, Rule
@@ -52,7 +50,9 @@ _SCENE: Final = "Where does Kaja live?"
 
 def measure(stage: Stage) -> list[Figure]:
     """The figures of the log."""
-    restored, events = _restoring(stage, stage.count * MESSAGES_PER_MEMORY, LOG_PAGE_BYTES)
+    restored, events = _restoring(
+        stage, stage.count * MESSAGES_PER_MEMORY, sense_memory.limits.LOG_PAGE_BYTES
+    )
     return [_append(stage), restored, events, *_asking(stage), _context(stage)]
 
 
@@ -163,7 +163,7 @@ async def _send(stage: Stage, count: int) -> int:
         report = await store.sync()
         if not report.complete:
             raise RuntimeError("the relay did not take the log")
-        return len(store.mind.store.ledger.heads.seqs_beneath(address.LOG_PAGES))
+        return len(store.mind.store.ledger.heads.seqs_beneath(sense_memory.nostr.address.LOG_PAGES))
 
 
 async def _restore(stage: Stage, count: int) -> float:
@@ -299,9 +299,9 @@ def flushes(times: Sequence[float], sizes: Sequence[int], page: int) -> Iterator
     first = 0
     for number, at in enumerate(times):
         following = times[number + 1] if number + 1 < len(times) else float("inf")
-        latest = times[first] + LOG_WAIT_SECONDS
+        latest = times[first] + sense_memory.limits.LOG_WAIT_SECONDS
         is_full = sum(sizes[first : number + 1]) >= page and following > at  # looked at once a second
-        due = at if is_full else min(at + LOG_QUIET_SECONDS, latest)
+        due = at if is_full else min(at + sense_memory.limits.LOG_QUIET_SECONDS, latest)
         if following > due or (is_full and int(following) > int(at)):
             yield number + 1
             first = number + 1
@@ -323,7 +323,7 @@ async def _converse(stage: Stage, times: Sequence[float], page: int) -> Sent:
             )
             await store.mind.flush()
             done, count = until, count + 1
-            heads = ledger.heads.seqs_beneath(address.LOG_PAGES)
+            heads = ledger.heads.seqs_beneath(sense_memory.nostr.address.LOG_PAGES)
             sent += sum(len(ledger.versions(slot)[0].body) for slot, seq in heads if seq not in seen)
             seen |= {seq for _, seq in heads}
         return Sent(sent, count, len(heads))
@@ -339,11 +339,11 @@ class _PagesOf:
         self._set(self._page)
 
     def __exit__(self, *_: object) -> None:
-        self._set(LOG_PAGE_BYTES)
+        self._set(sense_memory.limits.LOG_PAGE_BYTES)
 
     @staticmethod
     def _set(page: int) -> None:
-        vars(log_module)["LOG_PAGE_BYTES"] = page
+        vars(sense_memory.mind.log)["LOG_PAGE_BYTES"] = page
 
 
 def main() -> None:
