@@ -381,13 +381,20 @@ class Ledger:
             )
         ]
 
-    def drop_versions(self, seqs: Sequence[int]) -> None:
-        """Remove stored versions that are not heads, because what they say is in their head."""
+    def drop_versions(self, seqs: Sequence[int], *, forgets: bool = False) -> None:
+        """Remove stored versions that are not heads, because what they say is in their head.
+
+        Args:
+            seqs: of the versions.
+            forgets: whether they say something that was removed; if so, snapshot and vectors are removed with them.
+        """
+        not_head = "seq = ?1 AND NOT EXISTS (SELECT 1 FROM slots WHERE head = ?1)"
+        numbers = [(seq,) for seq in seqs]
         with self._change():
-            self._db.execute_many(
-                "DELETE FROM events WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM slots WHERE head = ?1)",
-                [(seq,) for seq in seqs],
-            )
+            # The snapshot and the vectors follow the removal of memories, not the removal of history.
+            role = Role.MEMORY if forgets else Role.REPLACED
+            self._db.execute_many(f"UPDATE events SET role = {int(role)} WHERE {not_head}", numbers)
+            self._db.execute_many(f"DELETE FROM events WHERE {not_head}", numbers)
 
     def ids_after(self, slot: str, second: int, limit: int) -> list[str]:
         """The ids (hex) of a slot's newest versions dated after a second, without versions replaced in theirs."""

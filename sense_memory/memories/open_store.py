@@ -366,7 +366,7 @@ class OpenStore:
                 clock=self.options.clock,
                 ask=self.replication.ask,
                 plan=self.options.plan,
-                embedding=None if self.options.embedder is None else self._embedding,
+                embedding=None if self.options.embedder is None else self.embedding,
                 contradictions=self.options.contradictions,
             )
         return self._persona
@@ -394,7 +394,7 @@ class OpenStore:
 
     async def search(self) -> MemorySearch:
         """The search of all memories."""
-        persona, embedding = self.persona(), await self._embedding()
+        persona, embedding = self.persona(), await self.embedding()
         if self._search is None:
             from sense_memory.memories.search import MemorySearch
             from sense_memory.memories.shared_embeddings import SharedEmbeddings
@@ -415,7 +415,7 @@ class OpenStore:
         """The search; None if it was not needed yet."""
         return self._search
 
-    async def _embedding(self) -> EmbedderClient | None:
+    async def embedding(self) -> EmbedderClient | None:
         """The embedder, opened once; None where the store has none, or its plan has no embeddings."""
         opener = self.options.embedder
         if self._embedder is not None or opener is None or not self.options.plan.has_embeddings:

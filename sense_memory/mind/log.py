@@ -19,6 +19,7 @@ import asyncio
 import secrets
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _KEY_NAME: Final = "sense-memory:log-key"
 _MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
 _MAX_ID_CHARS: Final = 64
+_PAGES_AT_ONCE: Final = 8  # pages read without a pause, some 10 ms
 _PAGE_OVERHEAD_BYTES: Final = 200  # of a page's JSON without its entries
 
 
@@ -245,15 +247,14 @@ class Log:
         if self._seal is not None:
             raise InvalidInput("an entry of a shared log cannot be removed; nothing was removed")
         await self.flush()
+        await self.refresh()  # so that the version that was just written is dropped too
         for slot, page in self._pages.items():
             if entry_id in page.entries:
                 self._drop(page.unite([], [entry_id]))
                 page.is_behind = True
-                await self._write_pages([slot])
+                await self._write_pages([slot], forgets=True)
                 await self.refresh()
-                ledger = self._store.ledger
-                await ledger.write(ledger.snapshot.discard)
-                ledger.checkpoint()
+                self._store.ledger.checkpoint()
                 return
         raise InvalidInput("no entry of the log has this id; nothing was removed")
 
@@ -298,7 +299,7 @@ class Log:
             changed.append(f"{prefix}{number}")
         return changed
 
-    async def _write_pages(self, slots: Iterable[str]) -> int:
+    async def _write_pages(self, slots: Iterable[str], *, forgets: bool = False) -> int:
         """Write pages, and drop their versions that were read; returns how many pages."""
         pages = {slot: self._pages[slot] for slot in slots}
         if not pages:
@@ -311,7 +312,7 @@ class Log:
             page.is_behind = False
             page.seqs.clear()  # the next look brings the new head
         ledger = self._store.ledger
-        await ledger.write(ledger.drop_versions, read)
+        await ledger.write(partial(ledger.drop_versions, forgets=forgets), read)
         return len(pages)
 
     def _row_of(self, new: NewEntry) -> list[Any]:
@@ -377,6 +378,14 @@ class Log:
         await self._all()
         return self._entries.get(entry_id)
 
+    def known(self, entry_id: str) -> LogEntry | None:
+        """As `get`, as of the last look into the ledger."""
+        return self._entries.get(entry_id)
+
+    def pages(self) -> dict[str, list[str]]:
+        """The ids of the entries in each page, by slot, as of the last look into the ledger."""
+        return {slot: list(page.entries) for slot, page in self._pages.items()}
+
     async def count_since(self, entry_id: str) -> int:
         """How many entries came after an entry.
 
@@ -433,7 +442,9 @@ class Log:
         crowded = set(ledger.heads.crowded_beneath(address.LOG_PAGES))
         opened = await reader.opened([(head.slot, head.seq) for head in heads])
         own = f"{address.LOG_PAGES}{ledger.edits.device}-"
-        for item in opened:
+        for number, item in enumerate(opened):
+            if number % _PAGES_AT_ONCE == 0:
+                await asyncio.sleep(0)
             if item.type is not RecordType.MIND:
                 continue
             slot, fields = address.d_tag(item.path), item.record.fields
@@ -500,6 +511,7 @@ class Log:
         return self._cipher
 
 
+_NUMBERS: Final = frozenset({int, float})
 _order: Final = attrgetter("at", "id")
 
 
@@ -523,14 +535,15 @@ def _is_row(row: object) -> bool:
     if not isinstance(row, list) or len(row) < 7:
         return False
     ident, at, kind, actor, turn, conversation, payload = row[:7]
-    is_named = all(isinstance(text, str) for text in (ident, kind, actor, *row[7:]))
-    is_timed = type(at) in {int, float} and isfinite(at) and (turn is None or type(turn) is int)
+    is_named = isinstance(ident, str) and isinstance(kind, str) and isinstance(actor, str)
+    is_timed = type(at) in _NUMBERS and isfinite(at) and (turn is None or type(turn) is int)
     return (
         is_named
         and is_timed
         and 0 < len(ident) <= _MAX_ID_CHARS
         and (conversation is None or isinstance(conversation, str))
         and isinstance(payload, dict)
+        and (len(row) == 7 or all(isinstance(text, str) for text in row[7:]))
     )
 
 

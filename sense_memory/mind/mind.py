@@ -65,7 +65,7 @@ class Mind:
         self.records = MindRecords(store)
         self.log, self.blocks = Log(self.records, self._appended), Blocks(self.records)
         self.archive = Archive(self.records)
-        self._search = MindSearch(self.log, self.archive, store.options.clock)
+        self._search = MindSearch(store, self.log, self.archive)
         self.search = self._search.search
         self.topics = Topics(self.records, self.archive, self._open_model)
         self.identity = IdentityKernel(self.records, self.topics)
@@ -226,6 +226,7 @@ class Mind:
                 "the log is durable here, but its newest entries are in no page yet (%s)",
                 type(error).__name__,
             )
+        await self._search.close()
 
     def _appended(self, size: int) -> None:
         self._unflushed += size

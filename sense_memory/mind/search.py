@@ -1,32 +1,57 @@
 """Search over the log and the archive: the one search core of sense-memory, with two more places.
 
-The index follows the log and the archive by what changed, so a search after an append indexes one entry. Age lowers a
-score by a tenth at most: what was said long ago is found when it is meant.
+The index follows the log and the archive by what changed, so a search after an append indexes one entry; between two
+processes the index lies in the snapshot. With an embedder, messages and passages are found by meaning too: a search
+embeds what has no vectors yet for a second at most, the newest first, and an embedder that fails or does not answer
+leaves the words. Age lowers a score by a tenth at most: what was said long ago is found when it is meant.
+
+Vectors lie in the ledger's sealed vectors: one row for each passage, and one for each page of the log with the vectors
+of all its entries. Removing an entry removes the row of its page in the same transaction; the other entries of that
+page are embedded again. The snapshot is discarded whenever something was removed, because the index remembers words.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, TypeVar
 
+import numpy as np
+
+from sense_memory.errors import LedgerError
 from sense_memory.ledger.feed import START
-from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS
+from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
+from sense_memory.mind.archive import Passage
 from sense_memory.nostr import address
+from sense_memory.records.caches import CachedIndex, MemoryVectors, made_of
 from sense_memory.search.documents import SearchItem
-from sense_memory.search.index import SearchIndex
+from sense_memory.search.index import FORMAT, SearchIndex
+from sense_memory.search.ranking import SearchOptions
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from sense_memory.mind.archive import Archive, Passage
+    from numpy.typing import NDArray
+
+    from sense_memory.memories.embedding_jobs import EmbedderClient
+    from sense_memory.memories.open_store import OpenStore
+    from sense_memory.mind.archive import Archive
     from sense_memory.mind.log import Log, LogEntry
-    from sense_memory.search.ranking import Reason
+    from sense_memory.search.ranking import Reason, SearchHit
+
+_T = TypeVar("_T")
 
 _FLOOR: Final = 0.9  # of the factor by which age lowers a score
-_PART_COUNT: Final = 500  # items indexed without a pause
+_PART_COUNT: Final = 100  # items indexed without a pause, some 10 ms
+_THREAD_COUNT: Final = 5_000  # from this many items on, a thread sorts their words
+_ANSWER_SECONDS: Final = 2 * EMBED_SECONDS  # that a search waits for its embedder
+_KEPT_COUNT: Final = 256  # items with new vectors that are cached together
+_READ_COUNT: Final = 16  # rows of cached vectors read without a pause
+_NUMBER_BYTES: Final = 8
 _ARCHIVE: Final = f"{address.PREFIX}{address.MIND}archive/"
 
 
@@ -69,23 +94,32 @@ class MindHit:
     why: tuple[Reason, ...] = field(default=(), repr=False)
 
 
-class MindSearch:
+class MindSearch(CachedIndex):
     """Finds messages, other entries of the log, and passages.
 
     Args:
+        store: the open store.
         log: the log.
         archive: the passages.
-        clock: seconds since 1970.
     """
 
-    def __init__(self, log: Log, archive: Archive, clock: Callable[[], float]) -> None:
-        self._log, self._archive, self._clock = log, archive, clock
-        self._index = SearchIndex()
+    def __init__(self, store: OpenStore, log: Log, archive: Archive) -> None:
+        super().__init__("mind", made_of("the mind", FORMAT), store.ledger, store.reader)
+        self._store, self._log, self._archive = store, log, archive
+        self._index: SearchIndex | None = None
         self._arrived = self._gone = 0
-        self._entries: dict[str, LogEntry] = {}
         self._passages: dict[str, Passage] = {}
         self._cursor = START
-        self._refreshing = asyncio.Lock()
+        self._refreshing, self._filling = asyncio.Lock(), asyncio.Lock()
+        self._is_sorted = self._is_clean = True
+        self._is_compared = False  # whether the saved index was compared with the log
+        self._fresh: set[str] = set()  # items whose vectors are not cached yet
+        self._made = 0  # vectors made since the last were cached
+        self._asking: set[asyncio.Task[NDArray[np.float32] | None]] = set()
+        self._is_late = False  # whether the embedder owes an answer that a search waited for
+
+    def __len__(self) -> int:
+        return 0 if self._index is None else len(self._index)
 
     async def search(
         self,
@@ -109,105 +143,312 @@ class MindSearch:
 
         Raises:
             ValueError: no such place.
+            MissingExtra: the store's embedder is not installed.
         """
-        await self.refresh()
         places = frozenset(map(Place, within))
-        now = self._clock()
-        only = self._filter(conversation, frozenset(tags), topic)
-        hits = self._index.search(
-            query, limit, now=now, kinds=places, only=only, factors=lambda ids: self._factors(ids, now)
+        index = await self.refresh()
+        direction = await self._direction(index, query)
+        now = self._store.options.clock()
+        hits = index.search(
+            query,
+            limit,
+            now=now,
+            options=replace(index.options, dense=direction is not None),
+            kinds=places,
+            only=self._allowed(index, conversation, frozenset(tags), topic),
+            factors=lambda names: self._factors(names, now),
+            direction=direction,
         )
-        return [self._hit(hit.id, hit.score, hit.why) for hit in hits]
+        return [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
 
-    async def refresh(self) -> None:
-        """Index what changed since the last search."""
+    async def close(self) -> None:
+        """Cache the vectors that are not cached yet, and wait for the embedder no longer."""
+        for task in list(self._asking):
+            task.cancel()
+        meaning = await self._store.embedding() if self._fresh else None
+        if meaning is not None and self._index is not None:
+            await self._keep(self._index, meaning)
+
+    # ── Following the log and the archive ───────────────────────────────────────────────
+
+    async def refresh(self) -> SearchIndex:
+        """The index, after what changed since the last search was indexed."""
         async with self._refreshing:
+            index = self._index = self._index or await self._restored()
             entries, gone = await self._log.changes(self._arrived, self._gone)
+            names = [_entry_name(ident) for ident in gone]
+            if not self._is_compared:
+                names += [name for name in index.documents.rows if self._is_lost(name)]
+            await self._drop(index, names)
+            new = [entry for entry in entries if _entry_name(entry.id) not in index]
+            await self._put(index, [entry for entry in new if self._log.known(entry.id)], _entry_item)
             self._arrived, self._gone = self._arrived + len(entries), self._gone + len(gone)
-            for ident in gone:
-                if self._entries.pop(ident, None) is not None:
-                    self._index.drop(f"{Place.LOG}/{ident}")
-            lost = set(gone)
-            kept = [entry for entry in entries if entry.id not in lost and entry.text]
-            self._entries |= {entry.id: entry for entry in kept}
-            await self._add([_entry_item(entry) for entry in kept])
-            await self._refresh_archive()
+            await self._refresh_archive(index)
+            await self._sort(index)
+            if not self._is_compared:
+                self._is_compared = True
+                await self._fill_from_cache(index)
+            return index
 
-    async def _refresh_archive(self) -> None:
+    async def _refresh_archive(self, index: SearchIndex) -> None:
         feed = self._archive.feed
         if not feed.has_changed(self._cursor):
             return
         changes = feed.since(self._cursor)
         if changes.is_everything or any(slot.startswith(_ARCHIVE) for slot in changes.slots):
             found = {passage.id: passage for passage in await self._archive.all()}
-            for ident in self._passages.keys() - found.keys():
-                self._index.drop(f"{Place.ARCHIVE}/{ident}")
-            new = [passage for ident, passage in found.items() if self._passages.get(ident) != passage]
+            there = index.ids_of(Place.ARCHIVE)
             self._passages = found
-            await self._add([_passage_item(passage) for passage in new])
+            await self._drop(index, [name for name in there if _ident(name) not in found])
+            changed = {item.id for item in index.refreshed(map(_passage_item, found.values()))}
+            new = [passage for passage in found.values() if _passage_name(passage.id) in changed]
+            await self._put(index, new, _passage_item)
         self._cursor = changes.cursor
 
-    async def _add(self, items: Sequence[SearchItem]) -> None:
-        for start in range(0, len(items), _PART_COUNT):
-            if start:
+    def _is_lost(self, name: str) -> bool:
+        """Whether an item of a saved index is an entry that the log has no longer."""
+        return name.startswith(f"{Place.LOG}/") and self._log.known(_ident(name)) is None
+
+    async def _drop(self, index: SearchIndex, names: Iterable[str]) -> None:
+        dropped = [name for name in names if index.drop(name)]
+        if not dropped:
+            return
+        self._is_clean = False
+        with suppress(LedgerError):
+            await self._ledger.write(self._ledger.snapshot.discard)
+
+    async def _put(
+        self, index: SearchIndex, things: Sequence[_T], item_of: Callable[[_T], SearchItem | None]
+    ) -> None:
+        is_many = len(things) > _PART_COUNT
+        for start in range(0, len(things), _PART_COUNT):
+            part = things[start : start + _PART_COUNT]
+            items = [item for thing in part if (item := item_of(thing)) is not None]
+            self.unsaved += len(items)
+            if is_many:
+                self._is_sorted = False
+                index.put_many_unsorted(items)
                 await asyncio.sleep(0)
-            self._index.put_many(items[start : start + _PART_COUNT])
+            else:
+                index.put_many(items, embeds=False)
 
-    def _filter(
-        self, conversation: str | None, tags: frozenset[str], topic: str | None
-    ) -> Callable[[str], bool] | None:
-        if conversation is None and not tags and topic is None:
+    async def _sort(self, index: SearchIndex) -> None:
+        """Make everything in the index findable."""
+        if not self._is_sorted:
+            is_long = len(index) >= _THREAD_COUNT
+            index.fold(await asyncio.to_thread(index.folded) if is_long else index.folded())
+            self._is_sorted = True
+
+    # ── Meaning ─────────────────────────────────────────────────────────────────────────
+
+    async def _direction(self, index: SearchIndex, query: str) -> NDArray[np.float32] | None:
+        """The vector of a question; None without an embedder, or where it fails or does not answer in time."""
+        meaning = await self._store.embedding()
+        if meaning is None or self._is_late:
             return None
+        task = asyncio.create_task(self._ask(index, meaning, query))
+        self._asking.add(task)
+        task.add_done_callback(self._answered)
+        done, _ = await asyncio.wait({task}, timeout=_ANSWER_SECONDS)
+        self._is_late = not done
+        return task.result() if done else None
 
-        def is_meant(name: str) -> bool:
-            place, _, ident = name.partition("/")
-            if place == Place.ARCHIVE:
-                passage = self._passages[ident]
-                has_tag = not tags or not tags.isdisjoint(passage.tags)
-                return conversation is None and has_tag and (topic is None or topic in passage.topics)
-            is_of = conversation is None or self._entries[ident].conversation == conversation
-            return is_of and not tags and topic is None
+    def _answered(self, task: asyncio.Task[NDArray[np.float32] | None]) -> None:
+        self._asking.discard(task)
+        self._is_late = self._is_late and bool(self._asking)
+        if not task.cancelled():
+            task.exception()  # a caller that still waits gets the error
 
-        return is_meant
+    async def _ask(
+        self, index: SearchIndex, meaning: EmbedderClient, query: str
+    ) -> NDArray[np.float32] | None:
+        """The vector of a question, after items without vectors got theirs, as far as `EMBED_SECONDS` allows."""
+        end = meaning.clock() + EMBED_SECONDS
+        async with self._filling:
+            while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and meaning.clock() <= end:
+                if not await self._read(index, meaning, newest):
+                    break
+            if self._made >= _KEPT_COUNT:
+                await self._keep(index, meaning)
+        asked = index.asks(query)
+        rows = await meaning.rows([asked]) if asked else None
+        return None if rows is None else rows[0]
+
+    async def _read(self, index: SearchIndex, meaning: EmbedderClient, names: Sequence[str]) -> int:
+        """Have the embedder read some items; returns how many got vectors."""
+        items = {name: item for name in names if (item := self._item(name)) is not None}
+        texts = {name: index.texts_of(item) for name, item in items.items()}
+        reads = await meaning.read(texts) if texts else None
+        # An item may have changed meanwhile.
+        same = {name: rows for name, rows in (reads or {}).items() if self._item(name) == items[name]}
+        taken = index.fill(same)
+        self._fresh |= same.keys()
+        self._made += taken
+        return taken
+
+    async def _keep(self, index: SearchIndex, meaning: EmbedderClient) -> None:
+        """Cache new vectors; those of a page once all its entries have theirs."""
+        self._made, made, kept = 0, dict[str, MemoryVectors](), list[str]()
+        for slot, names in self._sources(index):
+            if not self._fresh.isdisjoint(names):
+                rows = [found for name in names if (found := index.vectors(name)) is not None]
+                if len(rows) == len(names):
+                    made[slot] = MemoryVectors(_stamp(index, names), np.concatenate(rows))
+                    kept += names
+        self._fresh.difference_update(kept)
+        await meaning.store(made)
+
+    async def _fill_from_cache(self, index: SearchIndex) -> None:
+        """Give items their cached vectors."""
+        meaning = await self._store.embedding()
+        sources = [] if meaning is None else list(self._sources(index))
+        for start in range(0, len(sources), _READ_COUNT):
+            if meaning is not None:
+                part = dict(sources[start : start + _READ_COUNT])
+                found = await meaning.cached({slot: _stamp(index, names) for slot, names in part.items()})
+                for slot, read in found.items():
+                    index.fill(dict(_split(index, part[slot], read.rows)))
+                await asyncio.sleep(0)
+
+    def _sources(self, index: SearchIndex) -> Iterator[tuple[str, list[str]]]:
+        """The slot of each page and each passage, with the names of its items in the index."""
+        for slot, idents in self._log.pages().items():
+            if names := [name for ident in idents if (name := _entry_name(ident)) in index]:
+                yield slot, names
+        for ident in self._passages:
+            yield f"{_ARCHIVE}{ident}", [_passage_name(ident)]
+
+    # ── Finding ─────────────────────────────────────────────────────────────────────────
+
+    def _allowed(
+        self, index: SearchIndex, conversation: str | None, tags: frozenset[str], topic: str | None
+    ) -> NDArray[np.bool_] | None:
+        """Which rows of the index may be found; None for all."""
+        documents = index.documents
+        if not tags and topic is None:
+            number = np.uint64(_number(conversation))
+            return None if conversation is None else documents.column("events") == number
+        meant = [
+            _passage_name(passage.id)
+            for passage in self._passages.values()
+            if (not tags or not tags.isdisjoint(passage.tags)) and (topic is None or topic in passage.topics)
+        ]
+        allowed = np.zeros(len(documents), np.bool_)
+        if conversation is None:  # no passage is of a conversation
+            allowed[[documents.rows[name] for name in meant if name in documents.rows]] = True
+        return allowed
 
     def _factors(self, names: Sequence[str], now: float) -> list[float]:
-        days = [max(0.0, now - self._time(name)) / DAY_SECONDS for name in names]
-        return [_FLOOR + (1 - _FLOOR) * 0.5 ** (passed / DEFAULT_HALFLIFE_DAYS) for passed in days]
+        times = [self._time(name) for name in names]
+        days = [None if at is None else max(0.0, now - at) / DAY_SECONDS for at in times]
+        return [
+            0.0 if passed is None else _FLOOR + (1 - _FLOOR) * 0.5 ** (passed / DEFAULT_HALFLIFE_DAYS)
+            for passed in days
+        ]
 
-    def _time(self, name: str) -> float:
-        place, _, ident = name.partition("/")
-        return self._passages[ident].at if place == Place.ARCHIVE else self._entries[ident].at
+    def _found(self, name: str) -> LogEntry | Passage | None:
+        """An entry or a passage by its name in the index; None where it was removed since the index was refreshed."""
+        ident = _ident(name)
+        return self._passages.get(ident) if name.startswith(_PASSAGE) else self._log.known(ident)
 
-    def _hit(self, name: str, score: float, why: tuple[Reason, ...]) -> MindHit:
-        place, _, ident = name.partition("/")
-        if place == Place.ARCHIVE:
-            passage = self._passages[ident]
-            return MindHit(
-                Place.ARCHIVE,
-                ident,
-                passage.content,
-                passage.at,
-                score,
-                tags=passage.tags,
-                topics=passage.topics,
-                why=why,
-            )
-        entry = self._entries[ident]
-        where = _place_of(entry)
-        return MindHit(where, ident, entry.text, entry.at, score, entry.actor, entry.conversation, why=why)
+    def _time(self, name: str) -> float | None:
+        found = self._found(name)
+        return None if found is None else found.at
+
+    def _item(self, name: str) -> SearchItem | None:
+        found = self._found(name)
+        return _passage_item(found) if isinstance(found, Passage) else found and _entry_item(found)
+
+    # ── Keeping ─────────────────────────────────────────────────────────────────────────
+
+    async def catch_up(self) -> None:
+        """The index stays as it is: a store that closes reads nothing more, and the next process goes on with it."""
+
+    async def dump(self) -> Sequence[bytes | memoryview] | None:
+        """As `CachedIndex.dump`; None too if an entry was removed, by whatever device."""
+        return await super().dump() if self._is_clean else None
+
+    def dumped(self) -> Sequence[bytes | memoryview]:
+        """The index as bytes."""
+        return () if self._index is None else self._index.dump()
+
+    async def _restored(self) -> SearchIndex:
+        """The saved index, or a new one."""
+        meaning = await self._store.embedding()
+        embedder = None if meaning is None else meaning.embedder
+        saved = await self.saved()
+        if saved:
+            with suppress(ValueError, KeyError, TypeError, IndexError):  # a cache: the index is made anew
+                return await asyncio.to_thread(SearchIndex.load, saved, SearchOptions(), embedder)
+        return SearchIndex(SearchOptions(), embedder=embedder)
+
+
+# ── Items ───────────────────────────────────────────────────────────────────────────────
+
+_PASSAGE: Final = f"{Place.ARCHIVE}/"
+
+
+def _entry_name(ident: str) -> str:
+    return f"{Place.LOG}/{ident}"
+
+
+def _passage_name(ident: str) -> str:
+    return f"{_PASSAGE}{ident}"
+
+
+def _ident(name: str) -> str:
+    return name.partition("/")[2]
 
 
 def _place_of(entry: LogEntry) -> Place:
     return Place.CONVERSATION if entry.kind.startswith("message.") else Place.LOG
 
 
-def _entry_item(entry: LogEntry) -> SearchItem:
-    kind = _place_of(entry)
-    return SearchItem(f"{Place.LOG}/{entry.id}", entry.text, entry.at, entry.actor, kind=kind)
+def _number(text: str | None) -> int:
+    """A number that stands for a text in a column of the index."""
+    if text is None:
+        return 0
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=_NUMBER_BYTES).digest())
+
+
+def _hit(found: LogEntry | Passage, hit: SearchHit) -> MindHit:
+    if isinstance(found, Passage):
+        place, why = Place.ARCHIVE, hit.why
+        tags, topics = found.tags, found.topics
+        return MindHit(place, found.id, found.content, found.at, hit.score, tags=tags, topics=topics, why=why)
+    more = hit.score, found.actor, found.conversation
+    return MindHit(_place_of(found), found.id, found.text, found.at, *more, why=hit.why)
+
+
+def _entry_item(entry: LogEntry) -> SearchItem | None:
+    """An entry for the index, with the number of its conversation; None where it has no text."""
+    name, text = _entry_name(entry.id), entry.text
+    place, number = _place_of(entry), _number(entry.conversation)
+    return SearchItem(name, text, entry.at, entry.actor, kind=place, event=number) if text else None
 
 
 def _passage_item(passage: Passage) -> SearchItem:
     """A passage for the index: without its time, because passages of one day have nothing to do with each other."""
     themes = (*passage.tags, *passage.topics)
-    name = f"{Place.ARCHIVE}/{passage.id}"
-    return SearchItem(name, passage.content, key=passage.title, themes=themes, kind=Place.ARCHIVE)
+    stamp = _number("\0".join((passage.content, passage.title, *themes)))
+    name, kind = _passage_name(passage.id), Place.ARCHIVE
+    return SearchItem(name, passage.content, key=passage.title, themes=themes, kind=kind, stamp=stamp)
+
+
+# ── Cached vectors ──────────────────────────────────────────────────────────────────────
+
+
+def _stamp(index: SearchIndex, names: Sequence[str]) -> str:
+    """Tells apart the states of some items."""
+    states = " ".join(f"{name} {index.stamp(name)}" for name in names)
+    return f"{_number(states):0{2 * _NUMBER_BYTES}x}"
+
+
+def _split(
+    index: SearchIndex, names: Sequence[str], rows: NDArray[np.float32]
+) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """The rows of some items, each with its own; nothing where they do not fit."""
+    counts = [index.piece_count(name) for name in names]
+    if sum(counts) == len(rows):
+        ends = np.cumsum(counts)
+        yield from zip(names, np.split(rows, ends[:-1]), strict=True)

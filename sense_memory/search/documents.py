@@ -60,7 +60,7 @@ class SearchItem:
         kind: of memory, for searches among one kind.
         ageing: for callers that weigh hits by age; the index itself does not.
         stamp: tells whether the item has to be indexed anew, see `SearchIndex.refreshed`; below 2^64.
-        event: a number of the event that it was read from, kept with the index; below 2^64.
+        event: a number of where it was read from (an event, a conversation), kept with the index; below 2^64.
     """
 
     id: str

@@ -192,6 +192,16 @@ class SearchIndex:
             return 0
         return len(taken)
 
+    def vectors(self, ident: str) -> NDArray[np.float32] | None:
+        """The vectors of an item, as `fill` takes them; None where it has none."""
+        row = self._table.rows.get(ident)
+        return None if row is None or self._meaning is None else self._meaning.at(*self._pieces_of(row))
+
+    def piece_count(self, ident: str) -> int:
+        """How many vectors an item has, or will have; 0 where the item is not here."""
+        row = self._table.rows.get(ident)
+        return 0 if row is None else len(range(*self._pieces_of(row)))
+
     def refreshed(self, items: Iterable[SearchItem]) -> list[SearchItem]:
         """Update the age and event of items that are here with the same stamp; returns the others, for `put_many`."""
         stamps, changed = self._table.column("stamps"), list[SearchItem]()
@@ -222,7 +232,7 @@ class SearchIndex:
         options: SearchOptions | None = None,
         explain: bool = True,
         kinds: Collection[str] | None = None,
-        only: Callable[[str], bool] | None = None,
+        only: Callable[[str], bool] | NDArray[np.bool_] | None = None,
         factors: Factors | None = None,
         direction: NDArray[np.float32] | None = None,
     ) -> list[SearchHit]:
@@ -236,7 +246,7 @@ class SearchIndex:
             options: replaces the options of the index.
             explain: whether hits get reasons.
             kinds: of the items that may be found; None for all.
-            only: whether an id may be found; called once for each item of these kinds.
+            only: whether an id may be found; called once for each item of these kinds. Or which rows of `documents`.
             factors: returns the factors of the scores of some ids, each 0 to 1; 0 leaves an item out.
             direction: the vector of `asks(query)`, if the caller made it; by default the embedder is called.
 
@@ -260,7 +270,7 @@ class SearchIndex:
         return rank(question, self._contents(), options).hits(self._table.ids, k, explain, factors)
 
     def _allowed(
-        self, kinds: Collection[str] | None, only: Callable[[str], bool] | None
+        self, kinds: Collection[str] | None, only: Callable[[str], bool] | NDArray[np.bool_] | None
     ) -> NDArray[np.bool_]:
         if kinds is None:
             allowed = self._table.column("alive").copy()
@@ -268,7 +278,9 @@ class SearchIndex:
             allowed = np.zeros(len(self._table), np.bool_)
             for kind in kinds:
                 allowed |= self._table.of_kind(kind)
-        if only is not None:
+        if isinstance(only, np.ndarray):
+            allowed &= only
+        elif only is not None:
             for row in np.flatnonzero(allowed).tolist():
                 allowed[row] = only(self._table.ids[row])
         return allowed

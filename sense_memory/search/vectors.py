@@ -298,6 +298,12 @@ class PieceVectors:
         self._is_known[list(places)] = True
         return True
 
+    def at(self, first: int, end: int) -> NDArray[np.float32] | None:
+        """The vectors of consecutive pieces; None if one of them is a gap."""
+        if self._rows is None or not self._is_known.view[first:end].all():
+            return None
+        return self._rows.at(np.arange(first, end))
+
     def select(self, rows: NDArray[np.int64]) -> None:
         """Keep only some pieces, in this order."""
         self._is_known = Column(np.bool_, self._is_known.view[rows])
