@@ -357,7 +357,9 @@ class MindSearch(CachedIndex):
 
     def _item(self, name: str) -> SearchItem | None:
         found = self._found(name)
-        return _passage_item(found) if isinstance(found, Passage) else found and _entry_item(found)
+        if isinstance(found, Passage):
+            return _passage_item(found)
+        return None if found is None else _entry_item(found)
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────────
 
