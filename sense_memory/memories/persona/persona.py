@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import ClockSkewError, NeedsNewerVersion, TooLargeError
+from sense_memory.errors import ClockSkewError, InvalidInput, NeedsNewerVersion, TooLargeError
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.flat import numbered_errors
@@ -177,14 +177,13 @@ class Persona:
             written: called after each batch with the number of memories written so far.
             contradictions: `act`, `suggest` or `off`; by default as the store.
         """
-        each: dict[str, NewMemory] = {}
+        catalog = await self.palace.refresh()
+        memories, each = self._checked(catalog, memories), dict[str, NewMemory]()
         for memory in memories:
             each[memory.path] = each[memory.path].then(memory) if memory.path in each else memory
             if "halflife_days" in memory.fields:
                 self._plan.check_halflife(memory.fields["halflife_days"])
-        catalog = await self.palace.refresh()
         self._check_plan(catalog, [path for path in each if path not in catalog])
-        self._check_sizes(catalog, memories)
         mode, rest, done = contradictions or self._mode, list(each.values()), dict[str, Remembered]()
         for start in range(0, len(rest), MAX_BATCH_COUNT):
             part = rest[start : start + MAX_BATCH_COUNT]
@@ -193,14 +192,23 @@ class Persona:
             await asyncio.sleep(0)  # a local signer never waits
         return [done[memory.path] for memory in memories]
 
-    def _check_sizes(self, catalog: Catalog, memories: Sequence[NewMemory]) -> None:
-        """Raise TooLargeError, which names the memory by its number, where one cannot fit an event."""
+    def _checked(self, catalog: Catalog, memories: Sequence[NewMemory]) -> list[NewMemory]:
+        """The memories with their links as paths; an error names the memory that cannot be written by its number."""
+        checked, named = list[NewMemory](), dict[str, str]()  # by key, the path of an earlier one of these
         for number, new in enumerate(memories, 1):
             with numbered_errors(number, (new.path,)):
                 memory = self._written(new.path, catalog.get(new.path), new.fields)
                 size = envelope.plaintext_bytes(envelope.persona(fields_of(memory, "", 0.0, {})))
                 if size > MAX_PLAINTEXT_BYTES:
                     raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
+                links = [
+                    path_in(catalog, name) or named.get(name) or path_to(name) for name in new.connections
+                ]
+                if new.path in links:
+                    raise InvalidInput(f"{new.path!r} cannot be connected with itself; nothing was written")
+            checked.append(NewMemory(new.path, new.fields, tuple(links)))
+            named[new.path.rpartition("/")[2]] = new.path
+        return checked
 
     async def _remember_part(self, part: Sequence[NewMemory], mode: str) -> dict[str, Remembered]:
         """Write one batch; returns by path what was written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sense_memory import InvalidInput, State
-from sense_memory.errors import PlanLimitError
+from sense_memory.errors import PlanLimitError, SenseMemoryError
 from sense_memory.limits import MAX_BATCH_COUNT
 
 
@@ -124,6 +124,16 @@ async def test_a_bad_memory_is_named_and_nothing_is_written(open_store, given, s
             await store.persona_remember_many(given)
 
         assert await store.persona_recall() == []
+
+
+@pytest.mark.parametrize("link", ["people/facts/last", "last", "nobody", "a/b/c/d/e", "//"])
+async def test_a_link_that_leads_nowhere_is_named_before_the_first_batch_is_written(open_store, link):
+    given = [memory(f"k{number}") for number in range(MAX_BATCH_COUNT)]
+    async with open_store() as store:
+        with pytest.raises(SenseMemoryError, match=rf"entry {MAX_BATCH_COUNT + 1} \('people/facts/last'\)"):
+            await store.persona_remember_many([*given, memory("last", connections=[link])])
+
+        assert (await store.persona_stats())["total"] == 0
 
 
 async def test_the_plan_counts_the_whole_batch(open_store):
