@@ -7,6 +7,7 @@ part does not know which model it has. `Answer.is_by_rule` marks what no model w
 
 from __future__ import annotations
 
+import re
 from html import unescape
 from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar, cast, runtime_checkable
 
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.json_schema import SkipJsonSchema  # noqa: TC002 - pydantic reads the annotation
 
 
+_words = re.compile(r"[^\W_]+").findall
 MAX_SUMMARY_WORDS = 100  # of a conversation (Letta's SHORTER_SUMMARY_PROMPT)
 
 
@@ -260,11 +262,24 @@ class ExtractedMemory(BaseModel):
 
     domain: Literal["people", "skills"]
     facet: Literal["facts", "preferences", "decisions", "procedures"]
-    key: Annotated[str, Field(pattern=r"^[^\W_]+(-[^\W_]+)*$", max_length=100)]
-    value: Annotated[str, Field(min_length=1, max_length=1_000)]
-    quote: Annotated[str, Field(min_length=1)]
-    themes: Annotated[tuple[str, ...], Field(max_length=8)] = ()
+    key: str
+    value: str
+    quote: str
+    themes: tuple[str, ...] = ()
     reason: str = ""
+
+    # Not bounds of the fields: services that hold a model to a schema make huge grammars of those.
+    @field_validator("key")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        return "-".join(_words(value.lower())[:8]) or "memory"
+
+    @field_validator("value", "quote")
+    @classmethod
+    def _is_said(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("it must not be empty")
+        return value.strip()
 
 
 class ExtractedMemories(Answer):

@@ -208,6 +208,17 @@ async def test_an_input_that_is_far_too_long_is_cut_in_the_middle():
     assert "characters left out]" in shown
 
 
+async def test_a_service_that_cannot_hold_a_model_to_a_type_is_asked_without():
+    async with serving(status(400), completion(GOOD)) as (service, model):
+        assert (await model.answer(RANK)).ranked_indices == (1, 0)
+        assert (await model.answer(RANK)).ranked_indices == (1, 0)
+    kinds = [(asked.get("response_format") or {}).get("type") for asked in service.asked]
+    assert kinds[0] == "json_schema"
+    assert "json_schema" not in kinds[1:]
+    assert len(kinds) == 3
+    assert all("ranked_indices" in str(asked["messages"][:-1]) for asked in service.asked)
+
+
 async def test_only_the_configured_key_is_sent(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_BASE_URL"):
         monkeypatch.setenv(name, "of-another-service")
@@ -268,7 +279,7 @@ async def test_a_summary_of_too_many_words_is_repaired():
 FAILURES = {
     "not a chat completion": ({"hello": SECRET_TEXT}, r"answered twice|did not answer as", 2),
     "not JSON": ((200, b"<html>", {}), r"did not answer as OpenAI", 1),
-    "400": (status(400), r"HTTP 400", 1),
+    "400": (status(400), r"HTTP 400", 2),
     "401": (status(401), r"refused the key \(HTTP 401\)\. Check SENSE_MEMORY_MODEL_KEY", 1),
     "404": (status(404), r"does not know this path or this model \(HTTP 404\)", 1),
     "a redirect": (status(307, location="http://127.0.0.1:1/"), r"did not answer as OpenAI", 1),
