@@ -374,6 +374,12 @@ class CheckCoherence(Task[Coherence]):
     objectives: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
 
+    def problem(self, answer: Answer) -> str:
+        """A verdict that its issues belie."""
+        found = cast("Coherence", answer)
+        fits = found.is_coherent == (not found.issues)
+        return "" if fits else "is_coherent must be true exactly where issues is empty"
+
 
 class Canonical(Answer):
     """A text in the agent's voice.

@@ -265,6 +265,12 @@ async def test_a_second_invalid_answer_is_an_error(bad):
     assert len(service.asked) == 2
 
 
+async def test_a_verdict_that_its_issues_belie_is_repaired():
+    task = tasks.CheckCoherence(output="I lie")
+    async with serving(completion({"is_coherent": False}), completion({"is_coherent": True})) as (_, model):
+        assert (await model.answer(task)).is_coherent
+
+
 async def test_a_summary_of_too_many_words_is_repaired():
     task = tasks.SummarizeConversation(conversation_history="user: hi")
     async with serving(completion({"summary": "word " * 100}), completion({"summary": "Short."})) as (
