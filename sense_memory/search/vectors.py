@@ -64,6 +64,10 @@ class VectorRows:
         """Add some rows."""
         self._append(rounded(vectors).astype(np.float32))
 
+    def extend_empty(self, count: int) -> None:
+        """Add some rows of zeros."""
+        self._append(np.broadcast_to(np.float32(0), (count, self.dimension)))
+
     def replace(self, rows: Sequence[int], vectors: NDArray[Any]) -> None:
         """Replace the vectors of some rows."""
         values, start = rounded(vectors), 0
@@ -285,7 +289,7 @@ class PieceVectors:
     def add_gaps(self, count: int) -> None:
         """Add some pieces without vectors: gaps, for `fill`."""
         if self._rows is not None:
-            self._rows.extend(np.zeros((count, self._rows.dimension)))
+            self._rows.extend_empty(count)
         self._is_known.extend(np.zeros(count, np.bool_))
 
     def fill(self, places: Sequence[int], vectors: NDArray[Any]) -> bool:
@@ -338,7 +342,7 @@ class PieceVectors:
 
     def _gap_rows(self, dimension: int) -> VectorRows:
         rows = VectorRows(dimension)
-        rows.extend(np.zeros((len(self), dimension)))
+        rows.extend_empty(len(self))
         return rows
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:

@@ -204,6 +204,7 @@ async def test_a_cold_start_reads_the_index_and_indexes_what_is_new(tmp_path, ma
         await store.mind.archive.insert("Strings.", source=passage.source)
         assert "Strings." in await texts(store, "strings")
         assert [hit.text for hit in await store.mind.search("Graz", conversation="c1", limit=1)]
+        await talk(store).add("user", "The flush of this line rewrites its page.")
         expected = await found(store)
     made.clear()
     async with opened(tmp_path / "a.db", snapshot=True, clock=clock) as store:
