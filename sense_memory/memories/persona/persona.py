@@ -248,7 +248,7 @@ class Persona:
         memory = self._written(path, before, new.fields)
         batch.change(memory, is_new_value=True)
         revoked = await self._revoke_marks(batch, before, memory)
-        found = [] if mode == "off" else self._found(before, memory)
+        found = [] if mode == "off" else await self._found(before, memory)
         acting = [item for item in found if item.acts and mode == "act" and item.old not in revoked]
         marked = await self._supersede(
             batch, path, [item.old for item in acting], new.fields.get("created_at")
@@ -468,13 +468,13 @@ class Persona:
                 batch.change(reconciled(other, (memory.path,)))
         return revoked
 
-    def _found(self, before: PersonaMemory | None, memory: PersonaMemory) -> list[Contradiction]:
+    async def _found(self, before: PersonaMemory | None, memory: PersonaMemory) -> list[Contradiction]:
         """What a memory contradicts, surest first.
 
         Memories that were reconciled with it are looked at again only where it claims something else than before.
         """
         detector, dismissed = self._detector(), memory.dismissed if before is None else before.dismissed
-        found = detector.check(unopposed(memory).changed(dismissed=dismissed))
+        found = await detector.check(unopposed(memory).changed(dismissed=dismissed))
         if before is not None and memory.dismissed and not detector.claims_the_same(before, memory):
             found += detector.check_again(unopposed(memory), memory.dismissed)
         return found

@@ -85,6 +85,8 @@ _REASON: Final = re.compile(
     r",? (?:because|so that|due to|thanks to|since (?=he|she|it|they|the |i )|as (?=it|she|he|they|i |the )).*$",
     re.IGNORECASE,
 )
+# Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
+_LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
 _HEDGE: Final = re.compile(
     r"\b(?:will|shall|going to|wird|werden|sera|será|vai|va a|including|excluding|incl|excl|plus|before tax|after tax|"
     r"inklusive|exklusive|zzgl|sans|avec|compris|incluido|incluído|sin|sem)\b"
@@ -274,7 +276,7 @@ def _claims(clause: str, owned: bool, unnamed: frozenset[str], key: frozenset[st
     """The claims of one clause; `unnamed` is whom it is about where it names nobody, `key` the words of the key."""
     if "?" in clause or '"' in clause:
         return
-    text = plain(_REASON.sub("", _MODAL_NAME.sub(r"\1_", clause)))
+    text = plain(_REASON.sub("", _MODAL_NAME.sub(r"\1_", _LETTERED.sub(r"\1-\2", clause))))
     lower = text.lower()
     found = items(lower)
     if not 0 < len(found) <= MAX_CLAUSE_ITEMS:

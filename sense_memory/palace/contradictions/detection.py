@@ -463,7 +463,9 @@ def _replaced(old: Claim, new: Claim) -> Opposition | None:
 
     >>> between("My favourite colour is blue", "My favourite colour is green")
     'acts: favourite colour: blue → green'
-    >>> between("Lisa lives in Vancouver", "Lisa lives in Canada"), between("I work at Stripe", "I work at a bank")
+    >>> between("Team A lives in Rome", "Team D lives in Oslo"), between("Lisa lives in Vancouver", "Lisa lives in Canada")
+    ('', '')
+    >>> between("I work at Stripe", "I work at a bank"), between("Agent X is active", "Agent Y is inactive")
     ('', '')
     >>> between("The rent is 900 euros", "The rent will be 950 euros from March")
     'suspected: rent: 900 euros → 950 euros'

@@ -269,3 +269,41 @@ async def test_memories_near_in_meaning_are_suggested_as_connected(open_store):
     (found,) = report.suggested_connections
     assert {memory.key for memory in found} == {"kids", "children"}
     assert "near in meaning" in report.reasons["suggested_connections"][0]
+
+
+async def test_of_a_large_facet_the_newest_memories_are_read_first_and_each_write_reads_some_older_ones(
+    open_store, monkeypatch
+):
+    monkeypatch.setattr(contradictions, "FIRST_READ_COUNT", 3)
+    monkeypatch.setattr(contradictions, "LATER_READ_COUNT", 1)
+    notes = [
+        {"domain": "people", "facet": "facts", "key": name, "value": f"Person {name} lives in Graz"}
+        | {"created_at": float(day)}
+        for day, name in enumerate("ABCDEF")
+    ]
+    async with open_store() as store:
+        await store.persona_remember_many(notes, contradictions="off")
+        newest = await store.persona_remember("people", "facts", "f-moved", "Person F lives in Linz")
+        oldest = await store.persona_remember("people", "facts", "a-moved", "Person A lives in Linz")
+        assert newest.superseded == ("people/facts/F",)
+        assert oldest.superseded == ()
+        for number in range(3):
+            await store.persona_remember("people", "facts", f"other-{number}", "It rains.")
+        again = await store.persona_remember("people", "facts", "a-moved-again", "Person A lives in Wien")
+        assert "people/facts/A" in again.superseded
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_an_imported_memory_of_long_ago_supersedes_nothing_newer(open_store, clock, many):
+    """It is suspected, because nobody says when the newer one was last true."""
+    async with open_store() as store:
+        await store.persona_remember("people", "facts", "home", "Mira lives in Oslo.")
+        old = {"created_at": clock.now - 86_400 * 900, "halflife_days": 3_650}
+        if many:
+            fields = {"domain": "people", "facet": "facts", "key": "home-2", "value": "Mira lives in Bergen."}
+            (found,) = await store.persona_remember_many([fields | old])
+        else:
+            found = await store.persona_remember("people", "facts", "home-2", "Mira lives in Bergen.", **old)
+        assert (found.superseded, found.suspected) == ((), ("people/facts/home",))
+        later = await store.persona_remember("people", "facts", "home-3", "Mira lives in Rome.")
+        assert set(later.superseded) == {"people/facts/home", "people/facts/home-2"}
