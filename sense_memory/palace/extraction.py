@@ -89,7 +89,7 @@ _TRADE: Final = (
     r"(?:[\w-]+ ){0,2}?(?:teacher|nurse|doctor|engineer|developer|programmer|designer|artist|writer|author|lawyer|student|"
     r"scientist|researcher|musician|singer|dancer|photographer|chef|cook|baker|carpenter|electrician|plumber|farmer|"
     r"accountant|architect|counselor|therapist|psychologist|manager|journalist|editor|librarian|pilot|mechanic|coach|"
-    r"veterinarian|vet|dentist|pharmacist|paramedic|firefighter|soldier|veteran|vegan|vegetarian|single (?:mom|dad|parent))"
+    r"veterinarian|vet|dentist|pharmacist|paramedic|firefighter|soldier|veteran)"
 )
 _COUNT: Final = r"an?|one|two|three|four|five|six|\d+"
 _X: Final = r"(?P<x>[^,.;:!?\u2014()\"]+)"
@@ -104,7 +104,7 @@ _RULES: Final = (
     ),
     _rule(
         "home",
-        r"\bI (?:now )?live (?P<x>(?:in|near|on) [^,.;:!?\u2014()\"]+)",
+        r"\bI (?:now )?live (?P<x>(?:in|near|on) (?!(?:an? |the |my |constant )*(?:dream|past|future|moment|hope|fear|hell|bubble|nightmare|denial|peace|cloud|moon)\b)[^,.;:!?\u2014()\"]+)",
         "facts",
         "home",
         "{who} lives {x}",
@@ -116,6 +116,14 @@ _RULES: Final = (
         "facts",
         "home",
         "{who} moved {x}",
+        "home",
+    ),
+    _rule(
+        "home",
+        r"\bI no longer live (?P<x>(?:in|near|on) [^,.;:!?\u2014()\"]+)",
+        "facts",
+        "former-home",
+        "{who} no longer lives {x}",
         "home",
     ),
     _rule(
@@ -144,11 +152,27 @@ _RULES: Final = (
     ),
     _rule(
         "work",
-        rf"\bI(?:'m| am) (?:now )?(?P<x>an? {_TRADE})\b(?! (?:of|for|at heart))",
+        r"\bI no longer work (?P<x>(?:at|for|as) [^,.;:!?\u2014()\"]+)",
+        "facts",
+        "former-work",
+        "{who} no longer works {x}",
+        "work",
+    ),
+    _rule(
+        "work",
+        rf"\bI(?:'m| am) (?:now )?(?P<x>an? {_TRADE})\b(?!['-]| (?:of|for|at heart)\b)",
         "facts",
         "role-{name}",
         "{who} is {x}",
         "work",
+    ),
+    _rule(
+        "family",
+        r"\bI(?:'m| am) (?:now )?(?P<x>a single (?:mom|mum|mother|dad|father|parent))\b(?!['-])",
+        "facts",
+        "role-{name}",
+        "{who} is {x}",
+        "family",
     ),
     _rule(
         "birthday",
@@ -184,7 +208,7 @@ _RULES: Final = (
     ),
     _rule(
         "diet",
-        r"\bI(?:'m| am) (?P<x>vegan|vegetarian|gluten[- ]free|lactose intolerant|diabetic)\b",
+        r"\bI(?:'m| am) (?P<x>(?:a (?=\w+(?:[^\w' -]| (?:and|but|so|since|because|now|too)\b|$)))?(?:vegan|vegetarian|gluten[- ]free|lactose intolerant|diabetic))\b(?!')",
         "facts",
         "diet",
         "{who} is {x}",
@@ -315,13 +339,18 @@ _SPEAKER: Final = re.compile(
 )
 _SENTENCE: Final = re.compile(r"[^.!?\n]+(?:[.](?=\w)[^.!?\n]*)*[.!?\n]*")
 _END: Final = re.compile(
-    r"\s(?:and (?:I|it|we|they|he|she|you|that)\b|but\b|because\b|'?cause\b|so\b|which\b|though\b|although\b|when\b|while\b|if\b|"
+    r"\s(?:and (?:I|it|we|they|he|she|you|that|(?:now )?(?:live|work)|my [\w ]{2,30}?(?: is|'s| are))\b|but\b|because\b|'?cause\b|so\b|which\b|though\b|although\b|when\b|while\b|if\b|"
     r"since (?:it|I|we|they)\b|as (?:it|I|we|they)\b|it's\b|they're\b|that's\b| - )",
     re.IGNORECASE,
 )
 _DOUBTFUL: Final = re.compile(
-    r"\b(?:if|wish|would|might|maybe|perhaps|used to|almost|imagine|hope|probably|not sure|said|told me|someone|pretend)\b",
+    r"\b(?:if|wish|would|might|maybe|perhaps|used to|almost|imagine|hope|probably|not sure|"
+    r"said|says?|tells?|told|someone|pretend\w*|as if|(?<!my )dream\w*|not true|untrue|no more|any ?more)\b",
     re.IGNORECASE,
+)
+_JOKE: Final = re.compile(r"\b(?:kidding|joking|joke|not really|made that up|April fools?)\b", re.IGNORECASE)
+_REPORTED: Final = re.compile(
+    r"\b(?:said|says?|told|tells?|asked|asks?|wrote|writes?|replied|answered)\b", re.IGNORECASE
 )
 _VAGUE: Final = re.compile(
     r"^(?:(?:to |in |on |at |for |as )?(?:it|that|this|these|those|them|you|your|yours|him|her|his|their|there|here|what|how|"
@@ -335,6 +364,7 @@ _OPENING: Final = re.compile(
     r"recently|just|you|out|yesterday|weekend|week|night|month|year|ago|today|remember))\s*$",
     re.IGNORECASE,
 )
+_JOINED: Final = re.compile(r"(?:^|[,;]|\b(?:and|but))\s*$", re.IGNORECASE)  # before a second clause
 _WHEN: Final = re.compile(
     r" (?:yesterday|today|tonight|for now|now|as well|recently|lately|again|too|last \w+|this (?:week|month|year|morning|weekend)|(?:a|an|one|two|"
     r"three|four|few|a few|some|\d+) (?:days?|weeks?|months?|years?) ago)$",
@@ -364,17 +394,23 @@ def proposals(text: str) -> list[Proposal]:
     Args:
         text: lines that begin with a speaker (`Nora: …`), or what the user said. What an agent said is not read.
     """
-    found: dict[tuple[str, str], Proposal] = {}
+    said: list[tuple[str, list[Proposal]]] = []
     for who, start, sentence in _sentences(text[:MAX_TEXT_CHARS]):
-        for proposal in _of_sentence(who, sentence.rstrip(), start):
-            found.pop((proposal.facet, proposal.key), None)
-            found[proposal.facet, proposal.key] = proposal
+        if _JOKE.search(sentence):  # what it says is no fact, and perhaps neither is what was said before it
+            if said and said[-1][0] == who:
+                said.pop()
+            continue
+        said.append((who, list(_of_sentence(who, sentence.rstrip(), start))))
+    found: dict[tuple[str, str], Proposal] = {}
+    for proposal in (proposal for _, of_sentence in said for proposal in of_sentence):
+        found.pop((proposal.facet, proposal.key), None)
+        found[proposal.facet, proposal.key] = proposal
     return list(found.values())
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int, str]]:
     """Each sentence with who says it and where it begins."""
-    turns = [*_SPEAKER.finditer(text)]
+    turns = [turn for turn in _SPEAKER.finditer(text) if not _REPORTED.search(turn["who"])]
     places = [(USER, 0, turns[0].start() if turns else len(text))]
     ends = [turn.start() for turn in turns[1:]] + [len(text)]
     places += [(turn["who"], turn.end(), end) for turn, end in zip(turns, ends, strict=False)]
@@ -418,9 +454,16 @@ def _of_sentence(who: str, said: str, start: int) -> Iterator[Proposal]:
             *span,
         )
         return
+    yield from (Proposal("people", *parts, *span) for parts in _facts(sentence, person, subject))
+
+
+def _facts(sentence: str, person: str, subject: str) -> list[tuple[str, str, str, tuple[str, ...], str]]:
+    """Facet, key, value, themes and reason of what a sentence says, one for each clause, in its order."""
+    found = {}
+    taken: list[range] = []
     for rule in _RULES:
         clause = rule.find.search(sentence)
-        if clause is None or not _OPENING.search(sentence[: clause.start()]):
+        if clause is None or not (_JOINED if taken else _OPENING).search(sentence[: clause.start()]):
             continue
         if _DOUBTFUL.search(sentence[max(0, clause.start() - 40) : clause.end()]):
             continue
@@ -429,19 +472,20 @@ def _of_sentence(who: str, said: str, start: int) -> Iterator[Proposal]:
         x = _object(clause["x"])
         if not x or _VAGUE.match(x) or _ABROAD.search(x):
             continue
-        name = _slug(clause["name"]) if "name" in rule.find.groupindex else _topic(x)
-        if not name:
+        has_name = "name" in rule.find.groupindex
+        name = _slug(clause["name"]) if has_name else _topic(x)
+        place = range(clause.start(), clause.start("x") + len(x))
+        if not name or any(place.start < other.stop and other.start < place.stop for other in taken):
             continue
-        words = {
-            "who": person,
-            "x": _FIRST_PERSON.sub(lambda found: _MINE[found[0].lower()], x),
-            "name": name,
-        }
-        if "name" in rule.find.groupindex:
-            words["name"] = clause["name"]
+        taken.append(place)
+        value = rule.value.format(
+            who=person,
+            x=_FIRST_PERSON.sub(lambda found: _MINE[found[0].lower()], x),
+            name=clause["name"] if has_name else name,
+        )
         key = f"{subject}-{_slug(rule.key.format(name=name))}"
-        yield Proposal("people", rule.facet, key, rule.value.format(**words), rule.themes, rule.reason, *span)
-        return
+        found[place.start] = rule.facet, key, value, rule.themes, rule.reason
+    return [parts for _, parts in sorted(found.items())]
 
 
 def _object(text: str) -> str:

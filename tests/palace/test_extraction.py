@@ -20,6 +20,9 @@ from sense_memory.palace.extraction import proposals
         ("My favorite film is Alien.", "preferences", "nora-favourite-film", "Nora's favourite film: Alien"),
         ("Yeah, I love hiking with my sister!", "preferences", "nora-likes-hiking-sister", "Nora likes hiking with their sister"),
         ("We decided to move the launch.", "decisions", "nora-decided-move-launch", "Nora decided to move the launch"),
+        ("I'm a vegetarian.", "facts", "nora-diet", "Nora is a vegetarian"),
+        ("I'm a vegan chef.", "facts", "nora-role-vegan-chef", "Nora is a vegan chef"),
+        ("Actually, I no longer work as a plumber.", "facts", "nora-former-work", "Nora no longer works as a plumber"),
         ("I just joined a choir last week.", "facts", "nora-joined-choir", "Nora joined a choir"),
     ],
 )  # fmt: skip
@@ -46,10 +49,41 @@ def test_what_a_speaker_says_of_itself_is_proposed(said, facet, key, value):
         "Tom said I live in Graz.",
         "I decided on version 1.2 of it.",
         "I decided on these parts: a, b.",
+        "I'm a doctor's son.",
+        "Just kidding, I live on Mars.",
+        "I live on Mars. Just kidding!",
+        "I live on the moon.",
+        "I live in a dream.",
+        "I pretended I live in Paris.",
+        "It is not true that I live in Paris.",
+        "I work at the mill no more.",
+        "Kim says: I live in Paris.",
     ],
 )
 def test_what_is_doubtful_or_only_points_is_left_alone(said):
     assert proposals(f"Nora: {said}") == []
+
+
+@pytest.mark.parametrize(
+    ("said", "values"),
+    [
+        (
+            "I'm allergic to walnuts, and my birthday is 3 May.",
+            ["Nora is allergic to walnuts", "Nora's birthday is 3 May"],
+        ),
+        (
+            "I'm allergic to walnuts and my birthday is 3 May.",
+            ["Nora is allergic to walnuts", "Nora's birthday is 3 May"],
+        ),
+        ("I moved to Ghent and I work at a bakery.", ["Nora moved to Ghent", "Nora works at a bakery"]),
+    ],
+)
+def test_each_clause_of_a_sentence_is_a_proposal(said, values):
+    assert [item.value for item in proposals(f"Nora: {said}")] == values
+
+
+def test_what_somebody_else_is_quoted_with_is_neither_a_speaker_nor_a_fact():
+    assert proposals("I met Kim yesterday. He said: I live in Paris.") == []
 
 
 def test_without_speakers_the_user_speaks_and_may_give_rules():
