@@ -691,6 +691,32 @@ class MemoryStore:
                 return await store.persona().undo(*parts_of(key))
             return await store.flat.undo(key)
 
+    async def share(self, domain: str, facet: str, *, with_: str) -> str:
+        """Let another key read one facet of the palace: value, themes, state and times of its memories.
+
+        Returns the invitation, a text that only this key can open: `store.mind.scenes.join(invitation)` joins on the other
+        side, and `store.mind.shares.read()` reads. Each `sync` of this store brings the view up to date.
+
+        Args:
+            domain: of the palace.
+            facet: of that domain.
+            with_: the reader's public key, npub or hex.
+
+        Raises:
+            BadKey: not a public key.
+            InvalidInput: it is this agent's own key, or the place is no domain and facet.
+        """
+        return await self.mind.shares.share(domain, facet, with_=with_)
+
+    async def unshare(self, domain: str, facet: str, *, with_: str) -> None:
+        """End a share with one reader: what comes later has a new key. What was read cannot be taken back.
+
+        Raises:
+            BadKey: not a public key.
+            InvalidInput: this key does not read this facet.
+        """
+        await self.mind.shares.unshare(domain, facet, with_=with_)
+
     # ── v1: journal ─────────────────────────────────────────────────────────────────────
 
     async def journal(self, content: str, *, created_at: datetime | float | None = None) -> str:
@@ -842,6 +868,8 @@ class MemoryStore:
         if await self._flush_log(store):  # this ledger was set back, or another process wrote the same page
             report = await store.replication.sync()
             store.check()
+        if store.ledger.heads.uncovered_under(f"{address.PREFIX}{address.MIND}scene/"):
+            await self.mind.shares.refresh()
         overruled = await drafts.overruled(store.ledger, store.reader, self._options.signer)
         return replace(report, overruled=overruled)
 

@@ -598,6 +598,32 @@ class SyncMemoryStore:
         """
         return self._loop.wait(self._store.undo(key))
 
+    def share(self, domain: str, facet: str, *, with_: str) -> str:
+        """Let another key read one facet of the palace: value, themes, state and times of its memories.
+
+        Returns the invitation, a text that only this key can open: `store.mind.scenes.join(invitation)` joins on the other
+        side, and `store.mind.shares.read()` reads. Each `sync` of this store brings the view up to date.
+
+        Args:
+            domain: of the palace.
+            facet: of that domain.
+            with_: the reader's public key, npub or hex.
+
+        Raises:
+            BadKey: not a public key.
+            InvalidInput: it is this agent's own key, or the place is no domain and facet.
+        """
+        return self._loop.wait(self._store.share(domain, facet, with_=with_))
+
+    def unshare(self, domain: str, facet: str, *, with_: str) -> None:
+        """End a share with one reader: what comes later has a new key. What was read cannot be taken back.
+
+        Raises:
+            BadKey: not a public key.
+            InvalidInput: this key does not read this facet.
+        """
+        return self._loop.wait(self._store.unshare(domain, facet, with_=with_))
+
     def journal(self, content: str, *, created_at: datetime | float | None = None) -> str:
         """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
 

@@ -49,7 +49,7 @@ ORDINARY = {  # what is passed for the other parameters
     "key": "k", "key1": "d/f/one", "key2": "d/f/two", "old_key": "d/f/one", "new_key": "d/f/two", "value": "v",
     "keys": ["k"], "pairs": [("k", "v")], "domain": "d", "facet": "f", "number": 1, "time": 0, "content": "entry",
     "event_id": "0" * 64, "query": "word", "every": 60, "url": "wss://relay.example", "paths": ["d/f/one"],
-    "entries": ["entry"], "memories": [("d", "f", "k", "v")], "text": "I live in Graz.",
+    "entries": ["entry"], "memories": [("d", "f", "k", "v")], "text": "I live in Graz.", "with_": "5" * 64,
 }  # fmt: skip
 CLOSING = {"close", "rescue", "from_settings"}
 

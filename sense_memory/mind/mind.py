@@ -23,6 +23,7 @@ from sense_memory.mind.reflection import ReflectionTracker, reflect
 from sense_memory.mind.rule_model import RuleModel
 from sense_memory.mind.scenes import Scenes
 from sense_memory.mind.search import MindSearch, Place
+from sense_memory.mind.share import Shares
 from sense_memory.mind.tools import mind_tools
 from sense_memory.mind.topics import Topics
 from sense_memory.palace import estimated_tokens
@@ -57,6 +58,7 @@ class Mind:
         search: finds messages, entries and passages; see `MindSearch.search`.
         topics: what thoughts gather under.
         identity: distilled from the topics; and the objectives.
+        shares: facets of the palace that others read, or share with this agent; see `MemoryStore.share`.
         scenes: logs that are shared with other agents.
     """
 
@@ -70,6 +72,7 @@ class Mind:
         self.topics = Topics(self.records, self.archive, self._open_model)
         self.identity = IdentityKernel(self.records, self.topics)
         self.scenes = Scenes(self.records, self.log)
+        self.shares = Shares(store, self.scenes)
         self._flusher: asyncio.Task[None] | None = None
         self._unflushed = 0
         self._last_append = 0.0

@@ -163,6 +163,16 @@ class Scene:
         """The name of this member; empty after it was removed."""
         return self.state.members.get(self._me, "")
 
+    @property
+    def store(self) -> OpenStore:
+        """The open ledger of the present key."""
+        return self._stores[-1]
+
+    @property
+    def seal(self) -> Seal:
+        """What signs and checks under the present key."""
+        return Seal(self._signer, self.state.id, self.state.owner, self.state.members)
+
     async def append(
         self, kind: str, payload: Mapping[str, Any], *, actor: str | None = None, turn: int | None = None
     ) -> LogEntry:

@@ -1,0 +1,196 @@
+"""Sharing one facet of the palace: its owner, or another agent, reads along. Built on scenes.
+
+A share is a scene with the sharing agent as its owner. Under the scene's key lies one record for each memory of the facet,
+and each carries the owner's signature inside, so that no reader can write for another reader. The records are a view: every
+`sync()` of the sharing store brings them up to date, and a memory that was forgotten is deleted from the view.
+
+When a reader is taken out, the view moves to a new key, and the records under the old one are deleted. What was read cannot
+be taken back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.mind.records import MindRecords
+from sense_memory.nostr import address
+from sense_memory.nostr.keys import parse_public
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sense_memory.memories.open_store import OpenStore
+    from sense_memory.mind.records import MindRecord
+    from sense_memory.mind.scenes import Scene, Scenes, SceneState
+    from sense_memory.models import PersonaMemory
+
+_NAME: Final = "palace:"  # begins the name of a scene that is a share
+_OWNER: Final = "owner"
+_KIND: Final = "memory.shared"
+_FOLDER: Final = f"{address.MIND}shared/"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """A memory of another agent's palace, as it was when that agent last synced.
+
+    Attributes:
+        owner: public key of the agent that shares it.
+        path: domain/facet/key.
+        value: the text.
+        themes: what it is about.
+        state: active, fading, forgotten or dissolved.
+        created_at: when it was first written, seconds since 1970.
+        last_accessed: when it was last recalled or written.
+    """
+
+    owner: str
+    path: str
+    value: str = field(repr=False)
+    themes: tuple[str, ...]
+    state: str
+    created_at: float
+    last_accessed: float
+
+
+class Shares:
+    """What an agent shares, and what others share with it.
+
+    Args:
+        store: the agent's open store.
+        scenes: its scenes.
+    """
+
+    def __init__(self, store: OpenStore, scenes: Scenes) -> None:
+        self._store, self._scenes = store, scenes
+        self._me = store.options.signer.public_key
+
+    async def share(self, domain: str, facet: str, *, with_: str) -> str:
+        """Let another key read a facet; returns the invitation for `scenes.join` of that agent.
+
+        Args:
+            domain: of the palace.
+            facet: of that domain.
+            with_: the reader's public key (npub, or hex).
+
+        Raises:
+            BadKey: not a public key.
+            InvalidAddress: these are no names of a domain and a facet.
+            InvalidInput: it is this agent's own key, or too many read along.
+        """
+        address.persona_path(domain, facet, "any")  # raises where these are no names
+        reader = parse_public(with_)
+        if reader == self._me:
+            raise InvalidInput("share with another key: this is the agent's own; nothing was changed")
+        state = await self._mine(domain, facet)
+        if state is None:
+            scene = await self._scenes.create(f"{_NAME}{domain}/{facet}", as_name=_OWNER)
+        else:
+            scene = await self._scenes.open(state.id)
+        invitation = await scene.invite(reader, reader)
+        await self._bring_up_to_date(scene, domain, facet)
+        return invitation
+
+    async def unshare(self, domain: str, facet: str, *, with_: str) -> None:
+        """End a share with one reader. What was read cannot be taken back; what comes later has a new key.
+
+        Raises:
+            BadKey: not a public key.
+            InvalidInput: this key does not read this facet.
+        """
+        address.persona_path(domain, facet, "any")
+        parse_public(with_)
+        state = await self._mine(domain, facet)
+        if state is None:
+            raise InvalidInput("this facet is not shared; nothing was changed")
+        scene = await self._scenes.open(state.id)
+        before = MindRecords(scene.store)
+        await scene.remove(with_)
+        await before.forget([record.path for record in await before.under(_FOLDER)])
+        if len(scene.state.members) > 1:
+            await self._bring_up_to_date(scene, domain, facet)
+
+    async def refresh(self) -> None:
+        """Bring everything that this agent shares up to date, on the relays of each share."""
+        for state in await self._scenes.all():
+            if state.owner == self._me and state.name.startswith(_NAME) and len(state.members) > 1:
+                domain, _, facet = state.name.removeprefix(_NAME).partition("/")
+                await self._bring_up_to_date(await self._scenes.open(state.id), domain, facet)
+
+    async def read(self) -> list[SharedMemory]:
+        """What others share with this agent, by owner and path, as of the last `Scene.sync` of each share."""
+        found = []
+        for state in await self._scenes.all():
+            if state.owner != self._me and state.name.startswith(_NAME):
+                scene = await self._scenes.open(state.id)
+                records = await MindRecords(scene.store).under(_FOLDER)
+                found += [memory for record in records if (memory := _genuine(scene, record)) is not None]
+        return sorted(found, key=lambda memory: (memory.owner, memory.path))
+
+    async def _mine(self, domain: str, facet: str) -> SceneState | None:
+        name = f"{_NAME}{domain}/{facet}"
+        states = await self._scenes.all()
+        return next((state for state in states if (state.name, state.owner) == (name, self._me)), None)
+
+    async def _bring_up_to_date(self, scene: Scene, domain: str, facet: str) -> None:
+        await scene.sync()
+        memories = await self._store.persona().listing(domain, facet, include_forgotten=True)
+        wanted = {_place(scene, memory.path): _fields(memory) for memory in memories}
+        records = MindRecords(scene.store)
+        held = {record.path: record for record in await records.under(_FOLDER)}
+        changed = {}
+        for place, fields in wanted.items():
+            if place not in held or _content(held[place]) != fields or _genuine(scene, held[place]) is None:
+                row = _row(scene, fields)
+                changed[place] = {"fields": fields, "seal": await scene.seal.signature(row)}
+        if changed:
+            await records.write(changed)
+        await records.forget(held.keys() - wanted.keys())
+        await scene.sync()
+
+
+def _genuine(scene: Scene, record: MindRecord) -> SharedMemory | None:
+    """The memory in a record that the scene's owner signed, or None."""
+    fields, seal = _content(record), record.fields.get("seal")
+    if not isinstance(seal, list) or len(seal) != 2 or seal[0] != scene.state.owner or fields is None:
+        return None
+    try:
+        if not scene.seal.is_genuine([*_row(scene, fields), *seal]):
+            return None
+        themes = tuple(map(str, fields["themes"]))
+        times = float(fields["created_at"]), float(fields["last_accessed"])
+        return SharedMemory(
+            scene.state.owner, str(fields["path"]), str(fields["value"]), themes, str(fields["state"]), *times
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _content(record: MindRecord) -> dict[str, Any] | None:
+    fields = record.fields.get("fields")
+    return fields if isinstance(fields, dict) else None
+
+
+def _row(scene: Scene, fields: Mapping[str, Any]) -> list[Any]:
+    """What the owner signs: an entry of the scene, as `Seal` has them."""
+    return ["", 0, _KIND, _OWNER, None, scene.state.id, dict(sorted(fields.items()))]
+
+
+def _place(scene: Scene, path: str) -> str:
+    """Where the record of a memory lies; says nothing of the memory to whoever does not know the scene's id."""
+    return _FOLDER + sha256(f"{scene.state.id}/{path}".encode()).hexdigest()[:32]
+
+
+def _fields(memory: PersonaMemory) -> dict[str, Any]:
+    return {
+        "path": memory.path,
+        "value": memory.value,
+        "themes": list(memory.themes),
+        "state": memory.state.value,
+        "created_at": memory.created_at,
+        "last_accessed": memory.last_accessed,
+    }

@@ -1,0 +1,105 @@
+"""One facet of the palace is read along by another key, and by nobody else."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.errors import BadKey, BadPayload, InvalidInput
+from sense_memory.mind.records import MindRecords
+from tests.mind.test_scenes import everything
+
+
+OWNER, READER, THIRD = (LocalSigner.from_hex(digit * 64) for digit in "567")
+
+
+@asynccontextmanager
+async def stores(clock):
+    async with EmbeddedRelay(clock=clock) as relay:
+        options = {"ledger": ":memory:", "background": False, "snapshot": False, "clock": clock}
+        async with (
+            MemoryStore(OWNER, [relay.url], **options) as owner,
+            MemoryStore(READER, [relay.url], **options) as reader,
+            MemoryStore(THIRD, [relay.url], **options) as third,
+        ):
+            await owner.persona_remember("people", "facts", "lisa", "Lisa paints.", themes=["art"])
+            await owner.persona_remember("people", "beliefs", "lisa", "Lisa is shy.")
+            yield relay, owner, reader, third
+
+
+async def read(store):
+    for state in await store.mind.scenes.all():
+        await (await store.mind.scenes.open(state.id)).sync()
+    return {memory.path: memory.value for memory in await store.mind.shares.read()}
+
+
+async def test_a_reader_sees_one_facet_as_it_is_and_nobody_else_sees_anything(clock):
+    async with stores(clock) as (relay, owner, reader, third):
+        invitation = await owner.share("people", "facts", with_=READER.npub)
+        await reader.mind.scenes.join(invitation)
+        assert await read(reader) == {"people/facts/lisa": "Lisa paints."}
+        (shared,) = await reader.mind.shares.read()
+        assert (shared.owner, shared.themes, shared.state) == (OWNER.public_key, ("art",), "active")
+
+        clock.advance(60)
+        await owner.persona_remember("people", "facts", "lisa", "Lisa paints and prints.")
+        await owner.persona_remember("people", "facts", "kaja", "Kaja lives in Graz.")
+        await owner.sync()
+        assert await read(reader) == {
+            "people/facts/lisa": "Lisa paints and prints.",
+            "people/facts/kaja": "Kaja lives in Graz.",
+        }
+        clock.advance(60)
+        await owner.persona_forget("people", "facts", "lisa")
+        await owner.sync()
+        assert await read(reader) == {"people/facts/kaja": "Kaja lives in Graz."}
+
+        with pytest.raises(InvalidInput, match="not an invitation"):
+            await third.mind.scenes.join(invitation)
+        assert await read(third) == {}
+        async for event in everything(relay):
+            assert "Graz" not in str(event)
+            assert (
+                "kaja" not in str(event) or event["pubkey"] == OWNER.public_key
+            )  # names of its own are visible
+            for author in (event["pubkey"], OWNER.public_key):
+                with pytest.raises(BadPayload):
+                    await THIRD.decrypt(event["content"], author)
+
+
+async def test_a_share_that_was_ended_shows_nothing_of_what_comes_later(clock):
+    async with stores(clock) as (_, owner, reader, third):
+        for store, key in ((reader, READER), (third, THIRD)):
+            await store.mind.scenes.join(await owner.share("people", "facts", with_=key.npub))
+        clock.advance(60)
+        await owner.unshare("people", "facts", with_=READER.npub)
+        await owner.persona_remember("people", "facts", "kaja", "Kaja lives in Graz.")
+        clock.advance(60)
+        await owner.sync()
+        assert "people/facts/kaja" not in await read(reader)
+        assert set(await read(third)) == {"people/facts/kaja", "people/facts/lisa"}
+        for with_, error in ((READER.npub, InvalidInput), (OWNER.npub, InvalidInput), ("none", BadKey)):
+            with pytest.raises(error):
+                await owner.unshare("people", "facts", with_=with_)
+        with pytest.raises(InvalidInput, match="own"):
+            await owner.share("people", "facts", with_=OWNER.npub)
+
+
+async def test_a_reader_cannot_write_for_another_reader(clock):
+    async with stores(clock) as (_, owner, reader, third):
+        for store, key in ((reader, READER), (third, THIRD)):
+            await store.mind.scenes.join(await owner.share("people", "facts", with_=key.npub))
+        await read(reader)
+        (state,) = await reader.mind.scenes.all()
+        scene = await reader.mind.scenes.open(state.id)
+        (record,) = await MindRecords(scene.store).under("mind/shared/")
+        forged = {**record.fields, "fields": {**record.fields["fields"], "value": "Lisa steals."}}
+        clock.advance(60)
+        await MindRecords(scene.store).write({record.path: forged, "mind/shared/other": forged})
+        await scene.sync()
+        assert await read(third) == {}
+        clock.advance(60)
+        await owner.sync()
+        assert await read(third) == {"people/facts/lisa": "Lisa paints."}
