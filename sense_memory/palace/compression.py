@@ -12,6 +12,9 @@ memory always comes from the domain that has cost least so far. Within a domain 
 path. A memory that does not fit is left out whole, because half a memory can say the opposite; shorter ones are still
 tried. The text is counted as a whole, and what its parts were counted too high is filled in further rounds.
 
+Which are doubtful. Where two memories of the text seem to contradict each other, the older one says so, and so does an
+edit that lost against a concurrent one. They are marked rather than left out: what is suspected may be wrong.
+
 Headers are in alphabetical order; lines under a header, and memories on a line, are in the order of selection.
 `palace.shorthand` shortens the values. Pure: no clock, no I/O.
 """
@@ -23,7 +26,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -34,11 +37,12 @@ import numpy as np
 from sense_memory.errors import InvalidInput
 from sense_memory.limits import ACTIVE_ABOVE
 from sense_memory.palace.catalog import Columns
+from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.shorthand import Piece, header, plain, shorthand
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -181,6 +185,9 @@ _MAX_MISSES: Final = 8  # consecutive memories of a domain that did not fit; its
 _MAX_ROUNDS: Final = 4
 _SLACK_SHARE: Final = 60  # this part of the budget is not worth another round
 _MAX_CHARS_PER_TOKEN: Final = 16  # a longer value cannot fit, however well it compresses
+_OLDER: Final = " (older; may be outdated)"
+_LOST: Final = " (an edit that lost; may be wrong)"
+_MAX_CHECKS: Final = 8  # texts that are looked over for contradictions; the mark of one may change what fits
 _BREAK_TOKENS: Final = 1  # a line break or a separator, counted on its own
 
 
@@ -192,19 +199,30 @@ class Compressed(str):
     Attributes:
         tokens: the cost of the text, by the counter that was used.
         included: paths of the memories in the text, in the order of selection.
+        has_answer: whether it was made for a question for which an active memory was found.
     """
 
-    __slots__ = ("_left_out", "_ranked", "included", "tokens")
+    __slots__ = ("_left_out", "_ranked", "has_answer", "included", "tokens")
 
     tokens: int
     included: tuple[str, ...]
+    has_answer: bool
     _ranked: Iterator[PersonaMemory]
     _left_out: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, text: str, tokens: int, included: tuple[str, ...], ranked: Iterator[PersonaMemory]) -> Self:
+    def of(
+        cls,
+        text: str,
+        tokens: int,
+        included: tuple[str, ...],
+        ranked: Iterator[PersonaMemory],
+        *,
+        has_answer: bool = False,
+    ) -> Self:
         """A text with what it holds, and all active memories, the most relevant first."""
         self = cls(text)
+        self.has_answer = has_answer
         self.tokens, self.included, self._ranked, self._left_out = tokens, included, ranked, None
         return self
 
@@ -248,34 +266,63 @@ def compress(
     """
     if max_tokens < MIN_MAX_TOKENS:
         raise InvalidInput(
-            f"max_tokens must be at least {MIN_MAX_TOKENS}, not {max_tokens}: a memory does not fit into fewer tokens; "
-            "nothing was changed"
+            f"max_tokens must be at least {MIN_MAX_TOKENS}, not {max_tokens}: a memory does not fit into fewer tokens"
         )
     if relevances is None:
         relevances = Columns.of(memories).relevances(now)
     active = _active(memories, relevances, domain)
     queues = _Queues.of(memories, relevances, active, needed)
     counted = partial(_counted, count)
-    pieces = _Pieces(shorthand if full else plain, counted)
+    by_path = {memories[index].path: memories[index] for index in active.tolist()}
+    marks = {path: _LOST for path, memory in by_path.items() if memory.conflict_of is not None}
+    for _ in range(_MAX_CHECKS):
+        pieces = _Pieces(shorthand if full else plain, counted, marks)
+        best = _fitted(queues, pieces, len(active), max_tokens, counted)
+        outdated = _outdated([by_path[path] for path in best[2]]) - marks.keys()
+        if not outdated:
+            break
+        marks |= dict.fromkeys(outdated, _OLDER)
+    ranked = _by_relevance(memories, relevances, active)
+    return Compressed.of(*best, ranked, has_answer=queues.has_question)
+
+
+def _outdated(memories: Sequence[PersonaMemory]) -> set[str]:
+    """The paths of those memories that a newer one of them seems to contradict."""
+    claims = ClaimIndex()
+    for memory in memories:
+        claims.put(memory)
+    for _ in claims.scan():
+        pass
+    written = {memory.path: memory.created_at for memory in memories}
+    pairs = claims.pairs(len(memories) ** 2).contradictions
+    return {found.old for found in pairs if written[found.old] < written[found.new]}
+
+
+def _fitted(
+    queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int, counted: Callable[[str], int]
+) -> tuple[str, int, tuple[str, ...]]:
+    """The fullest text within the budget, its cost, and the paths in it."""
     room = max_tokens
     best: tuple[str, int, tuple[str, ...]] = ("", 0, ())
     over: list[_Chosen] = []
     for _ in range(_MAX_ROUNDS):
-        chosen = _chosen(queues, pieces, room - pieces.cost(_notice(len(active))) - _BREAK_TOKENS, max_tokens)
-        text = _text(chosen, len(active) - len(chosen))
+        chosen = _chosen(
+            queues, pieces, room - pieces.cost(_notice(active_count)) - _BREAK_TOKENS, max_tokens
+        )
+        text = _text(chosen, active_count - len(chosen))
         tokens = counted(text)
         if tokens <= max_tokens and (not best[0] or best[1] < tokens):
             best = text, tokens, tuple(item.path for item in chosen)
         over = chosen if chosen and tokens > max_tokens else over
-        if len(chosen) == len(active) or 0 <= max_tokens - tokens <= max_tokens // _SLACK_SHARE:
+        if len(chosen) == active_count or 0 <= max_tokens - tokens <= max_tokens // _SLACK_SHARE:
             break
         room += max_tokens - tokens
     if over and not best[2]:  # by this counter a text costs far more than its parts
-        texts = [partial(_text, over[:length], len(active) - length) for length in range(len(over))]
+        texts = [partial(_text, over[:length], active_count - length) for length in range(len(over))]
         fits = bisect_right(texts, max_tokens, key=lambda text: counted(text())) - 1
         if fits > 0:
             best = texts[fits](), counted(texts[fits]()), tuple(item.path for item in over[:fits])
-    return Compressed.of(*best, _by_relevance(memories, relevances, active))
+    return best
 
 
 def _counted(count: Callable[[str], int], text: str) -> int:
@@ -387,8 +434,10 @@ class _Chosen:
 class _Pieces:
     """The pieces of memories and the costs of texts; each is worked out once, however many rounds there are."""
 
-    def __init__(self, short: Callable[[PersonaMemory], Piece], count: Callable[[str], int]) -> None:
-        self._short, self._count = short, count
+    def __init__(
+        self, short: Callable[[PersonaMemory], Piece], count: Callable[[str], int], marks: Mapping[str, str]
+    ) -> None:
+        self._short, self._count, self._marks = short, count, marks
         self._made: dict[str, _Chosen] = {}
         self._costs: dict[str, int] = {}
 
@@ -396,7 +445,10 @@ class _Pieces:
         path = memory.path
         made = self._made.get(path)
         if made is None:
-            made = self._made[path] = _Chosen(path, memory.domain, memory.facet, self._short(memory))
+            piece = self._short(memory)
+            if mark := self._marks.get(path):
+                piece = replace(piece, text=piece.text + mark)
+            made = self._made[path] = _Chosen(path, memory.domain, memory.facet, piece)
         return made
 
     def cost(self, text: str) -> int:

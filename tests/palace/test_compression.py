@@ -569,6 +569,18 @@ def _seconds(value):
     return time.thread_time() - begun
 
 
+def test_what_a_newer_memory_seems_to_contradict_and_a_lost_edit_are_no_plain_facts():
+    rent = memory("home/facts/rent", "The rent is 900 euros", 9)
+    dearer = memory("home/facts/rent-march", "The rent will be 950 euros from March", 1)
+    lost = memory("home/facts/door~conflict-ab12", "The door code is 4711", 2, conflict_of="home/facts/door")
+    shown = compress([dearer, rent, lost], NOW)
+
+    assert "rent: will be 950 euros from March; is 900 euros (older; may be outdated)" in shown.splitlines()
+    assert "4711 (an edit that lost; may be wrong)" in shown
+    assert estimated_tokens(shown) == shown.tokens
+    assert "(older" not in compress([rent, lost], NOW)
+
+
 def test_what_was_superseded_stays_out_while_its_successor_is_active():
     old = memory("people/facts/lisa-home", "Lisa lives in Berlin", superseded_by="people/facts/lisa-city")
     new = memory("people/facts/lisa-city", "Lisa lives in Lisbon")

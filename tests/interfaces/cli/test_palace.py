@@ -271,8 +271,30 @@ def test_an_option_that_can_not_be_used_is_named_as_it_was_typed(agent, options,
 
 def test_too_few_tokens_are_told_by_the_option(agent):
     assert agent("palace", "compress", "--max-tokens", "3", code=2).stderr.startswith(
-        "error: --max-tokens must be at least 32, not 3"
+        "error: --budget (--max-tokens) must be at least 32, not 3: a memory does not fit into fewer tokens\n"
     )
+
+
+def test_pinning_what_no_prompt_shows_says_so(agent):
+    agent("remember", "people/facts/home", "Lisa lives in Berlin.")
+    agent("remember", "people/facts/moved", "Lisa lives in Lisbon.")
+
+    assert agent("palace", "pin", "people/facts/moved").stderr == ""
+    said = agent("palace", "pin", "people/facts/home").stderr
+    assert said.startswith(
+        "compress does not show it while people/facts/moved, which superseded it, is active."
+    )
+
+
+def test_a_prompt_says_what_it_left_out_and_why(agent):
+    agent("remember", "people/facts/tea", "Lisa drinks green tea.")
+    agent("remember", "work/facts/port", "The server listens on port 8080.")
+    asked = ("palace", "compress", "--budget", "5000", "--question")
+
+    said = agent(*asked, "What tea does Lisa drink?").stderr
+    assert said.startswith("left out: work/facts/port; they are not what the question asks for")
+    said = agent(*asked, "zzyzx").stderr
+    assert said == "Nothing was found for the question: this is what there is without it.\n"
 
 
 def test_an_empty_palace_says_how_to_begin(agent):

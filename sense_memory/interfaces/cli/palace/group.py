@@ -209,8 +209,8 @@ def compress(
     max_tokens: Annotated[
         int,
         typer.Option(
-            "--max-tokens",
             "--budget",
+            "--max-tokens",
             metavar="N",
             help="Print at most N tokens, by an estimate that is a little too high; at least 32.",
         ),
@@ -219,7 +219,7 @@ def compress(
 ) -> None:
     """Print the active memories in shorthand, for a prompt, as far as they fit.
 
-    What is pinned comes first, then some of the domain self, then a share for every domain, the most relevant first.
+    What is pinned is chosen first, then some of the domain self, then a share for every domain, the most relevant first.
     The last line counts what did not fit, and stderr names some of it. Nothing is revived.
     """
     if domain is not None and domain_option is not None:
@@ -228,7 +228,7 @@ def compress(
     invocation = of(context)
 
     async def work(store: MemoryStore) -> Compressed:
-        with named(max_tokens="--max-tokens"):
+        with named(max_tokens="--budget (--max-tokens)"):
             text = await store.persona_compress(domain, question=question, max_tokens=max_tokens)
         if domain is not None and not text:
             await check_place(store, domain)
@@ -236,6 +236,8 @@ def compress(
         return text
 
     text = invocation.run(work)
+    if question is not None and text and not text.has_answer:
+        typer.echo("Nothing was found for the question: this is what there is without it.", err=True)
     if invocation.as_json:
         held = {"included": text.included, "left_out": text.left_out}
         typer.echo(as_json({"text": text, "tokens": text.tokens, **held}))
@@ -244,14 +246,19 @@ def compress(
     else:
         typer.echo(safe(text) if sys.stdout.isatty() else text)
         if text.left_out:
-            typer.echo(_left_out(text.left_out), err=True)
+            typer.echo(_left_out(text.left_out, is_answer=text.has_answer), err=True)
 
 
-def _left_out(paths: Sequence[str]) -> str:
-    """`left out: 37, the most relevant of them people/facts/lisa, …; a larger --budget or `palace pin` brings them in`."""
+def _left_out(paths: Sequence[str], *, is_answer: bool) -> str:
+    """`left out: people/facts/lisa, … and 34 more; give a larger --budget, or pin what you need`."""
     shown = ", ".join(one_line(path) for path in paths[:_NAMED_COUNT])
     more = "" if len(paths) <= _NAMED_COUNT else f" and {len(paths) - _NAMED_COUNT:,} more"
-    return f"left out: {shown}{more}; give a larger --budget, or pin what you need"
+    remedy = (
+        "they are not what the question asks for, or found no room; pin what you need, or ask without --question"
+        if is_answer
+        else "give a larger --budget, or pin what you need"
+    )
+    return f"left out: {shown}{more}; {remedy}"
 
 
 @command(REVIEWS, "sense-memory palace domains", "sense-memory palace domains --json")

@@ -59,7 +59,7 @@ from sense_memory.interfaces.cli.text import as_json, iso, one_line, quoted
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.search import PersonaHit
@@ -314,11 +314,33 @@ def unpin(
 
 
 def _pin(context: typer.Context, path: str, ending: tuple[float, int], *, is_pinned: bool) -> None:
+    hidden: list[str] = []
+
     async def change(store: MemoryStore) -> None:
         await (store.persona_pin(path) if is_pinned else store.persona_unpin(path))
+        memory = find(await store.persona_recall(include_forgotten=True), path) if is_pinned else None
+        if memory is not None:
+            hidden.extend(_why_hidden(memory))
 
     word = "pinned" if is_pinned else "not pinned"
     _link(context, (path,), change, (word, word), ending)
+    for reason in hidden:
+        typer.echo(reason, err=True)
+
+
+def _why_hidden(memory: PersonaMemory) -> Iterator[str]:
+    """Why `compress` does not show a memory, although it is pinned, and the remedy."""
+    from sense_memory.limits import ACTIVE_ABOVE
+    from sense_memory.palace.lifecycle import current_relevance
+
+    if memory.superseded_by:
+        new = memory.superseded_by
+        yield (
+            f"compress does not show it while {one_line(new)}, which superseded it, is active. "
+            f"If both are right: sense-memory palace reconcile {quoted(memory.path)} {quoted(new)}"
+        )
+    elif current_relevance(memory, time.time()) <= ACTIVE_ABOVE:
+        yield f"compress does not show it until it is active again: sense-memory recall {quoted(memory.path)}"
 
 
 # ── The spellings of 2.0.0a1, hidden ────────────────────────────────────────────────────
