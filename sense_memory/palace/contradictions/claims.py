@@ -111,7 +111,7 @@ _OVER: Final = re.compile(
 )
 _COPULA: Final = re.compile(
     r"^(?P<subject>[^,:]{2,80}?)(?: (?:(?:was|has been|is) (?:moved|postponed|changed|raised|cut|lowered|increased|reduced|"
-    r"extended|shifted|pushed|set) to|went (?:up|down) to|will be|has been|is|are|am|was|ist|sind|est|sont|es|son|é|são)"
+    r"extended|shifted|pushed|set)(?: back| forward)? to|went (?:up|down) to|will be|has been|is|are|am|was|ist|sind|est|sont|es|son|é|são)"
     r"(?: now| currently| set to| jetzt| maintenant| ahora| agora)?(?: at| on| in| am| le| el)? |: )(?P<value>.+)$",
     re.IGNORECASE,
 )

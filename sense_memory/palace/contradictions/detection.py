@@ -30,6 +30,7 @@ from sense_memory.palace.contradictions.vocabulary import (
     WIDE_PLACES,
     axis,
     of_one_kind,
+    place,
     statuses_apart,
     stem,
     words,
@@ -405,7 +406,7 @@ def _other_figure(old: Claim, new: Claim) -> Opposition | None:
         return None
     if old.mood != "fact" or not one.differs(other) or not ((left and right) or new.turned):
         return None
-    if len(left) == len(right) == 1 and _place(old, left) == _place(new, right):
+    if len(left) == len(right) == 1 and _spot(old, left) == _spot(new, right):
         return None  # one word for another: another thing
     if not old.spoken or old.spoken[0][0] not in shared or (left | right) & _REPORTED:
         return None
@@ -418,7 +419,7 @@ def _other_figure(old: Claim, new: Claim) -> Opposition | None:
     return Opposition("date" if one.is_date else "number", _LIKELY, _short(f"{one.text} → {other.text}"))
 
 
-def _place(claim: Claim, words: frozenset[str]) -> int:
+def _spot(claim: Claim, words: frozenset[str]) -> int:
     return next(at for at, (word, _) in enumerate(claim.spoken) if word in words)
 
 
@@ -501,7 +502,7 @@ def _differ(old: Value, new: Value) -> bool:
         return len(old.figures) == len(new.figures) and any(
             a.differs(b) for a, b in zip(old.figures, new.figures, strict=True)
         )
-    one, other = set(old.words), set(new.words)
+    one, other = set(place(old.words)), set(place(new.words))
     if not one or not other or one <= other or other <= one:
         return False
     if any(a.startswith(f"{b}.") or b.startswith(f"{a}.") for a in one - other for b in other - one):
@@ -546,8 +547,8 @@ def _exclusive(old: Claim, new: Claim, one: Value, other: Value) -> float:
         return _FAIRLY_SURE
     if name == "is a":
         return _LIKELY if new.changed else 0.0
-    if name in LIKELY:
-        return _LIKELY
+    if name in LIKELY:  # a machine, and a port of it, are no two values
+        return 0.0 if name == "runs on" and ("port" in one.words) != ("port" in other.words) else _LIKELY
     if name not in EXCLUSIVE or any(word in _CIRCUMSTANCES for word in (*one.words, *other.words)):
         return 0.0
     if (not WIDE_PLACES.isdisjoint(one.words)) != (not WIDE_PLACES.isdisjoint(other.words)):

@@ -325,6 +325,44 @@ WIDE_PLACES: Final = _stems(
     montmartre shibuya kitsilano altona sendling quarter district suburb downtown"""
 )
 
+# One place by several names, in short or in its own language.
+_PLACE_NAMES: Final = """
+New York|NYC|New York City; Los Angeles|LA; San Francisco|SF; Washington|Washington DC|DC; Rio|Rio de Janeiro;
+United States|USA|US|United States of America|America|Vereinigte Staaten|États-Unis|Estados Unidos;
+United Kingdom|UK|Great Britain|Britain|GB; United Arab Emirates|UAE; Netherlands|Holland; Czechia|Czech Republic;
+Germany|Deutschland|Allemagne|Alemania|Alemanha; Spain|España|Espanha; Italy|Italia; Austria|Österreich;
+Switzerland|Schweiz|Suisse; Brazil|Brasil; Turkey|Türkiye; Munich|München; Cologne|Köln; Vienna|Wien; Nuremberg|Nürnberg;
+Hanover|Hannover; Zurich|Zürich; Geneva|Genf|Genève; Brussels|Brüssel|Bruxelles; Antwerp|Antwerpen; Ghent|Gent|Gand;
+Lisbon|Lisboa|Lissabon; Porto|Oporto; Rome|Roma|Rom; Milan|Milano|Mailand; Florence|Firenze|Florenz; Venice|Venezia|Venedig;
+Naples|Napoli|Neapel; Turin|Torino; Genoa|Genova; Prague|Praha|Prag; Warsaw|Warszawa|Warschau; Kraków|Cracow|Krakow|Krakau;
+Copenhagen|København|Kopenhagen; Gothenburg|Göteborg; Athens|Athen|Athina; Seville|Sevilla; Moscow|Moskau|Moskva;
+Bucharest|București|Bukarest; Belgrade|Beograd; Kyiv|Kiev; Beijing|Peking; Mumbai|Bombay; The Hague|Den Haag; Bangalore|Bengaluru
+"""
+
+
+def _place_names() -> dict[tuple[str, ...], tuple[str, ...]]:
+    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for line in _PLACE_NAMES.split(";"):
+        names = [
+            tuple(stem(word) for word in name.lower().split() if word not in STOP)
+            for name in line.strip().split("|")
+        ]
+        found |= dict.fromkeys(names, names[0])
+    return found
+
+
+_BY_PLACE_NAME: Final = _place_names()
+
+
+def place(name: tuple[str, ...]) -> tuple[str, ...]:
+    """The stems of a name, or of the English name of the same place.
+
+    >>> place(("nyc",)), place(("münchen",)) == place((stem("munich"),)), place(("graz",))
+    (('new', 'york'), True, ('graz',))
+    """
+    return _BY_PLACE_NAME.get(name, name)
+
+
 # ── Relations ───────────────────────────────────────────────────────────────────────────
 # Nouns whose owner has one of them at a time: "the default branch is …", "Lisa's email is …".
 ATTRIBUTES: Final = _stems(
@@ -358,7 +396,7 @@ _DE: Final = r"(?:de|du|des|d'|del|do|da) ?"
 
 # name: what a clause may say for it. The longest pattern wins at one place; what stands before is the subject.
 RELATIONS: Final = {
-    "lives in": r"lives? in|living in|resides? in|based in|settled in|(?:moved|relocated) (?:back )?to|rents an? [\w -]{2,30}? in|"
+    "lives in": r"lives? in|living in|resides? in|based in|settled in|(?:moved|relocated) (?:back )?to|moved into(?= an? [\w -]{2,30}? in )|rents an? [\w -]{2,30}? in|"
     r"(?:home|residence|flat|apartment|house) is (?:now )?in|wohn(?:t|e) (?:jetzt )?in|leb(?:t|e) (?:jetzt )?in|"
     r"ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|vit à|a déménagé à|vive? en|se ha mudado a|se mudó a|"
     r"mor[ao] em|vivo em|mudou-se para|se mudou para",

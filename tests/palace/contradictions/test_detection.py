@@ -390,3 +390,25 @@ def test_a_confidence_is_between_0_and_1_whatever_a_rule_computes(given, confide
 
     assert found.confidence == confidence
     assert "secret" not in repr(found)
+
+
+# ── One place by two names, and what is moved ───────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("Nora lives in New York", "Nora lives in NYC", ""),
+        ("Nora lives in München", "Nora lives in Munich", ""),
+        ("Nora is from the USA", "Nora is from the United States", ""),
+        ("Nora is from the UK", "Nora is from Great Britain", ""),
+        ("Nora lives in NYC", "Nora lives in Boston", "acts"),
+        ("VoxRelay runs on Debian", "VoxRelay runs on port 8080", ""),
+        ("VoxRelay runs on Debian", "VoxRelay runs on Ubuntu", "suspected"),
+        ("I live in Leipzig", "I moved into a house in Dresden", "acts"),
+        ("I live in Leipzig", "I moved into a bigger room", ""),
+        ("The Atlas deadline is May 26", "The Atlas deadline was pushed back to June 2", "acts"),
+    ],
+)
+def test_one_place_has_many_names_and_moving_has_many_words(old, new, found):
+    assert detection.between(old, new).partition(":")[0] == found
