@@ -869,6 +869,7 @@ class MemoryStore:
             report = await store.replication.sync()
             store.check()
         if store.ledger.heads.uncovered_under(f"{address.PREFIX}{address.MIND}scene/"):
+            await self.mind.scenes.sync()
             await self.mind.shares.refresh()
         overruled = await drafts.overruled(store.ledger, store.reader, self._options.signer)
         return replace(report, overruled=overruled)

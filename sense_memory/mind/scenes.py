@@ -387,6 +387,11 @@ class Scenes:
         self._open[scene_id] = Scene(self._records, self._log, state, stores)
         return self._open[scene_id]
 
+    async def sync(self) -> None:
+        """Bring every scene of the agent in step with its relays; see `Scene.sync`."""
+        for state in await self.all():
+            await (await self.open(state.id)).sync()
+
     async def leave(self, scene_id: str) -> None:
         """Forget a scene and its keys, here and on relays; what was written to the scene stays there.
 

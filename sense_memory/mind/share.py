@@ -115,7 +115,7 @@ class Shares:
             await self._bring_up_to_date(scene, domain, facet)
 
     async def refresh(self) -> None:
-        """Bring everything that this agent shares up to date, on the relays of each share."""
+        """Bring everything that this agent shares up to date, after `Scenes.sync`."""
         for state in await self._scenes.all():
             if state.owner == self._me and state.name.startswith(_NAME) and len(state.members) > 1:
                 domain, _, facet = state.name.removeprefix(_NAME).partition("/")
@@ -137,7 +137,6 @@ class Shares:
         return next((state for state in states if (state.name, state.owner) == (name, self._me)), None)
 
     async def _bring_up_to_date(self, scene: Scene, domain: str, facet: str) -> None:
-        await scene.sync()
         memories = await self._store.persona().listing(domain, facet, include_forgotten=True)
         wanted = {_place(scene, memory.path): _fields(memory) for memory in memories}
         records = MindRecords(scene.store)

@@ -221,7 +221,7 @@ async def test_a_plan_without_embeddings_searches_by_words_and_says_so(open_stor
             for hit in await search("kitten"):
                 assert hit.why.text.endswith("by words only, as the plan free has no embeddings")
         assert "the plan free has no embeddings" in str(store.gaps().trouble)
-        with pytest.raises(PlanLimitError, match="use no embedder"):
+        with pytest.raises(PlanLimitError, match="leave the embedder out"):
             await store.embed()
     assert topics.seen == []
 

@@ -161,7 +161,6 @@ async def test_a_wiped_machine_is_back_in_its_scenes():
             (state,) = await bare.mind.scenes.all()
             assert state.name == "village"
             again = await bare.mind.scenes.open(state.id)
-            await again.sync()
             assert sorted(await texts(again)) == ["bread", "the forge is cold"]
 
 
