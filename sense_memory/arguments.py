@@ -78,10 +78,20 @@ def draft_number(given: object) -> int:
 
 
 def moment(given: object) -> float:
-    """A time in seconds since 1970."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given):
-        raise InvalidInput("a time must be a number of seconds since 1970")
-    return given
+    """A time in seconds since 1970, given so or as a `datetime`."""
+    at = _seconds(given)
+    if isinstance(at, bool) or not isinstance(at, int | float) or math.isnan(at):
+        raise InvalidInput("a time must be a datetime or a number of seconds since 1970")
+    return at
+
+
+def _seconds(given: object) -> object:
+    """The seconds since 1970 of a `datetime`, None where it has none; anything else as it is."""
+    timestamp = getattr(given, "timestamp", None)
+    try:
+        return timestamp() if callable(timestamp) and not isinstance(given, type) else given
+    except (ValueError, OverflowError):  # a datetime without a zone, so early that no local time exists
+        return None
 
 
 def written_at(given: object, now: float) -> float:
@@ -92,11 +102,7 @@ def written_at(given: object, now: float) -> float:
     """
     if given is None:
         return now
-    timestamp = getattr(given, "timestamp", None)  # of a datetime
-    try:
-        at = timestamp() if callable(timestamp) and not isinstance(given, type) else given
-    except (ValueError, OverflowError):  # a datetime without a zone, so early that no local time exists
-        at = None
+    at = _seconds(given)
     if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= now + MAX_FUTURE_SECONDS:
         raise InvalidInput(
             "created_at must be a datetime or a number of seconds since 1970, and not in the future; "

@@ -669,12 +669,15 @@ class MemoryStore:
         store = self._open
         return await history(store.ledger, store.reader, paths_of(key))
 
-    async def as_of(self, time: float) -> list[Memory]:
-        """Every flat memory as it was at a time (seconds since 1970), as far as this ledger has seen its versions."""
+    async def as_of(self, time: datetime | float) -> list[Memory]:
+        """Every flat memory as it was at a time, as far as this ledger has seen its versions.
+
+        `time` is a datetime or seconds since 1970.
+        """
         return await self._open.flat.as_of(arguments.moment(time))
 
     async def persona_as_of(
-        self, time: float, domain: str | None = None, facet: str | None = None
+        self, time: datetime | float, domain: str | None = None, facet: str | None = None
     ) -> list[PersonaMemory]:
         """As `as_of`, for persona memories: of one domain, of one facet, or all; ordered by path."""
         domain, facet = given.selection(domain, facet)

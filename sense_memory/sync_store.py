@@ -580,12 +580,15 @@ class SyncMemoryStore:
         """
         return self._loop.wait(self._store.history(key))
 
-    def as_of(self, time: float) -> list[Memory]:
-        """Every flat memory as it was at a time (seconds since 1970), as far as this ledger has seen its versions."""
+    def as_of(self, time: datetime | float) -> list[Memory]:
+        """Every flat memory as it was at a time, as far as this ledger has seen its versions.
+
+        `time` is a datetime or seconds since 1970.
+        """
         return self._loop.wait(self._store.as_of(time))
 
     def persona_as_of(
-        self, time: float, domain: str | None = None, facet: str | None = None
+        self, time: datetime | float, domain: str | None = None, facet: str | None = None
     ) -> list[PersonaMemory]:
         """As `as_of`, for persona memories: of one domain, of one facet, or all; ordered by path."""
         return self._loop.wait(self._store.persona_as_of(time, domain, facet))

@@ -29,6 +29,8 @@ async def test_a_memory_keeps_the_date_of_an_import(store, clock):
         assert [memory.created_at for memory in found.values()] == [then, 1_577_836_800, then - 1]
         assert found["editor"].event_id == ident
         assert [memory.key for memory in await store.as_of(1_577_836_800)] == ["a"]
+        assert [memory.key for memory in await store.as_of(datetime(2020, 1, 2, tzinfo=UTC))] == ["a"]
+        assert await store.persona_as_of(datetime(2020, 1, 2, tzinfo=UTC)) == []
         assert store._open.ledger.by_id(ident).created_at == int(
             clock()
         )  # relays and other devices go by this
