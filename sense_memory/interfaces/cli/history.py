@@ -241,7 +241,7 @@ def undo(
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory, delivery.Written]:
+    async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory, delivery.Written, bool]:
         memory = await store.undo(name)
         if memory is None and not await store.history(name):
             path = await path_of(store, name)
@@ -251,12 +251,15 @@ def undo(
         if memory is None:
             problem = f"no older value of {name!r} is here to go back to"
             raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
-        return memory, await delivery.send(store, [memory.event_id], wait)
+        texts = [version.value for version in await store.history(getattr(memory, "path", name))]
+        written = await delivery.send(store, [memory.event_id], wait)
+        return memory, written, len(texts) > 1 and texts[0] == texts[1]
 
-    memory, written = invocation.run(work)
+    memory, written, is_same = invocation.run(work)
     if not invocation.as_json:
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
-    delivery.end(invocation, written, "brought back", any_memory_data(memory), require_acks)
+    done = "brought back: links and marks; the text was the same" if is_same else "brought back"
+    delivery.end(invocation, written, done, any_memory_data(memory), require_acks)
 
 
 @app.command(

@@ -353,7 +353,7 @@ def _superseded(old: Claim, new: Claim) -> Opposition | None:
     """What was said of something, and later of the same thing that it took a turn.
 
     >>> between("Eszter's operation is on 3 October", "The clinic postponed Eszter's operation to 11 November")
-    'suspected: eszter operation'
+    'suspected: perhaps no longer true: eszter operation'
     """
     if not new.turned or old.turned or not old.polarity or old.mood == "past" or new.mood == "plan":
         return None
@@ -364,9 +364,8 @@ def _superseded(old: Claim, new: Claim) -> Opposition | None:
     shared = {word for word, raw in words.items() if word in new.turned and not TURNS.search(raw)}
     if len(words) > _MAX_SUPERSEDED_WORDS or len(shared) < max(2, len(words) / 3):
         return None
-    return Opposition(
-        "status", _LIKELY, _short(" ".join(raw for word, raw in words.items() if word in shared))
-    )
+    said = " ".join(raw for word, raw in words.items() if word in shared)
+    return Opposition("status", _LIKELY, _short(f"perhaps no longer true: {said}"))
 
 
 _MAX_SUPERSEDED_WORDS: Final = 9

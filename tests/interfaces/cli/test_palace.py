@@ -286,6 +286,20 @@ def test_pinning_what_no_prompt_shows_says_so(agent):
     )
 
 
+def test_what_becomes_of_a_mark_is_said(agent):
+    agent("remember", "people/facts/home", "Lisa lives in Berlin.")
+    agent("remember", "people/facts/work", "Lisa paints.")
+    pair = ("people/facts/home", "people/facts/work")
+
+    agent("palace", "contradict", *pair)
+    said = agent("undo", "people/facts/home").stdout
+    assert "brought back: links and marks; the text was the same · " in said
+    agent("palace", "contradict", *pair)
+    assert "The mark between them is gone: both are right." in agent("palace", "dismiss", *pair).stdout
+    agent("remember", "people/facts/work", "Lisa draws.")
+    assert "brought back · " in agent("undo", "people/facts/work").stdout
+
+
 def test_a_prompt_says_what_it_left_out_and_why(agent):
     agent("remember", "people/facts/tea", "Lisa drinks green tea.")
     agent("remember", "work/facts/port", "The server listens on port 8080.")

@@ -182,11 +182,18 @@ def dismiss(
     _json: JsonOption = False,
 ) -> None:
     """Decline a connection or a contradiction that `introspect` suggested, for good; a mark between them goes."""
+    marked: list[bool] = []
 
     async def change(store: MemoryStore) -> None:
+        memories = await store.persona_recall(include_forgotten=True)
+        first, second = find(memories, one), find(memories, other)
+        if first is not None and second is not None:
+            marked.append(first.superseded_by == second.path or second.superseded_by == first.path)
         await store.persona_dismiss(one, other)
 
     _link(context, (one, other), change, ("dismissed", "not suggested again"), (wait, require_acks))
+    if any(marked) and not of(context).as_json:
+        typer.echo("The mark between them is gone: both are right.")
 
 
 @command(

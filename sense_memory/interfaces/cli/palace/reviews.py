@@ -231,6 +231,13 @@ def _section(section: Section, report: IntrospectionReport, limit: int | None) -
     items = getattr(report, section.name)
     reasons = report.reasons.get(section.name, ())
     yield ReportLine(f"{section.title} · {len(items):,}", HEADING)
+    if section.name == "orphaned":
+        for reason in dict.fromkeys(reasons):
+            names = ", ".join(
+                one_line(item.path) for item, why in zip(items, reasons, strict=True) if why == reason
+            )
+            yield ReportLine(f"  {one_line(reason)}: {names}")
+        return
     for number, item in enumerate(items[:limit]):
         reason = reasons[number] if number < len(reasons) else ""
         yield from _item(section, item, one_line(reason))
@@ -269,8 +276,6 @@ def _item(section: Section, item: Any, reason: str) -> Iterator[ReportLine]:
             yield ReportLine(f"  {one_line(item.path)}: {reason}")
             yield ReportLine(f"    {_excerpt(item)}", FAINT)
             yield from _do("", f"recall {quoted(item.path)}")
-        case "orphaned":
-            yield ReportLine(f"  {one_line(item.path)}: {reason}")
         case "overloaded_facets":
             yield ReportLine(f"  {one_line(item)}: {reason}")
         case _:
