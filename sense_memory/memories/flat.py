@@ -139,7 +139,7 @@ class FlatMemories:
         for versions in self._ledger.histories(address.PREFIX):
             for stored in versions:
                 record = await self._reader.record(stored)
-                if record is not None and record.written_at(stored.created_at) <= time:
+                if record is not None and record.written_at(stored) <= time:
                     if record.type is RecordType.FLAT:
                         found.append(_memory(stored, record))
                     break
@@ -215,7 +215,7 @@ def _memory(stored: Stored | Opened, record: Record) -> Memory:
     return Memory(
         key=record.fields["key"],
         value=record.fields["value"],
-        created_at=record.written_at(stored.created_at),
+        created_at=record.written_at(stored),
         event_id=stored.id.hex(),
     )
 

@@ -102,7 +102,7 @@ async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[
         record = await reader.record(stored)
         if record is not None and record.type in _MEMORIES and not _is_stray(ledger, record, stored):
             is_head = head is not None and head.seq == stored.seq
-            written_at = record.written_at(stored.created_at)
+            written_at = record.written_at(stored)
             found.append(version(record, stored.id.hex(), written_at, is_head=is_head))
     return found
 

@@ -139,7 +139,7 @@ class Journal:
         on_time = 0
         for stored, record in await self._reader.records(events):
             if record.type is RecordType.JOURNAL:
-                ts = record.written_at(stored.created_at)
+                ts = record.written_at(stored)
                 on_time += ts >= stored.created_at - MAX_FUTURE_SECONDS
                 entry = JournalEntry(
                     content=record.fields["content"], created_at=ts, event_id=stored.id.hex()

@@ -321,9 +321,10 @@ class OpenStore:
         """
         if self._is_over:
             raise StoreClosed
-        if self.is_of_another_process:
+        if os.getpid() != self._process:
             raise StoreForked
-        self.check_thread()
+        if threading.get_ident() != self._thread:
+            raise WrongThreadError
 
     def check_thread(self) -> None:
         """Check that this is the thread in which the store was opened. Raises WrongThreadError."""

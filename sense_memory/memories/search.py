@@ -497,7 +497,7 @@ class MemorySearch(CachedIndex):
             record = event.record
             fields = {"value": text_of(record)} | ({"key": path} if kind == Kind.FLAT else {})
             more = {
-                "created_at": record.written_at(event.created_at),
+                "created_at": record.written_at(event),
                 "event_id": event.id.hex(),
                 "key": path,
             }

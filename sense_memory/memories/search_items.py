@@ -148,7 +148,7 @@ class RecordItems:
             if head.id in records:
                 opened = records[head.id]
                 record = opened.record
-                created_at = record.written_at(opened.created_at)
+                created_at = record.written_at(opened)
                 item = item_of_record(record, head.id.hex(), created_at)
             if item is not None:
                 row = _Row(item.id, stamp, head.seq, created_at)

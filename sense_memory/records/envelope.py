@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
@@ -60,6 +60,14 @@ _NEEDED: Final = {  # the fields that must be present, as text
 }
 
 
+class DatedEvent(Protocol):
+    """An event, as the ledger or the reader holds it."""
+
+    @property
+    def created_at(self) -> int:
+        """Seconds since 1970."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """The inside of an event.
@@ -74,10 +82,15 @@ class Record:
     path: str
     fields: Mapping[str, Any] = field(repr=False)
 
-    def written_at(self, created_at: int) -> float:
-        """When the record was written, seconds since 1970: the time inside it, else the event's `created_at`."""
+    def written_at(self, event: DatedEvent) -> float:
+        """When the record was written, seconds since 1970: the time inside it, else the date of its event.
+
+        The event is asked only where the record does not say, because its date lies in its JSON.
+        """
         ts = self.fields.get("ts")  # other writers may have left it out
-        return float(ts) if type(ts) is float or type(ts) is int else float(created_at)  # a bool is neither
+        return (
+            float(ts) if type(ts) is float or type(ts) is int else float(event.created_at)
+        )  # a bool is neither
 
 
 @dataclass(frozen=True, slots=True)
