@@ -44,6 +44,7 @@ _MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
 _MAX_ID_CHARS: Final = 64
 _PAGES_AT_ONCE: Final = 8  # pages read without a pause, some 10 ms
 _PAGE_OVERHEAD_BYTES: Final = 200  # of a page's JSON without its entries
+_PAGE_DEPTH: Final = 8  # levels of JSON that a page adds at most; the encoder has a limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +98,20 @@ class EntrySeal(Protocol):
     async def signature(self, row: list[Any]) -> list[str]:
         """What to add to an entry as it stands in JSON."""
 
-    def is_genuine(self, row: list[Any]) -> bool:
-        """Whether the author of an entry signed it, and may say it."""
+    def is_signed(self, row: list[Any]) -> bool:
+        """Whether an author signed exactly this entry; what is not signed is kept nowhere."""
+
+    def may_speak(self, row: list[Any]) -> bool:
+        """Whether the author of a signed entry may speak under its name; if not, it is not shown."""
 
 
 @dataclass(slots=True)
 class _Page:
-    """What this process knows of a page: its entries (as they stand in JSON) and the ids of removed entries, by union."""
+    """What this process knows of a page: its entries (as they stand in JSON, see `_key`) and the ids of removed entries."""
 
     entries: dict[str, list[Any]] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
-    moved: set[str] = field(
-        default_factory=set
-    )  # entries that a later page holds, because this one grew too large
+    moved: set[str] = field(default_factory=set)  # entries that a later page holds, because this one was full
     seqs: set[int] = field(default_factory=set)  # the versions that were read
     is_behind: bool = False  # whether the head lacks something of the union
 
@@ -120,7 +122,7 @@ class _Page:
         self.removed |= {ident for ident in removed if isinstance(ident, str)}
         self.moved |= {ident for ident in moved if isinstance(ident, str)}
         gone = [ident for ident in self.removed if ident in self.entries]
-        self.entries |= {row[0]: row for row in entries if row[0] not in self.entries}
+        self.entries |= {_key(row): row for row in entries if _key(row) not in self.entries}
         for ident in (self.removed | self.moved) & self.entries.keys():
             del self.entries[ident]
         return gone
@@ -138,9 +140,9 @@ class _Page:
         """The length of the page's JSON in bytes, about."""
         return _PAGE_OVERHEAD_BYTES + len(orjson.dumps(self.fields()))
 
-    def is_covered_by(self, fields: Mapping[str, Any]) -> bool:
-        """Whether one version says all that the union says."""
-        said = {row[0] for row in _rows(fields)}
+    def is_covered_by(self, rows: Iterable[list[Any]], fields: Mapping[str, Any]) -> bool:
+        """Whether one version, of which these rows count, says all that the union says."""
+        said = {_key(row) for row in rows}
         return (
             self.entries.keys() <= said
             and self.removed <= {ident for ident in _list(fields, "removed") if isinstance(ident, str)}
@@ -179,6 +181,7 @@ class Log:
         self._arrived: list[LogEntry] = []
         self._gone: list[str] = []
         self._pages: dict[str, _Page] = {}  # by slot
+        self._signed: dict[str, list[Any]] = {}  # rows whose signature was verified
         self._cursor, self._row = START, 0
         self._cipher: LocalCipher | None = None
         self._flushing = asyncio.Lock()
@@ -189,7 +192,7 @@ class Log:
         """Judge all entries again, because there are other members now."""
         self._seal = seal
         self._entries, self._ordered, self._arrived, self._gone = {}, [], [], []
-        self._pages, self._cursor, self._row = {}, START, 0
+        self._pages, self._signed, self._cursor, self._row = {}, {}, START, 0
         self.forged.clear()
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────
@@ -272,9 +275,11 @@ class Log:
             ledger, cipher = self._store.ledger, await self._opened_cipher()
             rows = [(number, orjson.loads(cipher.open(body))) for number, body in ledger.log_rows.after(0)]
             known = {ident for page in self._pages.values() for ident in (*page.entries, *page.removed)}
-            fresh = [row for _, row in rows if row[0] not in known]
+            fresh = [row for _, row in rows if _key(row) not in known]
             touched = [slot for slot, page in self._pages.items() if page.is_behind]
-            fresh = [row for slot in touched for row in self._pages[slot].overflow()] + fresh
+            over = [row for slot in touched for row in self._pages[slot].overflow()]
+            held = {key for page in self._pages.values() for key in page.entries} if over else set()
+            fresh = [row for row in over if _key(row) not in held] + fresh
             touched += self._place(fresh, ledger.edits.device)
             written = await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
@@ -294,7 +299,7 @@ class Log:
             if page is None or size + length > LOG_PAGE_BYTES:
                 number, size = number + 1, _PAGE_OVERHEAD_BYTES
                 page = self._pages[f"{prefix}{number}"] = _Page()
-            page.entries[row[0]] = row
+            page.entries[_key(row)] = row
             size += length
             changed.append(f"{prefix}{number}")
         return changed
@@ -325,6 +330,8 @@ class Log:
                 )
         if new.turn is not None and type(new.turn) is not int:
             raise InvalidInput("the turn of an entry must be a whole number; nothing was appended")
+        if new.at is not None and not (type(new.at) in _NUMBERS and abs(new.at) <= LAST_SECOND):
+            raise InvalidInput("the time of an entry must be in seconds since 1970; nothing was appended")
         now = self._store.options.clock()
         # Entries of one instant get an order: a microsecond each, unless the clock was set back.
         self._last = self._last + 1e-6 if now <= self._last <= now + 1.0 else now
@@ -384,7 +391,7 @@ class Log:
 
     def pages(self) -> dict[str, list[str]]:
         """The ids of the entries in each page, by slot, as of the last look into the ledger."""
-        return {slot: list(page.entries) for slot, page in self._pages.items()}
+        return {slot: [row[0] for row in page.entries.values()] for slot, page in self._pages.items()}
 
     async def count_since(self, entry_id: str) -> int:
         """How many entries came after an entry.
@@ -452,7 +459,14 @@ class Log:
             if slot in crowded:
                 await self._unite_versions(slot)
             # Another device unites its pages itself.
-            page.is_behind = slot.startswith(own) and not page.is_covered_by(fields)
+            page.is_behind = slot.startswith(own) and not page.is_covered_by(self._counted(fields), fields)
+        if (
+            self._seal is not None
+        ):  # whoever holds the key can delete a page, or write something else in its place
+            read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
+            for slot in {slot for slot in slots if slot.startswith(own)} - read:
+                if slot in self._pages:
+                    self._pages[slot].is_behind = bool(self._pages[slot].entries)
 
     async def _unite_versions(self, slot: str) -> None:
         for stored in self._store.ledger.versions(slot)[1:]:
@@ -462,13 +476,17 @@ class Log:
 
     def _unite(self, slot: str, fields: Mapping[str, Any], seq: int) -> _Page:
         page = self._pages.setdefault(slot, _Page())
-        rows = _rows(fields)
-        # Nobody but the author of an entry may remove it, so pages of a scene remove nothing.
-        removed = [] if self._seal else _list(fields, "removed")
-        self._drop(page.unite(rows, removed, _list(fields, "moved")))
+        rows = self._counted(fields)
+        # Any member can write any page of a scene, so what a page there takes away does not count.
+        removed, moved = ([], []) if self._seal else (_list(fields, "removed"), _list(fields, "moved"))
+        self._drop(page.unite(rows, removed, moved))
         page.seqs.add(seq)
-        self._add(row for row in rows if row[0] in page.entries)
+        self._add(row for row in rows if _key(row) in page.entries)
         return page
+
+    def _counted(self, fields: Mapping[str, Any]) -> list[list[Any]]:
+        """The entries of a page: where several authors share the log, those that their authors signed."""
+        return [row for row in _rows(fields) if self._is_signed(row)]
 
     async def _read_rows(self) -> None:
         rows = self._store.ledger.log_rows.after(self._row)
@@ -481,20 +499,29 @@ class Log:
         self._row = rows[-1][0]
 
     def _add(self, rows: Iterable[list[Any]]) -> None:
-        new = [_entry(row) for row in rows if row[0] not in self._entries and self._is_genuine(row)]
-        if not new:
-            return
-        self._entries.update((entry.id, entry) for entry in new)
+        fresh = (row for row in rows if _key(row) not in self._entries and self._is_genuine(row))
+        found = {_key(row): _entry(row) for row in fresh}
+        self._entries |= found
+        new = list(found.values())
         self._arrived += new
         for entry in new:
             self._is_sorted &= not self._ordered or _order(entry) > _order(self._ordered[-1])
             self._ordered.append(entry)
 
     def _is_genuine(self, row: list[Any]) -> bool:
-        if self._seal is None or self._seal.is_genuine(row):
+        if self._seal is None or (self._is_signed(row) and self._seal.may_speak(row)):
             return True
-        self.forged.add(str(row[0]))
+        self.forged.add(row[0])
         return False
+
+    def _is_signed(self, row: list[Any]) -> bool:
+        if self._seal is None or self._signed.get(_key(row)) == row:
+            return True
+        if not self._seal.is_signed(row):
+            self.forged.add(row[0])
+            return False
+        self._signed[_key(row)] = row
+        return True
 
     def _drop(self, removed: Iterable[str]) -> None:
         gone = [ident for ident in removed if self._entries.pop(ident, None) is not None]
@@ -512,7 +539,13 @@ class Log:
 
 
 _NUMBERS: Final = frozenset({int, float})
+LAST_SECOND: Final = 253_402_300_799  # of the year 9999; later dates have no calendar
 _order: Final = attrgetter("at", "id")
+
+
+def _key(row: Sequence[Any]) -> str:
+    """Names an entry: by its id, and its author where several share the log, so that nobody takes the id of another."""
+    return str(row[0]) if len(row) == 7 else f"{row[0]}{row[7]}"
 
 
 def _entry(row: Sequence[Any]) -> LogEntry:
@@ -548,16 +581,16 @@ def _is_row(row: object) -> bool:
 
 
 def _is_of(slot: str, prefix: str) -> bool:
-    return (
-        slot.startswith(prefix)
-        and slot.removeprefix(prefix).isascii()
-        and slot.removeprefix(prefix).isdigit()
-    )
+    number = slot.removeprefix(prefix)
+    return slot.startswith(prefix) and number.isascii() and number.isdigit()
 
 
 def _json(row: Sequence[Any]) -> bytes:
+    wrapped = row
+    for _ in range(_PAGE_DEPTH):
+        wrapped = [wrapped]
     try:
-        return orjson.dumps(row)
+        return orjson.dumps(wrapped)[_PAGE_DEPTH:-_PAGE_DEPTH]
     except (orjson.JSONEncodeError, RecursionError):
         raise InvalidInput(
             "the payload of an entry must be plain JSON values; nothing was appended"

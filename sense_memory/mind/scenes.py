@@ -30,7 +30,7 @@ import orjson
 from sense_memory.errors import BadKey, BadPayload, InvalidAddress, InvalidEvent, InvalidInput
 from sense_memory.memories.open_store import OpenStore
 from sense_memory.mind.episodic import GLOBAL_KINDS
-from sense_memory.mind.log import Log
+from sense_memory.mind.log import LAST_SECOND, Log
 from sense_memory.mind.records import MindRecords
 from sense_memory.nostr import address
 from sense_memory.nostr.event import RawEvent, Unsigned, event_id, verify
@@ -110,22 +110,26 @@ class Seal:
 
     def is_genuine(self, row: list[Any]) -> bool:
         """Whether a member signed an entry, and may say it under this name."""
-        if len(row) != 9:
+        return self.is_signed(row) and self.may_speak(row)
+
+    def is_signed(self, row: list[Any]) -> bool:
+        """Whether a member signed an entry, under any name; False for any row that no member's program writes."""
+        if len(row) != 9 or row[7] not in self._members or abs(row[1]) > LAST_SECOND:
             return False
         author, sig = row[7:]
-        if not self._may_speak(author, row[3]):
-            return False
-        unsigned = self._unsigned(row[:7])
-        ident = event_id(author, unsigned.created_at, unsigned.kind, unsigned.tags, unsigned.content)
         try:
+            unsigned = self._unsigned(row[:7])
+            ident = event_id(author, unsigned.created_at, unsigned.kind, unsigned.tags, unsigned.content)
             claim = {"id": ident, "pubkey": author, "sig": sig, "created_at": unsigned.created_at}
             claim |= {"kind": unsigned.kind, "tags": unsigned.tags, "content": unsigned.content}
             verify(RawEvent.parse(claim))
-        except InvalidEvent:
+        except (InvalidEvent, orjson.JSONEncodeError):  # such as one that is nested too deep
             return False
         return True
 
-    def _may_speak(self, author: str, actor: str) -> bool:
+    def may_speak(self, row: Sequence[Any]) -> bool:
+        """Whether the author of an entry may speak under its name."""
+        actor, author = row[3], row[7]
         name = self._members.get(author)
         return name is not None and (
             name == actor or (author == self._owner and actor not in self._members.values())
@@ -200,7 +204,10 @@ class Scene:
     async def entries(self) -> list[LogEntry]:
         """The member's own entries of this scene, and everything genuine that is visible to all, oldest first."""
         found = {
-            entry.id: entry for log in self._logs for entry in await log.entries() if entry.kind != MOVED
+            entry.id + entry.author: entry
+            for log in self._logs
+            for entry in await log.entries()
+            if entry.kind != MOVED
         }
         found |= {entry.id: entry for entry in await self._own.entries(conversation=self.state.id)}
         return sorted(found.values(), key=lambda entry: (entry.at, entry.id))

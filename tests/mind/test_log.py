@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -151,6 +152,12 @@ async def test_a_removed_entry_is_gone_here_and_on_relays_and_its_id_stays_remov
         ({"turn": "3"}, InvalidInput),
         ({"payload": {"text": "\ud800"}}, InvalidInput),
         ({"payload": {"set": {1}}}, InvalidInput),
+        (
+            {"payload": {"deep": json.loads("[" * 251 + "]" * 251)}},
+            InvalidInput,
+        ),  # a page is deeper than its entry
+        ({"at": float("nan")}, InvalidInput),
+        ({"at": 1e308}, InvalidInput),
         ({"payload": {"text": "x" * 41_000}}, TooLargeError),
     ],
 )

@@ -135,6 +135,55 @@ async def test_what_a_member_said_cannot_be_changed_moved_or_repeated_by_another
         assert await texts(baker) == ["the mill burns"]
 
 
+ATTACKS = {
+    "emptied": lambda rows: {"entries": []},
+    "said to be removed": lambda rows: {"entries": [], "removed": [row[0] for row in rows]},
+    "said to be moved": lambda rows: {"entries": [], "moved": [row[0] for row in rows]},
+    "forged": lambda rows: {"entries": [[*row[:6], {"text": "forged"}, *row[7:]] for row in rows]},
+    "dated after all calendars": lambda rows: {"entries": [[row[0], 1e308, *row[2:]] for row in rows]},
+    "deleted": lambda rows: None,
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_what_a_member_said_is_back_after_its_next_sync_whatever_another_did_to_its_page(attack):
+    async with village() as (relay, (store, _, _), baker, smith):
+        await baker.append("world.observed", {"text": "the mill burns"})
+        await in_step(baker, smith)
+        await store.sync()
+        await smith.entries()
+        shared = MindRecords(smith.store)
+        (page,) = await shared.under("mind/log/")
+        if (fields := ATTACKS[attack](page.fields["entries"])) is None:
+            await shared.forget([page.path])
+        else:
+            await shared.write({page.path: fields})
+        await in_step(smith, baker)
+        assert await texts(baker) == ["the mill burns"]
+        async with agent(BAKER, relay) as bare:
+            await bare.sync()
+            again = await bare.mind.scenes.open(baker.state.id)
+            await again.sync()
+            assert await texts(again) == ["the mill burns"]
+
+
+async def test_a_member_cannot_hide_an_entry_by_taking_its_id():
+    async with village() as (_, _, baker, smith):
+        await baker.append("world.observed", {"text": "the mill burns"})
+        await in_step(baker, smith)
+        shared = MindRecords(smith.store)
+        (page,) = await shared.under("mind/log/")
+        for row in page.fields["entries"]:
+            own = [*row[:3], "smith", *row[4:6], {"text": "all is well"}]
+            signed = [*own, *await smith.seal.signature(own)]
+            await shared.write(
+                {f"mind/log/0-{row[0]}": {"entries": [signed]}, page.path: {"entries": [signed]}}
+            )
+        await in_step(smith, baker, smith)
+        assert "the mill burns" in await texts(baker)
+        assert "the mill burns" in await texts(smith)
+
+
 async def test_a_removed_member_reads_nothing_that_comes_after():
     async with village() as (_, (_, _, judge), baker, smith):
         third = await judge.mind.scenes.join(await baker.invite(JUDGE.npub, "judge"))
