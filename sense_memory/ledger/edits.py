@@ -180,12 +180,12 @@ class Edits:
 
     # ── Accesses ────────────────────────────────────────────────────────────────────────
 
-    def record_access(self, slot: str, now: float, count: int = 1) -> None:
-        """Record that a memory was read. The access stays local until the memory's next edit."""
-        self.record_accesses([(slot, now, count)])
-
     def record_accesses(self, accesses: Sequence[tuple[str, float, int]]) -> None:
-        """As `record_access`, for many: slot, the last time (seconds since 1970), and how often."""
+        """Record that memories were read. The accesses stay local until the next edit of each memory.
+
+        Args:
+            accesses: slot, the last time (seconds since 1970), and how often.
+        """
         with self._db.transaction():
             self._db.execute_many(
                 "INSERT INTO access VALUES (?, ?, ?) ON CONFLICT DO UPDATE "

@@ -239,7 +239,10 @@ class Outbox:
     # ── Losses ──────────────────────────────────────────────────────────────────────────
 
     def make_due(self, url: str, now: float) -> None:
-        """Make due now what waits for its next try, at the user's request. Rate limits and `LedgerReason.BEHIND` go on waiting."""
+        """At the user's request, make due what waits for its next try.
+
+        What a rate limit or `LedgerReason.BEHIND` holds back goes on waiting.
+        """
         with self._db.transaction():
             self._db.execute(_HASTEN, now, url, RelayOutcome.RATE_LIMITED.value, LedgerReason.BEHIND)
 

@@ -321,7 +321,7 @@ class BulkWrite:
 
 
 def _pair(item: object) -> Sequence[Any]:
-    """A key and a value, and perhaps a time. A text of two characters is not a pair."""
+    """Check that an item is a key and a value, perhaps with a time. A text of two characters is not a pair."""
     if not isinstance(item, tuple | list) or len(item) not in {2, 3}:
         raise InvalidInput("it must be a pair of key and value, or key, value and a time")
     return item

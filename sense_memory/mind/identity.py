@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 STATUSES: Final = ("active", "done", "dropped")
 EVERY_COUNT: Final = 20  # thoughts between two refreshes
-MOVED_SHARE: Final = (
-    0.5  # of the words of all topic summaries that are new, from which a refresh is due at once
-)
+MOVED_SHARE: Final = 0.5  # a refresh is due at once when this share of the words in topic summaries is new
 _IDENTITY: Final = f"{address.MIND}identity"
 
 

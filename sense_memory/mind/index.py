@@ -1,4 +1,4 @@
-"""`MemoryIndex`: a lens over the log that ranks entries by meaning, and the one that works without a package or network.
+"""`MemoryIndex` ranks entries of the log by meaning; `HybridIndex` is the one that needs neither package nor network.
 
 An index is derived: it can be wiped and built again from the log, and indexing an entry twice changes nothing. It never
 decides which entries an agent may see, because a view filters first, then indexes, then searches.

@@ -436,7 +436,7 @@ class WriteReply(Task[Reply]):
     context: str = ""
 
 
-class Ranking(Answer):
+class PassageRanking(Answer):
     """Passages by relevance.
 
     Attributes:
@@ -446,7 +446,7 @@ class Ranking(Answer):
     ranked_indices: tuple[int, ...]
 
 
-class RerankPassages(Task[Ranking]):
+class RerankPassages(Task[PassageRanking]):
     """Rank passages of the archive by their relevance to a query.
 
     Attributes:
@@ -457,21 +457,21 @@ class RerankPassages(Task[Ranking]):
     instructions: ClassVar[str] = (
         "Rank the passages by relevance to the query. Give their places, from 0, best first."
     )
-    answer_type: ClassVar[type[Answer]] = Ranking
+    answer_type: ClassVar[type[Answer]] = PassageRanking
 
     query: str
     passages: tuple[str, ...]
 
     def problem(self, answer: Answer) -> str:
         """Passages that do not exist, or that are ranked twice."""
-        ranked = cast("Ranking", answer).ranked_indices
+        ranked = cast("PassageRanking", answer).ranked_indices
         if len(set(ranked)) < len(ranked):
             return "ranked_indices names a place twice"
         return _misplaced(ranked, len(self.passages), "ranked_indices")
 
 
 def _misplaced(places: tuple[int, ...], count: int, name: str) -> str:
-    """That places lie outside a list of `count`; empty if none does."""
+    """What is wrong with places in a list of `count`: one lies outside it; empty if none does."""
     return (
         f"{name} must be places from 0 to {count - 1}"
         if any(not 0 <= place < count for place in places)

@@ -26,7 +26,7 @@ from sense_memory.mind.model import (
     ExtractedMemories,
     ExtractedMemory,
     ExtractMemories,
-    Ranking,
+    PassageRanking,
     Reflect,
     Reflection,
     Reply,
@@ -272,12 +272,12 @@ def _memories(task: ExtractMemories) -> ExtractedMemories:
     return ExtractedMemories(memories=tuple(map(ExtractedMemory.model_validate, found)))
 
 
-def _ranking(task: RerankPassages) -> Ranking:
+def _ranking(task: RerankPassages) -> PassageRanking:
     index = SearchIndex()
     index.put_many(SearchItem(str(place), passage) for place, passage in enumerate(task.passages))
     found = [int(hit.id) for hit in index.search(task.query, len(task.passages), explain=False)]
     rest = (place for place in range(len(task.passages)) if place not in found)
-    return Ranking(ranked_indices=(*found, *rest))
+    return PassageRanking(ranked_indices=(*found, *rest))
 
 
 def _cut(text: str, count: int) -> str:

@@ -40,7 +40,7 @@ IMPORTANCE: Final[Mapping[str, float]] = {
 }
 USUAL_IMPORTANCE: Final = 0.50  # of kinds that the table does not name: that of what somebody said
 DECAY_PER_TURN: Final = 0.1
-_MAX_HITS: Final = 1_000_000  # an index is asked for, where others' entries fill it
+_MAX_HITS: Final = 1_000_000  # the most hits an index is asked for, if those of others come first
 _CACHED_COUNT: Final = 32_768  # texts whose words are kept
 _words = re.compile(r"\w+").findall
 

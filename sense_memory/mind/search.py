@@ -116,7 +116,9 @@ class MindSearch(CachedIndex):
         self._fresh: set[str] = set()  # items whose vectors are not cached yet
         self._made = 0  # vectors made since the last were cached
         self._asking: set[asyncio.Task[NDArray[np.float32] | None]] = set()
-        self._is_late = False  # whether the embedder owes an answer that a search waited for
+        self._is_late = (
+            False  # whether a search gave up waiting for the embedder, and its answer is still to come
+        )
 
     def __len__(self) -> int:
         return 0 if self._index is None else len(self._index)
@@ -162,7 +164,7 @@ class MindSearch(CachedIndex):
         return [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
 
     async def close(self) -> None:
-        """Cache the vectors that are not cached yet, and wait for the embedder no longer."""
+        """Stop waiting for the embedder, and cache the vectors that are not cached yet."""
         for task in list(self._asking):
             task.cancel()
         meaning = await self._store.embedding() if self._fresh else None
@@ -364,7 +366,7 @@ class MindSearch(CachedIndex):
     # ── Keeping ─────────────────────────────────────────────────────────────────────────
 
     async def catch_up(self) -> None:
-        """The index stays as it is: a store that closes reads nothing more, and the next process goes on with it."""
+        """Do nothing: a store that closes reads nothing more. The next process reads what is new."""
 
     async def dump(self) -> Sequence[bytes | memoryview] | None:
         """As `CachedIndex.dump`; None too if an entry was removed, by whatever device."""

@@ -167,11 +167,6 @@ class Postings:
         self.live -= bool(self.lengths[row])
         self.lengths[row] = 0
 
-    def sequence(self, row: int) -> NDArray[np.int32]:
-        """The codes of a row in order; a negative number separates codes that no phrase may span."""
-        start = int(self._ends[row - 1]) if row else 0
-        return self._tokens.view[start : int(self._ends[row])]
-
     def listing(self, term: int) -> Listing:
         """Where a term stands."""
         if term + 1 < len(self._offsets):

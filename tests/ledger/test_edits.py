@@ -80,7 +80,7 @@ def test_a_fork_that_comes_while_an_edit_is_signed_stops_it(me, ledger, take, ap
 
 def test_forgetting_takes_forks_and_accesses_along(me, ledger, take):
     take(me.memory(KEY, at=1), me.memory(KEY, at=2))
-    ledger.edits.record_access(SLOT, NOW)
+    ledger.edits.record_accesses([(SLOT, NOW, 1)])
     take(me.tombstone(KEY, at=3))
 
     assert (ledger.edits.forked_slots(), ledger.edits.accesses()) == ([], {})
@@ -88,9 +88,9 @@ def test_forgetting_takes_forks_and_accesses_along(me, ledger, take):
 
 def test_an_edit_takes_only_the_accesses_along_that_it_knew(me, ledger, append):
     append(me.memory(KEY, at=1), Basis())
-    ledger.edits.record_access(SLOT, NOW)
+    ledger.edits.record_accesses([(SLOT, NOW, 1)])
     basis = ledger.edits.basis(SLOT)
-    ledger.edits.record_access(SLOT, NOW + 1, 2)
+    ledger.edits.record_accesses([(SLOT, NOW + 1, 2)])
     append(me.memory(KEY, at=2), basis)
 
     assert ledger.edits.accesses() == {SLOT: (NOW + 1, 2)}

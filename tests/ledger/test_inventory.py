@@ -131,7 +131,7 @@ def test_the_version_is_the_same_while_nothing_changes_and_for_relays_alike(me, 
     stage.write(me.memory("a"), relays=[stage.relay, OTHER])
     before = stage.version()
     stage.judge(me.memory("a"))
-    stage.ledger.edits.record_access("sense-memory/a", NOW)
+    stage.ledger.edits.record_accesses([("sense-memory/a", NOW, 1)])
     stage.ledger.relays.record_pull(stage.relay, 5, NOW, swept=True)
     assert stage.version() == before == stage.version(OTHER)
     assert hash(stage.version()) == hash(before)

@@ -603,7 +603,7 @@ def test_no_method_leaves_a_transaction_open(me, ledger, write):
         lambda: ledger.relays.record_pull(ONE, object(), 100.0, swept=True),
         lambda: ledger.append_versions([object()], [ONE], 100.0),
         lambda: ledger.file_events([object()], ONE, 100.0),
-        lambda: ledger.edits.record_access(object(), 100.0),
+        lambda: ledger.edits.record_accesses([(object(), 100.0, 1)]),
     ]
     for call in calls:
         with pytest.raises(Exception):  # noqa: B017 - whatever it is, the transaction must be closed

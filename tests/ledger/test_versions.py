@@ -108,7 +108,7 @@ def test_a_deletion_between_two_versions_spares_the_newer(me, ledger, take):
 
 def test_an_older_deletion_leaves_the_access_count_of_a_living_memory(me, ledger, take):
     take(me.memory(at=3))
-    ledger.edits.record_access("sense-memory/a", 50.0)
+    ledger.edits.record_accesses([("sense-memory/a", 50.0, 1)])
 
     take(me.deletion(2, ["a"]))
 
@@ -128,7 +128,7 @@ def test_forgetting_works_whether_tombstone_or_request_comes_first(me, ledger, t
 
 def test_a_tombstone_alone_buries_every_older_version(me, ledger, take):
     take(me.memory(at=1), me.memory(at=2), me.tombstone(at=3))
-    ledger.edits.record_access("sense-memory/a", 50.0)
+    ledger.edits.record_accesses([("sense-memory/a", 50.0, 1)])
 
     assert take(me.memory(at=2, text="late copy")) == [FilingResult.DELETED]
     assert [stored.role for stored in ledger.versions("sense-memory/a")] == [Role.TOMBSTONE]

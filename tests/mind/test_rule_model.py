@@ -15,7 +15,7 @@ from sense_memory.mind.model import (
     ClassifyTopic,
     DistillIdentity,
     LanguageModel,
-    Ranking,
+    PassageRanking,
     Reflect,
     Reflection,
     RerankPassages,
@@ -208,7 +208,7 @@ async def test_a_model_orders_what_the_archive_finds():
                 f"A note on cats, number {number}.", ["even"] if number % 2 == 0 else []
             )
         plain = [hit.id for hit in await mind.recall("cats", 6)]
-        mind.model = Scripted(Ranking(ranked_indices=(5, 2)))
+        mind.model = Scripted(PassageRanking(ranked_indices=(5, 2)))
         assert [hit.id for hit in await mind.recall("cats", 3, rerank=True)] == [plain[5], plain[2], plain[0]]
         assert len(mind.model.asked[0].passages) == 6
         assert len(await mind.recall("cats", 6, tags=["even"])) == 3

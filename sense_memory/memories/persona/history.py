@@ -82,7 +82,8 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
         state=State.ACTIVE,
         dissolved_at=None,
     )
-    # A mark that is undone must not come back from a device that has not heard of it. Marks about another text cannot.
+    # A device that has not heard of this undo must not bring an undone mark back. Marks about another text cannot
+    # come back.
     revoked = set(opponents(memory)) - set(opponents(changed)) if memory.value == changed.value else ()
     return Edit(
         slot_state, reconciled(changed, sorted(revoked)), is_new_value=True, extra={RESTORED: earlier.id}

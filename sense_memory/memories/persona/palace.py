@@ -201,7 +201,7 @@ class Palace:
         self._pass_on(*self.catalog.opposed_by(path))
 
     def _pass_on(self, *paths: str) -> None:
-        """Pass changed memories on to the followers, with those whose marks count or no longer count therefore."""
+        """Pass changed memories on to the followers, and those opposed to them, whose marks may count now or no more."""
         if self._followers:
             opposed = [other for path in paths for other in self.catalog.opposed_by(path)]
             for memory in self.catalog.all_of(dict.fromkeys((*paths, *opposed))):

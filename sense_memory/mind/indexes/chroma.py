@@ -6,7 +6,14 @@ import hashlib
 import uuid
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from sense_memory.mind.indexes.derived import VectorIndex, failures, local_embedder, need, options_of, stored
+from sense_memory.mind.indexes.derived import (
+    DerivedVectorIndex,
+    failures,
+    local_embedder,
+    need,
+    options_of,
+    stored,
+)
 
 
 if TYPE_CHECKING:
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
 _COLLECTION: Final = "sense-memory-log"
 
 
-class ChromaIndex(VectorIndex):
+class ChromaIndex(DerivedVectorIndex):
     """An index in Chroma, in this process: no server, no network, no telemetry.
 
     Args:

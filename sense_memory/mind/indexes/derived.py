@@ -97,7 +97,7 @@ class DerivedIndex(ABC):
         """Remove everything that this index stored."""
 
 
-class VectorIndex(DerivedIndex):
+class DerivedVectorIndex(DerivedIndex):
     """An index whose vectors an embedder of sense-memory makes.
 
     Args:

@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sense_memory.errors import InvalidInput
-from sense_memory.mind.indexes.derived import VectorIndex, failures, local_embedder, need, options_of, stored
+from sense_memory.mind.indexes.derived import (
+    DerivedVectorIndex,
+    failures,
+    local_embedder,
+    need,
+    options_of,
+    stored,
+)
 
 
 if TYPE_CHECKING:
@@ -25,7 +32,7 @@ _TABLE: Final = "sense_memory_log"
 _SECONDS: Final = 10  # that a connection may take
 
 
-class PgvectorIndex(VectorIndex):
+class PgvectorIndex(DerivedVectorIndex):
     """An index in PostgreSQL, in a table of its own. The table holds plaintext; it is made where it is missing.
 
     Args:

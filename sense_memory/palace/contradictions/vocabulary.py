@@ -392,7 +392,6 @@ IDENTIFYING: Final = words(
     season episode volume relay server node drawer box batch order shard user agent house lamp player team unit sensor
     customer apartment flat line floor gate track platform level step milestone week version v story building bus"""
 )
-_DE: Final = r"(?:de|du|des|d'|del|do|da) ?"
 
 # name: what a clause may say for it. The longest pattern wins at one place; what stands before is the subject.
 RELATIONS: Final = {

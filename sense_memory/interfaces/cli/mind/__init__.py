@@ -33,7 +33,7 @@ class MindGroup(Group):
 
     @commands.setter
     def commands(self, value: Any) -> None:
-        """Typer sets what it knows of, which is nothing."""
+        """Ignore what Typer sets: it knows of no commands here."""
 
 
 app.add_typer(
