@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ROLES: Final = ("user", "assistant", "system", "tool")
 COMPACTION_SHARE: Final = 0.8  # of the context window, from which it is compacted
 KEPT_SHARE: Final = 0.3  # of the context window, which stays verbatim
+SEEN_COUNT: Final = 200  # ids that a state names, some 5 KB, to find what another device said meanwhile
 _KIND: Final = "message."
 
 
@@ -65,8 +66,9 @@ class ContextState:
         covers: id of the last message that the summary covers; empty if none.
         covered_count: how many messages it covers.
         message_ids: the messages in context when the state was written.
-        upto: id of the newest message then; later messages are in context.
+        upto: the greatest message id then; ids grow with time, and later messages are in context.
         is_by_rule: whether rules wrote the summary, and no language model.
+        seen: the newest ids then, at most `SEEN_COUNT`; another message among them arrived late and is in context.
     """
 
     summary: str = field(default="", repr=False)
@@ -75,6 +77,7 @@ class ContextState:
     message_ids: tuple[str, ...] = ()
     upto: str = ""
     is_by_rule: bool = False
+    seen: tuple[str, ...] = ()
 
 
 class Conversation:
@@ -153,6 +156,7 @@ class Conversation:
             record.texts("message_ids"),
             record.text("upto"),
             record.is_true("is_by_rule"),
+            record.texts("seen"),
         )
 
     async def in_context(self) -> list[Message]:
@@ -175,9 +179,7 @@ class Conversation:
             raise InvalidInput(
                 f"{len(unknown)} of the ids are no messages of this conversation; nothing was changed"
             )
-        state = await self.state()
-        upto = messages[-1].id if messages else ""
-        await self._write(state, message_ids=list(ids), upto=upto)
+        await self._write(await self.state(), messages, message_ids=list(ids))
 
     async def tokens(self) -> int:
         """The tokens of the summary and of the messages in context."""
@@ -207,12 +209,12 @@ class Conversation:
         found = await model.answer(task)
         return await self._write(
             state,
+            messages,
             summary=found.summary,
             is_by_rule=found.is_by_rule,
             covers=old[-1].id,
             covered_count=state.covered_count + len(old),
             message_ids=[message.id for message in kept],
-            upto=messages[-1].id,
         )
 
     def _first_kept(self, context: Sequence[Message]) -> int:
@@ -237,14 +239,16 @@ class Conversation:
     def _tokens(self, message: Message) -> int:
         return self._count(f"{message.role}: {message.content}")
 
-    async def _write(self, state: ContextState, **changes: Any) -> ContextState:
+    async def _write(self, state: ContextState, messages: Sequence[Message], **changes: Any) -> ContextState:
+        seen = sorted(message.id for message in messages)[-SEEN_COUNT:]
         fields = {
             "summary": state.summary,
             "covers": state.covers,
             "covered_count": state.covered_count,
             "message_ids": list(state.message_ids),
-            "upto": state.upto,
+            "upto": seen[-1] if seen else "",
             "is_by_rule": state.is_by_rule,
+            "seen": seen,
         } | changes
         await self._records.write({self._path: fields})
         return await self.state()
@@ -259,11 +263,14 @@ def transcript(messages: Iterable[Message]) -> str:
 def _in_context(messages: Sequence[Message], state: ContextState) -> list[Message]:
     if not state.upto:
         return list(messages)
-    chosen = set(state.message_ids)
-    newest = next(
-        (place for place, message in enumerate(messages) if message.id == state.upto), len(messages) - 1
-    )
-    return [message for place, message in enumerate(messages) if place > newest or message.id in chosen]
+    chosen, seen = set(state.message_ids), set(state.seen)
+    # A message that arrives late and is older than this cannot be told from one that was seen.
+    oldest = min(seen, default=state.upto) if len(seen) >= SEEN_COUNT or not seen else ""
+
+    def is_new(ident: str) -> bool:
+        return ident > state.upto or (ident > oldest and ident not in seen)
+
+    return [message for message in messages if message.id in chosen or is_new(message.id)]
 
 
 def _is_message(entry: LogEntry) -> bool:

@@ -140,3 +140,32 @@ async def test_a_message_without_text_or_a_known_role_is_refused(role, content):
         with pytest.raises(InvalidInput, match="nothing was appended"):
             await talk(store).add(role, content)
         assert await store.mind.log.entries() == []
+
+
+async def test_what_another_device_said_during_a_compaction_is_in_context_when_it_arrives():
+    """Both devices compact, and neither knows of what the other said."""
+    async with (
+        EmbeddedRelay() as relay,
+        opened(relays=[relay.url]) as one,
+        opened(relays=[relay.url]) as two,
+    ):
+        early = await talk(two).add("user", "said offline, before everything")
+        await filled(talk(one), 10)
+        await one.sync()
+        late = [await talk(store, 20).add("user", "meanwhile") for store in (one, two)]
+        await talk(one, 20).compact(Scripted())
+        for store in (two, one, two):
+            await store.sync()
+        contexts = [await talk(store, 20).message_ids() for store in (one, two)]
+        assert contexts[0] == contexts[1]
+        assert {early.id, *(message.id for message in late)} <= set(contexts[0])
+
+
+async def test_a_message_dated_back_is_in_context_and_one_dated_ahead_hides_nothing():
+    async with opened() as store:
+        conversation = talk(store, 20)
+        await filled(conversation, 10)
+        await conversation.add("user", "dated ahead", at=9e9)
+        await conversation.compact(Scripted())
+        new = [await conversation.add("user", "dated back", at=1.0), await conversation.add("user", "now")]
+        assert {message.id for message in new} <= set(await conversation.message_ids())
