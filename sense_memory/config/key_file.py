@@ -16,8 +16,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import BadKey, KeyMissing, UnsafeFile
-from sense_memory.nostr.keys import parse_secret
-from sense_memory.nostr.nip49 import is_ncryptsec, log_n_of
+from sense_memory.nostr.nip49 import log_n_of
 
 
 if TYPE_CHECKING:
@@ -26,23 +25,6 @@ if TYPE_CHECKING:
     from sense_memory.nostr.keys import Secret
 
 _MAX_KEY_FILE_BYTES: Final = 1_024  # an nsec has 63 bytes, an ncryptsec 162
-
-
-def read_secret(path: Path) -> Secret:
-    """The secret key in a file: an nsec or 64 hex digits, perhaps with blanks around the text.
-
-    Raises:
-        KeyMissing: there is no such file.
-        UnsafeFile: others can read or replace the file, or it is not a plain file; says what to do.
-        BadKey: the file holds something else, or an encrypted key. The message never repeats the content.
-    """
-    text = read_key_text(path)
-    if is_ncryptsec(text):
-        raise BadKey(f"the key file {path} holds an encrypted key (ncryptsec), which needs a password")
-    try:
-        return parse_secret(text)
-    except BadKey as error:
-        raise BadKey(f"the key file {path}: {error}") from None
 
 
 def read_key_text(path: Path) -> str:

@@ -5,7 +5,8 @@ import stat
 
 import pytest
 
-from sense_memory.config.key_file import private_folder, read_secret, write_secret
+from sense_memory.config.agent_key import open_key
+from sense_memory.config.key_file import private_folder, read_key_text, write_secret
 from sense_memory.errors import BadKey, KeyMissing, UnsafeFile
 from sense_memory.nostr.keys import Secret
 
@@ -19,6 +20,11 @@ def secret():
 def folder(tmp_path):
     tmp_path.chmod(0o700)
     return tmp_path / "keys"
+
+
+def read_secret(path):
+    """The secret in a key file, as the search for a key reads it."""
+    return open_key(read_key_text(path), f"the key file {path}", None)
 
 
 def mode(path):

@@ -20,7 +20,7 @@ import sense_memory
 from sense_memory.config import keyring as keychain
 from sense_memory.config import settings as settings_module
 from sense_memory.config.agent_key import child_environment
-from sense_memory.config.key_file import read_key_text, read_secret, write_ncryptsec, write_secret
+from sense_memory.config.key_file import read_key_text, write_ncryptsec, write_secret
 from sense_memory.config.settings import Settings, SettingsWarning, find_secret
 from sense_memory.errors import BadKey, KeyMissing, KeyringError, MissingExtra, UnsafeFile
 from sense_memory.nostr.keys import Secret
@@ -431,13 +431,6 @@ def test_a_plain_key_is_never_written_where_an_encrypted_one_is_meant(home):
         write_ncryptsec(home / "backup.ncryptsec", nsec)
     assert nsec[5:13] not in everything(refused.value)
     assert list(home.iterdir()) == []
-
-
-def test_who_reads_a_plain_key_file_is_told_that_it_is_encrypted(home):
-    write_ncryptsec(home / "lisa.key", VECTOR)
-    with pytest.raises(BadKey, match=r"encrypted key \(ncryptsec\), which needs a password") as refused:
-        read_secret(home / "lisa.key")
-    assert VECTOR[10:18] not in everything(refused.value)
 
 
 # ── A key in the environment ────────────────────────────────────────────────────────────

@@ -425,14 +425,6 @@ def ends(*examples: str, codes: Mapping[int, str] | None = None) -> str:
     return "\n".join(("Exit codes:", *rows, "", f"{_EXAMPLES}:", *(f"  {example}" for example in examples)))
 
 
-def examples_of(command: Any) -> list[str]:
-    """The examples on a command's page, without remarks."""
-    lines = [
-        line for heading, lines in _sections(command.epilog or "") if heading == _EXAMPLES for line in lines
-    ]
-    return [line for line in lines if not line.startswith("#")]
-
-
 def page(command: Any, ctx: Any) -> str:
     """The help page of a command or a group of commands."""
     width = max(_MIN_WIDTH, min(shutil.get_terminal_size().columns, _MAX_WIDTH)) - 1

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from sense_memory import LocalSigner
 from sense_memory.config import keyring as keychain
-from sense_memory.config.key_file import read_secret, write_ncryptsec
+from sense_memory.config.key_file import read_key_text, write_ncryptsec
 from sense_memory.errors import BadKey
 from sense_memory.interfaces.cli import app, invocation, keys
 from sense_memory.nostr.keys import npub, parse_secret
@@ -27,7 +27,7 @@ def mode(path):
 def test_init_makes_a_private_key_file_and_shows_the_public_key_only(cli, key_file):
     shown = cli("init").stdout
 
-    with read_secret(key_file) as secret:
+    with parse_secret(read_key_text(key_file)) as secret:
         assert npub(secret.public_key) in shown
         assert secret.nsec() not in shown
         assert secret.reveal().hex() not in shown
