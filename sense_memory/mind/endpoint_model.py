@@ -99,7 +99,10 @@ class EndpointModel:
         try:
             async with asyncio.timeout(self._timeout), self._connected() as model:
                 found = await self._ask(model, task)
-        except (AgentRunError, OpenAIError, httpx2.HTTPError, TimeoutError, ValueError, TypeError) as error:
+        except (
+            *(AgentRunError, OpenAIError, httpx2.HTTPError, TimeoutError, ValueError, TypeError),
+            RecursionError,  # JSON that is nested without end
+        ) as error:
             problem = self._why(error)
         else:
             return cast("AnswerT", found.model_copy(update={"is_by_rule": False}))

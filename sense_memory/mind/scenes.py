@@ -30,7 +30,7 @@ import orjson
 from sense_memory.errors import BadKey, BadPayload, InvalidAddress, InvalidEvent, InvalidInput
 from sense_memory.memories.open_store import OpenStore
 from sense_memory.mind.episodic import GLOBAL_KINDS
-from sense_memory.mind.log import LAST_SECOND, Log
+from sense_memory.mind.log import LAST_SECOND, Log, NewEntry
 from sense_memory.mind.records import MindRecords
 from sense_memory.nostr import address
 from sense_memory.nostr.event import RawEvent, Unsigned, event_id, verify
@@ -284,17 +284,24 @@ class Scene:
         signer = self._records.store.options.signer
         sealed = {member: await _invitation(signer, member, after) for member in rest if member != self._me}
         store = await _opened(self._records.store, after, after.keys[-1])
-        await self._logs[-1].append(
-            MOVED, {"invitations": sealed}, actor=self.name_of_self, conversation=self.state.id
-        )
+        entries = [
+            NewEntry(MOVED, {"invitations": {member: text}}, self.name_of_self, conversation=self.state.id)
+            for member, text in sealed.items()
+        ]
+        await self._logs[-1].append_many(entries)
         await self._logs[-1].flush()
         self._stores.append(store)
         self._logs.append(Log(MindRecords(store), seal=Seal(signer, after.id, after.owner, rest)))
         await self._become(after)
 
     async def _follow(self) -> None:
-        """Take over members and keys that the owner announced."""
+        """Take over members and keys that the owner announced, and keys that another device of this agent knows."""
         signer = self._records.store.options.signer
+        if (record := await self._records.read(_path(self.state.id))) is not None:
+            with suppress(*_UNREADABLE):
+                known = _state_of(record.fields)
+                if known.owner == self.state.owner and len(known.keys) > len(self.state.keys):
+                    await self._move(known)
         for entry in await self._logs[-1].entries(kind=MOVED):
             if entry.author != self.state.owner or entry.author == self._me:
                 continue

