@@ -243,7 +243,7 @@ def list_memories(
     for each memory, with tabs between key, time and whole value; or, of the palace, between path, state, relevance and
     whole text, and `superseded by PATH` where another memory superseded it.
     """
-    chosen = Selection.of(prefix, since, limit)
+    chosen = ListOptions.of(prefix, since, limit)
     if palace or where is not None or "/" in prefix:
         list_palace(of(context), where, include_forgotten=include_forgotten, chosen=chosen)
         return
@@ -265,7 +265,7 @@ def list_memories(
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ListOptions:
     """Which memories `list` shows: `prefix` of the name, `begin` in seconds since 1970, at most `limit`."""
 
     prefix: str = ""
@@ -273,7 +273,7 @@ class Selection:
     limit: int | None = None
 
     @classmethod
-    def of(cls, prefix: str, since: str | None, limit: int | None) -> Selection:
+    def of(cls, prefix: str, since: str | None, limit: int | None) -> ListOptions:
         """From the options; raises InvalidInput where `since` is not a time."""
         begin = None if since is None else moment(since, time.time(), begins=True)
         return cls(unicodedata.normalize("NFC", prefix), begin, limit)
@@ -291,10 +291,10 @@ class Selection:
 
 
 def list_palace(
-    invocation: Invocation, where: str | None, *, include_forgotten: bool, chosen: Selection | None = None
+    invocation: Invocation, where: str | None, *, include_forgotten: bool, chosen: ListOptions | None = None
 ) -> None:
     """List memories of the palace, of a DOMAIN, or of a DOMAIN/FACET; `chosen` narrows the list."""
-    wanted = chosen or Selection()
+    wanted = chosen or ListOptions()
     insights = look(invocation, *place(where), include_forgotten=include_forgotten, needs_place=True)
     shown = wanted.cut([one for one in insights if wanted.fits(one.memory.path, one.memory.created_at)])
     none = f"There are no active or fading memories in {where}. --include-forgotten lists the others."
