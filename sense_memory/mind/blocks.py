@@ -7,6 +7,7 @@ gives the documented XML; a prompt is rebuilt only if its result differs, see `M
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -63,6 +64,7 @@ class Blocks:
 
     def __init__(self, records: MindRecords) -> None:
         self._records = records
+        self._turn = asyncio.Lock()  # of changes, each of which reads a block and writes it anew
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────
 
@@ -106,11 +108,13 @@ class Blocks:
         Raises:
             InvalidInput: the label is taken or is no name for an XML element, or the value exceeds the limit.
         """
-        if any(block.label == _checked_label(label) and block.version for block in await self.all()):
-            raise InvalidInput(f"a block {label!r} exists already{_NOTHING}")
-        return await self._write(
-            Block(label, description or DESCRIPTIONS.get(label, ""), value, limit, read_only)
+        new = Block(
+            _checked_label(label), description or DESCRIPTIONS.get(label, ""), value, limit, read_only
         )
+        async with self._turn:
+            if any(block.label == label and block.version for block in await self.all()):
+                raise InvalidInput(f"a block {label!r} exists already{_NOTHING}")
+            return await self._write(new)
 
     async def update(
         self,
@@ -132,10 +136,9 @@ class Blocks:
             "limit": limit,
             "read_only": read_only,
         }
-        block = await self._block(label)
-        return await self._write(
-            replace(block, **{name: item for name, item in given.items() if item is not None})
-        )
+        changes = {name: item for name, item in given.items() if item is not None}
+        async with self._turn:
+            return await self._write(replace(await self._block(label), **changes))
 
     async def delete(self, label: str) -> None:
         """Forget a block, here and on relays; a default block is empty again."""
@@ -156,16 +159,15 @@ class Blocks:
             InvalidInput: no such block, the block is read-only, the text does not occur or occurs more than once, or
                 the value would exceed the limit; nothing was changed.
         """
-        found = await self._writable(block)
-        count = found.value.count(old) if old else 0
-        if count != 1:
-            problem = (
-                "does not contain that text"
-                if not count
-                else f"contains that text {count} times; give more of it"
-            )
-            raise InvalidInput(f"the block {block!r} {problem}{_NOTHING}")
-        return await self._write(replace(found, value=found.value.replace(old, new)))
+        _check_texts(old, new)
+        async with self._turn:
+            found = await self._writable(block)
+            count = found.value.count(old) if old else 0
+            if count != 1:
+                often = f"contains that text {count} times; give more of it"
+                problem = often if count else "does not contain that text"
+                raise InvalidInput(f"the block {block!r} {problem}{_NOTHING}")
+            return await self._write(replace(found, value=found.value.replace(old, new)))
 
     async def memory_append(self, block: str, content: str) -> Block:
         """Append a line to a block. Errors as `memory_replace`."""
@@ -182,12 +184,15 @@ class Blocks:
         Raises:
             InvalidInput: also if the block has fewer lines.
         """
-        found = await self._writable(block)
-        lines = found.value.split("\n") if found.value else []
-        if type(line) is not int or not -1 <= line <= len(lines):
-            raise InvalidInput(f"line must be -1 to {len(lines)} for the block {block!r}{_NOTHING}")
-        place = len(lines) if line == -1 else line
-        return await self._write(replace(found, value="\n".join([*lines[:place], content, *lines[place:]])))
+        _check_texts(content)
+        async with self._turn:
+            found = await self._writable(block)
+            lines = found.value.split("\n") if found.value else []
+            if type(line) is not int or not -1 <= line <= len(lines):
+                raise InvalidInput(f"line must be -1 to {len(lines)} for the block {block!r}{_NOTHING}")
+            place = len(lines) if line == -1 else line
+            value = "\n".join([*lines[:place], content, *lines[place:]])
+            return await self._write(replace(found, value=value))
 
     async def _writable(self, label: str) -> Block:
         block = await self._block(label)
@@ -227,6 +232,11 @@ def compile_blocks(blocks: Iterable[Block]) -> str:
         for block in blocks
     ]
     return "\n".join((*parts, "</memory_blocks>"))
+
+
+def _check_texts(*texts: object) -> None:
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidInput(f"what is put into a block must be text{_NOTHING}")
 
 
 def _checked_label(label: str) -> str:

@@ -163,6 +163,21 @@ class Conversation:
         """The messages in context, oldest first; the summary of the others is in `state`."""
         return _in_context(await self.messages(), await self.state())
 
+    async def as_messages(self, system: str = "") -> list[dict[str, str]]:
+        """What a chat model is sent: the system prompt with the summary, then the messages in context, oldest first.
+
+        Args:
+            system: the system prompt, such as `MemoryManager.system_prompt()`.
+
+        Returns:
+            Mappings with `role` and `content`. Calls and results of tools are left to the caller, who knows their form.
+        """
+        summary = (await self.state()).summary
+        told = f"Summary of the conversation so far: {summary}" if summary else ""
+        first = "\n\n".join(filter(None, (system, told)))
+        head = [{"role": "system", "content": first}] if first else []
+        return head + [{"role": item.role, "content": item.content} for item in await self.in_context()]
+
     async def message_ids(self) -> list[str]:
         """The ids of the messages in context, oldest first."""
         return [message.id for message in await self.in_context()]

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
@@ -35,7 +36,7 @@ from sense_memory.records.local_cipher import LocalCipher, local_cipher
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from sense_memory.mind.records import MindRecords
 
@@ -332,6 +333,10 @@ class Log:
             raise InvalidInput("the turn of an entry must be a whole number; nothing was appended")
         if new.at is not None and not (type(new.at) in _NUMBERS and abs(new.at) <= LAST_SECOND):
             raise InvalidInput("the time of an entry must be in seconds since 1970; nothing was appended")
+        if not isinstance(new.payload, Mapping):
+            raise InvalidInput(
+                "the payload of an entry must be a mapping of names to values; nothing was appended"
+            )
         now = self._store.options.clock()
         # Entries of one instant get an order: a microsecond each, unless the clock was set back.
         self._last = self._last + 1e-6 if now <= self._last <= now + 1.0 else now

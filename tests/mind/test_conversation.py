@@ -169,3 +169,18 @@ async def test_a_message_dated_back_is_in_context_and_one_dated_ahead_hides_noth
         await conversation.compact(Scripted())
         new = [await conversation.add("user", "dated back", at=1.0), await conversation.add("user", "now")]
         assert {message.id for message in new} <= set(await conversation.message_ids())
+
+
+async def test_a_chat_model_is_sent_the_summary_and_the_messages_in_context():
+    async with opened() as store:
+        conversation = talk(store)
+        said = await filled(conversation)
+        await conversation.compact(Scripted())
+        system, *messages = await conversation.as_messages("You are Sage.")
+        assert system == {
+            "role": "system",
+            "content": "You are Sage.\n\nSummary of the conversation so far: summary 1",
+        }
+        assert [message["content"] for message in messages] == [
+            item.content for item in said[-len(messages) :]
+        ]

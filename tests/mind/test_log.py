@@ -152,6 +152,7 @@ async def test_a_removed_entry_is_gone_here_and_on_relays_and_its_id_stays_remov
         ({"turn": "3"}, InvalidInput),
         ({"payload": {"text": "\ud800"}}, InvalidInput),
         ({"payload": {"set": {1}}}, InvalidInput),
+        ({"payload": "text"}, InvalidInput),
         (
             {"payload": {"deep": json.loads("[" * 251 + "]" * 251)}},
             InvalidInput,
