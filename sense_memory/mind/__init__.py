@@ -92,7 +92,6 @@ __all__ = [
     "Conversation",
     "Digest",
     "DraftResult",
-    "EndpointModel",
     "EpisodicMemory",
     "HybridIndex",
     "LanguageModel",
