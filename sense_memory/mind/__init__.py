@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from sense_memory.mind.context import Context, ContextBuilder
     from sense_memory.mind.conversation import ContextState, Conversation, Message
     from sense_memory.mind.draft import DraftResult, backfill, store_thought
-    from sense_memory.mind.endpoint_model import EndpointModel
+    from sense_memory.mind.endpoint_model import (
+        EndpointModel as EndpointModel,
+    )  # not in __all__: it needs the extra `model`
     from sense_memory.mind.episodic import EpisodicMemory
     from sense_memory.mind.extraction import ModelExtractor
     from sense_memory.mind.four_tier import MemoryManager
