@@ -262,8 +262,6 @@ class Log:
                 return
         raise InvalidInput("no entry of the log has this id; nothing was removed")
 
-    # ── Pages ───────────────────────────────────────────────────────────────────────────
-
     async def flush(self) -> int:
         """Sign every entry that is in no page yet, and queue the pages for relays; returns how many pages.
 
@@ -334,9 +332,7 @@ class Log:
         if new.at is not None and not (type(new.at) in _NUMBERS and abs(new.at) <= LAST_SECOND):
             raise InvalidInput("the time of an entry must be in seconds since 1970; nothing was appended")
         if not isinstance(new.payload, Mapping):
-            raise InvalidInput(
-                "the payload of an entry must be a mapping of names to values; nothing was appended"
-            )
+            raise InvalidInput("the payload of an entry must be a mapping; nothing was appended")
         now = self._store.options.clock()
         # Entries of one instant get an order: a microsecond each, unless the clock was set back.
         self._last = self._last + 1e-6 if now <= self._last <= now + 1.0 else now
