@@ -311,7 +311,9 @@ class Scene:
                 if current != self.state.keys[-1]:
                     await self._become(replace(self.state, keys=(*self.state.keys[:-1], current)))
             if isinstance(sealed, dict) and isinstance(text := sealed.get(self._me), str):
-                after = await _opened_invitation(signer, text)
+                after = self.state
+                with suppress(InvalidInput):  # an announcement that does not open stops no sync
+                    after = await _opened_invitation(signer, text)
                 if after.owner == self.state.owner and len(after.keys) > len(self.state.keys):
                     await self._move(after)
 
