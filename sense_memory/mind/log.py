@@ -299,6 +299,7 @@ class Log:
                 number, size = number + 1, _PAGE_OVERHEAD_BYTES
                 page = self._pages[f"{prefix}{number}"] = _Page()
             page.entries[_key(row)] = row
+            page.is_behind = True  # until it is written: a flush that fails leaves it to the next
             size += length
             changed.append(f"{prefix}{number}")
         return changed

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from sense_memory.errors import InvalidInput, TooLargeError
+from sense_memory.errors import ClockSkewError, InvalidInput, TooLargeError
 from sense_memory.mind.log import NewEntry
 from sense_memory.nostr import address
 
@@ -210,3 +210,18 @@ async def test_a_page_of_another_shape_hides_no_other_entry(page):
         assert await store.mind.log.entries() == [entry]
         await store.mind.flush()
         assert await store.mind.log.entries() == [entry]
+
+
+async def test_entries_whose_page_could_not_be_written_are_written_by_the_next_flush(tmp_path, clock):
+    """The clock is set back for a while: nothing can be dated then, and nothing may be taken for written."""
+    async with opened(tmp_path / "a.db", clock=clock) as store:
+        await say(store, "before")
+        await store.mind.flush()
+        clock.now -= 86_400 * 10
+        await say(store, "meanwhile")
+        with pytest.raises(ClockSkewError):
+            await store.mind.flush()
+        clock.now += 86_400 * 10 + 60
+        await store.mind.flush()
+    async with opened(tmp_path / "a.db", clock=clock) as again:
+        assert sorted(await texts(again)) == ["before", "meanwhile"]

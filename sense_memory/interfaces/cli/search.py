@@ -124,8 +124,8 @@ def search(
     """Find memories and journal entries by a question, the best first.
 
     Journal entries also match on the entries just before and after them, and on a day that the question names.
-    Forgotten memories are left out unless --state asks for them. Searching does not revive memories. A pipe gets one line for each hit: kind, name,
-    time, score and text, and the reasons with --explain, with tabs between them.
+    Forgotten memories are left out unless --state asks for them. Searching does not revive memories. A pipe gets one
+    line for each hit: kind, name, time, score and text, and the reasons with --explain, with tabs between them.
     """
     invocation = of(context)
     text = question(query)
