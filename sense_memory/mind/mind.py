@@ -221,15 +221,14 @@ class Mind:
                 await flusher
         try:
             await self.flush()
-            await self.scenes.close(
-                self.store.options.close_timeout if self.store.options.background else 0.0
-            )
         except SenseMemoryError as error:
             _log.warning(
                 "the log is durable here, but its newest entries are in no page yet (%s)",
                 type(error).__name__,
             )
-        await self._search.close()
+        finally:
+            options = self.store.options
+            await self.scenes.close(options.close_timeout if options.background else 0.0)
 
     def _appended(self, size: int) -> None:
         self._unflushed += size

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from sense_memory.errors import BadPayload, InvalidInput
+from sense_memory.errors import BadPayload, InvalidInput, StoreClosed
 from sense_memory.mind.log import Log
 from sense_memory.mind.records import MindRecords
 
@@ -268,3 +268,16 @@ async def test_who_leaves_a_scene_forgets_its_key():
     async with village() as (_, (_, smith_store, _), _, smith):
         await smith_store.mind.scenes.leave(smith.state.id)
         assert await smith_store.mind.scenes.all() == []
+
+
+async def test_scenes_are_closed_although_the_log_could_not_be_flushed(tmp_path, clock):
+    """The clock is set back: the page of the agent's own log cannot be dated."""
+    options = {"ledger": tmp_path / "a.db", "background": False, "snapshot": False, "clock": clock}
+    async with MemoryStore(BAKER, **options) as store:
+        scene = await store.mind.scenes.create("village", as_name="baker")
+        await store.mind.log.append("agent.thought", {"text": "one"}, actor="baker")
+        await store.mind.flush()
+        clock.now -= 86_400 * 10
+        await store.mind.log.append("agent.thought", {"text": "two"}, actor="baker")
+    with pytest.raises(StoreClosed):
+        scene.store.check()
