@@ -228,7 +228,10 @@ class Mind:
             )
         finally:
             options = self.store.options
-            await self.scenes.close(options.close_timeout if options.background else 0.0)
+            try:
+                await self.scenes.close(options.close_timeout if options.background else 0.0)
+            finally:
+                await self._search.close()
 
     def _appended(self, size: int) -> None:
         self._unflushed += size
