@@ -330,7 +330,9 @@ class SyncMemoryStore:
 
         `memories` are mappings with the arguments of `persona_remember`. Contradictions are handled in order, among
         the new memories too, by words and without the embedder. A path that is given twice is written once, with the
-        last value. `created_at` and `progress` as in `remember_many`.
+        last value. `created_at` and `progress` as in `remember_many`. A memory that moves here may bring its past:
+        relevance, last_accessed, last_reinforced, access_count, contradicts, superseded_by, dismissed; it is used
+        where the path holds no memory yet.
 
         Returns for each memory, in order, what `persona_remember` returns. Raises as `persona_remember`, with the
         number of the memory, from 1. After a LedgerError earlier batches stay.

@@ -16,6 +16,7 @@ half a page for each flush, and a relay holds one event for a page of entries.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -83,7 +84,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """An entry for `Log.append_many`; the fields are those of `LogEntry`. `at` is now by default."""
+    """An entry for `Log.append_many`; the fields are those of `LogEntry`. By default `at` is now, and `id` a new one."""
 
     kind: str
     payload: Mapping[str, Any] = field(repr=False)
@@ -91,6 +92,7 @@ class NewEntry:
     turn: int | None = None
     conversation: str | None = None
     at: float | None = None
+    id: str = ""
 
 
 class EntrySeal(Protocol):
@@ -338,7 +340,9 @@ class Log:
         # Entries of one instant get an order: a microsecond each, unless the clock was set back.
         self._last = self._last + 1e-6 if now <= self._last <= now + 1.0 else now
         at = self._last if new.at is None else float(new.at)
-        ident = f"{int(self._last * 1e6) & (1 << 52) - 1:013x}{secrets.randbits(28):07x}"
+        if new.id and not _is_id(new.id):
+            raise InvalidInput("the id of an entry must be 20 hex digits; nothing was appended")
+        ident = new.id or f"{int(self._last * 1e6) & (1 << 52) - 1:013x}{secrets.randbits(28):07x}"
         return [ident, at, new.kind, new.actor, new.turn, new.conversation, dict(new.payload)]
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────
@@ -462,9 +466,7 @@ class Log:
                 await self._unite_versions(slot)
             # Another device unites its pages itself.
             page.is_behind = slot.startswith(own) and not page.is_covered_by(self._counted(fields), fields)
-        if (
-            self._seal is not None
-        ):  # whoever holds the key can delete a page, or write something else in its place
+        if self._seal is not None:  # who holds the key can delete a page, or write another in its place
             read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
             for slot in {slot for slot in slots if slot.startswith(own)} - read:
                 if slot in self._pages:
@@ -540,6 +542,7 @@ class Log:
         return self._cipher
 
 
+_is_id: Final = re.compile(r"[0-9a-f]{20}").fullmatch
 _NUMBERS: Final = frozenset({int, float})
 LAST_SECOND: Final = 253_402_300_799  # of the year 9999; later dates have no calendar
 _order: Final = attrgetter("at", "id")
@@ -594,6 +597,4 @@ def _json(row: Sequence[Any]) -> bytes:
     try:
         return orjson.dumps(wrapped)[_PAGE_DEPTH:-_PAGE_DEPTH]
     except (orjson.JSONEncodeError, RecursionError):
-        raise InvalidInput(
-            "the payload of an entry must be plain JSON values; nothing was appended"
-        ) from None
+        raise InvalidInput("the payload of an entry must be plain JSON; nothing was appended") from None

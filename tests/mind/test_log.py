@@ -225,3 +225,15 @@ async def test_entries_whose_page_could_not_be_written_are_written_by_the_next_f
         await store.mind.flush()
     async with opened(tmp_path / "a.db", clock=clock) as again:
         assert sorted(await texts(again)) == ["before", "meanwhile"]
+
+
+async def test_an_entry_that_moves_here_keeps_its_id():
+    async with opened() as store:
+        (moved,) = await store.mind.log.append_many(
+            [NewEntry("k", {"text": "x"}, "me", at=1.0, id="0a" * 10)]
+        )
+        assert moved.id == "0a" * 10
+        await store.mind.flush()
+        assert await store.mind.log.get("0a" * 10) == moved
+        with pytest.raises(InvalidInput, match="20 hex digits"):
+            await store.mind.log.append_many([NewEntry("k", {}, "me", id="../../etc")])

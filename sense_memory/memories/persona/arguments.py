@@ -15,6 +15,7 @@ from sense_memory.limits import (
     MAX_HALFLIFE_DAYS,
     MAX_LINKS_COUNT,
     MAX_NAME_CHARS,
+    MAX_SAFE_INTEGER,
     MAX_THEMES_COUNT,
     MIN_HALFLIFE_DAYS,
 )
@@ -55,7 +56,19 @@ class NewMemory:
         return NewMemory(self.path, {**self.fields, **later.fields}, tuple(links))
 
 
-_NAMES: Final = frozenset(
+# What a memory went through elsewhere: given with a memory that is moved here, and used only where its path is free.
+PAST: Final = frozenset(
+    (
+        "relevance",
+        "last_accessed",
+        "last_reinforced",
+        "access_count",
+        "contradicts",
+        "superseded_by",
+        "dismissed",
+    )
+)
+_NAMES: Final = PAST | frozenset(
     (
         "domain",
         "facet",
@@ -100,7 +113,28 @@ def _new_memory(given: object, now: float, created_at: object) -> NewMemory:
     at = given.get("created_at", created_at)
     if at is not None:
         found["created_at"] = arguments.written_at(at, now)
+    found |= _past(given, now)
     return NewMemory(path.removeprefix(address.PERSONA), found, tuple(links(given.get("connections"))))
+
+
+def _past(given: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """The fields of `PAST` that were given, checked; fields that are None are left out."""
+    found: dict[str, Any] = {}
+    for name in PAST & given.keys():
+        value = given[name]
+        if value is None:
+            continue
+        if name in {"last_accessed", "last_reinforced"}:
+            found[name] = arguments.written_at(value, now)
+        elif name == "relevance":
+            found[name] = _number(name, value, 0, 1)
+        elif name == "access_count":
+            found[name] = int(_number(name, value, 0, MAX_SAFE_INTEGER))
+        elif name == "superseded_by":
+            (found[name],) = _texts(name, [value], 1)
+        else:
+            found[name] = tuple(_texts(name, value, MAX_LINKS_COUNT))
+    return found
 
 
 def fields(

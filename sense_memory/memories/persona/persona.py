@@ -16,7 +16,7 @@ from sense_memory.errors import ClockSkewError, InvalidInput, NeedsNewerVersion,
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.flat import numbered_errors
-from sense_memory.memories.persona.arguments import NameResolver, NewMemory, path_in, path_to
+from sense_memory.memories.persona.arguments import PAST, NameResolver, NewMemory, path_in, path_to
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
@@ -432,8 +432,9 @@ class Persona:
             domain, facet, key = path.split("/")
             new = PersonaMemory(domain=domain, facet=facet, key=key, **{**fields, "created_at": at})
             return new if at >= now else new.changed(state=current_state(new, now))
+        said = {name: value for name, value in fields.items() if name not in PAST}
         changed = before.changed(
-            **{**fields, "created_at": min(at, before.created_at)},
+            **{**said, "created_at": min(at, before.created_at)},
             relevance=1.0,
             last_accessed=max(at, before.last_accessed),
             last_reinforced=max(at, before.last_reinforced),

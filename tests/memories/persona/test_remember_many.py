@@ -142,3 +142,50 @@ async def test_the_plan_counts_the_whole_batch(open_store):
             await store.persona_remember_many(memory(f"k{number}") for number in range(2_000))
 
         assert await store.persona_recall() == []
+
+
+async def test_a_memory_that_moves_here_brings_its_past(open_store, clock):
+    """The decay goes on where it was: a memory that was written long ago and recalled yesterday is not dissolved."""
+    past = {
+        "relevance": 0.9,
+        "last_accessed": clock() - DAY,
+        "last_reinforced": clock() - 2 * DAY,
+        "access_count": 7,
+        "contradicts": ["people/facts/max"],
+        "superseded_by": "people/facts/max",
+        "dismissed": ["people/facts/eva"],
+    }
+    lisa = {"domain": "people", "facet": "facts", "key": "lisa", "value": "Lisa", "created_at": 1_000.0}
+    async with open_store() as store:
+        max_ = lisa | {"key": "max", "value": "Max"}
+        await store.persona_remember_many([max_, lisa | past], contradictions="off")
+        (found,) = [memory for memory in await store.persona_as_of(clock()) if memory.key == "lisa"]
+        kept = {name: getattr(found, name) for name in past}
+        assert kept == past | {"contradicts": ("people/facts/max",), "dismissed": ("people/facts/eva",)}
+        assert found.created_at == 1_000.0
+
+        await store.persona_remember_many([lisa | past | {"value": "Lisa moved"}], contradictions="off")
+        (again,) = await store.persona_recall("people", "facts", "lisa")
+        assert (again.relevance, again.superseded_by) == (
+            1.0,
+            None,
+        )  # an edit here counts, not the past elsewhere
+
+
+@pytest.mark.parametrize(
+    "past",
+    [
+        {"relevance": 2},
+        {"access_count": -1},
+        {"last_accessed": "soon"},
+        {"superseded_by": ""},
+        {"contradicts": "x"},
+    ],
+)
+async def test_a_past_that_cannot_be_is_refused(open_store, past):
+    async with open_store() as store:
+        with pytest.raises(InvalidInput, match="entry 1"):
+            await store.persona_remember_many(
+                [{"domain": "d", "facet": "f", "key": "k", "value": "v", **past}]
+            )
+        assert await store.persona_recall() == []
