@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sense_memory.palace.catalog import Columns
-    from sense_memory.palace.compression import Compressed, compress, estimated_tokens
+    from sense_memory.palace.compression import Compressed, compress
     from sense_memory.palace.contradictions.claim_index import ClaimIndex
     from sense_memory.palace.contradictions.detection import Contradiction, compare
     from sense_memory.palace.contradictions.phrases import Phrases
     from sense_memory.palace.introspection import introspect
     from sense_memory.palace.lifecycle import current_relevance, current_state
+    from sense_memory.palace.token_estimate import estimated_tokens
 
 _HOMES = {
     "ClaimIndex": "contradictions.claim_index",
@@ -29,7 +30,7 @@ _HOMES = {
     "compress": "compression",
     "current_relevance": "lifecycle",
     "current_state": "lifecycle",
-    "estimated_tokens": "compression",
+    "estimated_tokens": "token_estimate",
     "introspect": "introspection",
 }
 

@@ -23,13 +23,12 @@ from __future__ import annotations
 
 import heapq
 import math
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
-from itertools import groupby, pairwise
-from pathlib import Path
+from functools import partial
+from itertools import chain, groupby, islice, zip_longest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
@@ -39,141 +38,15 @@ from sense_memory.limits import ACTIVE_ABOVE
 from sense_memory.palace.catalog import Columns
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.shorthand import Piece, header, plain, shorthand
+from sense_memory.palace.token_estimate import estimated_tokens
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from sense_memory.models import PersonaMemory
-
-
-# ── Tokens ──────────────────────────────────────────────────────────────────────────────
-# How many tokens a text costs a language model: an estimate that needs no tokenizer and no download.
-#
-# The estimate errs upward on purpose: a text that fits by the estimate fits by the real tokenizers too. It follows the
-# larger count of cl100k and o200k, the tokenizers of OpenAI's models. Words of `token_words.txt`, 12,000 words that are
-# one token in both, cost what they cost; every other word is estimated by its pairs of letters, every other script by its
-# characters. For English sentences the estimate is 2 to 9 % too high, for German 5 to 12 %, for other languages, code,
-# addresses and emoji up to 40 %. The estimate was never seen too low for the text of a palace; single lines of rare words
-# can be. A caller with the tokenizer of a model passes its counter to `persona_compress` instead.
-
-# The cost that each pair of letters adds to a word, in tenths of a token (base 16): rows by the first letter, a to z,
-# columns by the second. A least-squares fit over the words of those texts; rare pairs cost more.
-_PAIRS: Final = (
-    "f2126409476122b39030407026"
-    "2655077642519848401806a757"
-    "4b35079488009b2883404aa947"
-    "6870254a62841c51b70a6779a7"
-    "1600606a9c753333032295504b"
-    "08c85198199589489482278a6a"
-    "a8b947406983411ad304388778"
-    "49a918573c4858189681285a8a"
-    "521120299f4200025501817590"
-    "488706c9876c6f76782b5ea9d6"
-    "7966368957565699ba57b68c88"
-    "3682008626639a34b502278909"
-    "22b60a8847b32211ca3c66aa65"
-    "3802330a78775544b810648956"
-    "3502601877041001a043140045"
-    "3d650a9569705810822076b97a"
-    "a9877a9bcac298976a782b87ba"
-    "4b131243494820176405556909"
-    "5f2a247269489a625b22480b1b"
-    "493620503896484092046dac05"
-    "6047022738700391b021fb957a"
-    "5ad7077527874b79985ac5b757"
-    "499946701567770a621aec485a"
-    "593758c96aa6777292708a8636"
-    "6b7a8b9a8bc88578b720aa8c39"
-    "7caa49cb6c8f98a8cb6baa8743"
-)
-_COSTS: Final = {
-    chr(97 + row) + chr(97 + column): int(_PAIRS[row * 26 + column], 16) * 10
-    for row in range(26)
-    for column in range(26)
-}
-_FREE: Final = 63  # hundredths deducted from a word between spaces or signs: common words are one token
-
-# Hundredths of a token for one character, by ranges: the first code point, then the cost from there on.
-_SCRIPTS: Final = (
-    (0x0080, 95), (0x0100, 155), (0x0250, 225), (0x0370, 110), (0x0400, 68), (0x0530, 225), (0x0590, 120),
-    (0x0600, 92), (0x0700, 225), (0x0900, 130), (0x0980, 165), (0x0E00, 100), (0x0E80, 225), (0x1E00, 100),
-    (0x1F00, 225), (0x2010, 100), (0x2028, 225), (0x3000, 140), (0x3040, 95), (0x3100, 225), (0x3400, 140),
-    (0xA000, 225), (0xAC00, 116), (0xD7B0, 225), (0xFF00, 140), (0xFFF0, 225), (0x10000, 300),
-)  # fmt: skip
-_STARTS: Final = [start for start, _ in _SCRIPTS]
-
-_GLUE: Final = re.compile(r"[\d\x80-\U0010ffff]")
-_LEADS: Final = "-._/(\"'>"
-
-_PIECES: Final = re.compile(
-    r"(?P<ending>(?<=[A-Za-z])['\u2019](?:s|t|re|ve|ll|m|d)(?![A-Za-z]))|(?P<word>[A-Za-z]+)|(?P<number> ?[0-9]+)|(?P<gap>\s*[\n\r]\s*|[ \t\f\v]{2,})"
-    r"|(?P<lead>(?<![!-/:-@\[-`{-~])[!-/:-@\[-`{-~](?=[A-Za-z]))|(?P<signs>[!-/:-@\[-`{-~]+)"
-    r"|(?P<control>[\x00-\x08\x0e-\x1f\x7f])|(?P<other>[^\x00-\x7f])"
-)
-_RARE_PERCENT: Final = 103  # of what the pairs say: words that are in no list differ more
-_MARGIN: Final = 102  # percent
-
-
-def estimated_tokens(text: str) -> int:
-    """The estimated tokens of a text; the estimate errs upward.
-
-    Args:
-        text: any text.
-
-    Returns:
-        0 for the empty text, else at least 1.
-    """
-    hundredths = 0
-    for match in _PIECES.finditer(text):
-        kind, piece = match.lastgroup, match[0]
-        if kind == "word":
-            around = text[max(0, match.start() - 1) : match.start()] + text[match.end() : match.end() + 1]
-            hundredths += _word(piece, _GLUE.search(around) is not None)
-        elif kind == "number":  # three digits at a time; the space before digits is a token of its own
-            space = piece[0] == " "
-            hundredths += 100 * ((len(piece) - space + 2) // 3 + space)
-        elif kind == "lead":  # vocabularies hold `.com`, `(the`, `-first`
-            hundredths += 50 if piece in _LEADS else 100
-        elif kind == "signs":
-            count = len(piece)
-            hundredths += 100 if count == 1 else 120 if count < 4 else 90 * len(set(piece)) + 10 * count
-        else:
-            hundredths += _character(piece) if kind == "other" else 100  # an ending, `'s`, is one token
-    return -(-hundredths * _MARGIN // 10_000)
-
-
-@lru_cache(maxsize=16_384)
-def _word(word: str, glued: bool) -> int:
-    """Hundredths of a token for ASCII letters; letters `glued` to digits or accents are not a dictionary word."""
-    lower = word.lower()
-    if not glued and lower in _one_token_words() and word in {lower, lower.capitalize()}:
-        return 100
-    pairs = sum(_COSTS[a + b] for a, b in pairwise(lower))
-    cost = 100 + (pairs if glued else max(0, pairs - _FREE))
-    if len(word) > 4 and lower[-1] in "aiou":  # hardly an English word: vocabularies hold fewer other words
-        cost += 30
-    if word[0].isupper() and not glued and cost > 130:  # vocabularies hold names
-        cost -= 25
-    if len(word) > 2 and word.isupper():
-        cost = max(cost, 45 * len(word))
-    elif len(word) > 3:
-        cost += 40 * sum(letter.isupper() for letter in word[1:])
-    return min(cost * _RARE_PERCENT // 100, 100 * len(word))
-
-
-@cache
-def _one_token_words() -> frozenset[str]:
-    """Words in lower case that are one token after a space; words that `_word` prices as one token are left out."""
-    return frozenset(Path(__file__).with_name("token_words.txt").read_text(encoding="ascii").split())
-
-
-@lru_cache(maxsize=4_096)
-def _character(character: str) -> int:
-    """Hundredths of a token for one character outside of ASCII."""
-    return _SCRIPTS[bisect_right(_STARTS, ord(character)) - 1][1]
 
 
 DEFAULT_MAX_TOKENS: Final = 500  # the spec's target for the entire active memory
@@ -188,6 +61,9 @@ _MAX_CHARS_PER_TOKEN: Final = 16  # a longer value cannot fit, however well it c
 _OLDER: Final = " (older; may be outdated)"
 _LOST: Final = " (an edit that lost; may be wrong)"
 _MAX_CHECKS: Final = 8  # texts that are looked over for contradictions; the mark of one may change what fits
+_LEAST_USED: Final = 0.92  # of the budget, where other memories fit into the rest
+_MAX_SPARE_COUNT: Final = 200  # memories that are tried for it
+_MAX_REPLACED_COUNT: Final = 3
 _BREAK_TOKENS: Final = 1  # a line break or a separator, counted on its own
 
 
@@ -274,55 +150,114 @@ def compress(
     queues = _Queues.of(memories, relevances, active, needed)
     counted = partial(_counted, count)
     by_path = {memories[index].path: memories[index] for index in active.tolist()}
-    marks = {path: _LOST for path, memory in by_path.items() if memory.conflict_of is not None}
-    for _ in range(_MAX_CHECKS):
-        pieces = _Pieces(shorthand if full else plain, counted, marks)
-        best = _fitted(queues, pieces, len(active), max_tokens, counted)
-        outdated = _outdated([by_path[path] for path in best[2]]) - marks.keys()
-        if not outdated:
-            break
-        marks |= dict.fromkeys(outdated, _OLDER)
-    ranked = _by_relevance(memories, relevances, active)
-    return Compressed.of(*best, ranked, has_answer=queues.has_question)
-
-
-def _outdated(memories: Sequence[PersonaMemory]) -> set[str]:
-    """The paths of those memories that a newer one of them seems to contradict."""
+    pieces = _Pieces(shorthand if full else plain, counted)
+    pieces.mark((path for path, memory in by_path.items() if memory.conflict_of is not None), _LOST)
     claims = ClaimIndex()
+    for _ in range(_MAX_CHECKS):
+        draft = _fitted(queues, pieces, len(active), max_tokens)
+        if not pieces.mark(_outdated(claims, [by_path[item.path] for item in draft.chosen]), _OLDER):
+            break
+    ranked = _by_relevance(memories, relevances, active)
+    included = tuple(item.path for item in draft.chosen)
+    return Compressed.of(draft.text, draft.tokens, included, ranked, has_answer=queues.has_question)
+
+
+def _outdated(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> set[str]:
+    """The paths of those memories that a newer one of them seems to contradict; `claims` holds those of the last call."""
+    written = {memory.path: memory.created_at for memory in memories}
+    claims.keep(written)
     for memory in memories:
-        claims.put(memory)
+        if memory.path not in claims:
+            claims.put(memory)
     for _ in claims.scan():
         pass
-    written = {memory.path: memory.created_at for memory in memories}
     pairs = claims.pairs(len(memories) ** 2).contradictions
     return {found.old for found in pairs if written[found.old] < written[found.new]}
 
 
-def _fitted(
-    queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int, counted: Callable[[str], int]
-) -> tuple[str, int, tuple[str, ...]]:
-    """The fullest text within the budget, its cost, and the paths in it."""
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A text with its cost and the memories in it."""
+
+    text: str
+    tokens: int
+    chosen: list[_Chosen]
+
+    @classmethod
+    def of(cls, chosen: list[_Chosen], active_count: int, pieces: _Pieces) -> Self:
+        text = _text(chosen, active_count - len(chosen))
+        return cls(text, pieces.count(text), chosen)
+
+
+_NOTHING: Final = _Draft("", 0, [])
+
+
+def _fitted(queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int) -> _Draft:
+    """The fullest text within the budget."""
     room = max_tokens
-    best: tuple[str, int, tuple[str, ...]] = ("", 0, ())
-    over: list[_Chosen] = []
+    best = over = _NOTHING
     for _ in range(_MAX_ROUNDS):
         chosen = _chosen(
             queues, pieces, room - pieces.cost(_notice(active_count)) - _BREAK_TOKENS, max_tokens
         )
-        text = _text(chosen, active_count - len(chosen))
-        tokens = counted(text)
-        if tokens <= max_tokens and (not best[0] or best[1] < tokens):
-            best = text, tokens, tuple(item.path for item in chosen)
-        over = chosen if chosen and tokens > max_tokens else over
-        if len(chosen) == active_count or 0 <= max_tokens - tokens <= max_tokens // _SLACK_SHARE:
+        draft = _Draft.of(chosen, active_count, pieces)
+        if draft.tokens > max_tokens:
+            over = draft
+        elif not best.text or best.tokens < draft.tokens:
+            best = draft
+        if len(chosen) == active_count or 0 <= max_tokens - draft.tokens <= max_tokens // _SLACK_SHARE:
             break
-        room += max_tokens - tokens
-    if over and not best[2]:  # by this counter a text costs far more than its parts
-        texts = [partial(_text, over[:length], active_count - length) for length in range(len(over))]
-        fits = bisect_right(texts, max_tokens, key=lambda text: counted(text())) - 1
-        if fits > 0:
-            best = texts[fits](), counted(texts[fits]()), tuple(item.path for item in over[:fits])
+        room += max_tokens - draft.tokens
+    if over.chosen and not best.chosen:  # by this counter a text costs far more than its parts
+        drafts = [
+            partial(_Draft.of, over.chosen[:length], active_count, pieces)
+            for length in range(len(over.chosen))
+        ]
+        fits = bisect_right(drafts, max_tokens, key=lambda draft: draft().tokens) - 1
+        best = drafts[fits]() if fits > 0 else best
+    return _topped_up(best, queues, pieces, active_count, max_tokens)
+
+
+def _topped_up(draft: _Draft, queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int) -> _Draft:
+    """A text that uses less than `_LEAST_USED` of the budget, with memories that fit into the rest.
+
+    Where none fits, the last ones chosen make room, up to `_MAX_REPLACED_COUNT`, but neither the first one of all nor
+    what is pinned or needed.
+    """
+    enough = _LEAST_USED * max_tokens
+    if draft.tokens >= enough or not draft.chosen or len(draft.chosen) == active_count:
+        return draft
+    fixed = {memory.path for memory in queues.first} | {draft.chosen[0].path}
+    free = sum(item.path not in fixed for item in draft.chosen)
+    best = draft
+    for replaced in range(min(_MAX_REPLACED_COUNT, free) + 1):
+        chosen = draft.chosen[: len(draft.chosen) - replaced]
+        begun = _Draft.of(chosen, active_count, pieces)
+        filled = _filled(
+            begun, queues.spare({item.path for item in chosen}), active_count, max_tokens, pieces
+        )
+        best = filled if filled.tokens > best.tokens else best
+        if best.tokens >= enough:
+            break
     return best
+
+
+def _filled(
+    draft: _Draft, spare: list[PersonaMemory], active_count: int, max_tokens: int, pieces: _Pieces
+) -> _Draft:
+    """A text with some of the spare memories: the first one that uses enough of the budget, else the longest that fits."""
+    while draft.tokens < _LEAST_USED * max_tokens:
+        page = _Round.of(pieces, max_tokens - draft.tokens, draft.chosen)
+        costs = [(page.cost(memory), memory) for memory in spare]
+        fitting = [(cost, memory) for cost, memory in costs if 0 < cost <= page.room]
+        if not fitting:
+            break
+        filling = (item for item in fitting if draft.tokens + item[0] >= _LEAST_USED * max_tokens)
+        _, memory = next(filling, None) or max(fitting, key=itemgetter(0))
+        spare = [other for other in spare if other is not memory]
+        more = _Draft.of([*draft.chosen, pieces.of(memory)], active_count, pieces)
+        draft = more if more.tokens <= max_tokens else draft
+    return draft
 
 
 def _counted(count: Callable[[str], int], text: str) -> int:
@@ -422,6 +357,12 @@ class _Queues:
         names = [name for name in sorted(domains) if name == IDENTITY or not found]
         return cls(_Queue(first), {name: _Queue(ranked(domains[name])) for name in names}, bool(found))
 
+    def spare(self, taken: set[str]) -> list[PersonaMemory]:
+        """Memories that are not taken: what comes first, then of each domain in turn; with a question, no domain."""
+        turns = zip_longest(*(() if self.has_question else self.domains.values()))
+        rest = chain(self.first, (memory for turn in turns for memory in turn if memory is not None))
+        return list(islice((memory for memory in rest if memory.path not in taken), _MAX_SPARE_COUNT))
+
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
@@ -434,12 +375,19 @@ class _Chosen:
 class _Pieces:
     """The pieces of memories and the costs of texts; each is worked out once, however many rounds there are."""
 
-    def __init__(
-        self, short: Callable[[PersonaMemory], Piece], count: Callable[[str], int], marks: Mapping[str, str]
-    ) -> None:
-        self._short, self._count, self._marks = short, count, marks
+    def __init__(self, short: Callable[[PersonaMemory], Piece], count: Callable[[str], int]) -> None:
+        self._short, self.count = short, count
+        self._marks: dict[str, str] = {}
         self._made: dict[str, _Chosen] = {}
         self._costs: dict[str, int] = {}
+
+    def mark(self, paths: Iterable[str], mark: str) -> bool:
+        """From now on the pieces of these memories end with a mark; returns whether one had none before."""
+        unmarked = [path for path in paths if path not in self._marks]
+        for path in unmarked:
+            self._marks[path] = mark
+            self._made.pop(path, None)
+        return bool(unmarked)
 
     def of(self, memory: PersonaMemory) -> _Chosen:
         path = memory.path
@@ -453,7 +401,7 @@ class _Pieces:
 
     def cost(self, text: str) -> int:
         if text not in self._costs:
-            self._costs[text] = self._count(text)
+            self._costs[text] = self.count(text)
         return self._costs[text]
 
 
@@ -466,22 +414,39 @@ class _Round:
     chosen: list[_Chosen] = field(default_factory=list)
     begun: set[tuple[str, ...]] = field(default_factory=set)  # sections and lines
 
-    def add(self, memory: PersonaMemory) -> int:
-        """Add a memory, if there is room for it; returns what it cost, 0 if there was no room."""
+    @classmethod
+    def of(cls, pieces: _Pieces, room: int, chosen: list[_Chosen]) -> Self:
+        """A round that goes on with what was chosen already."""
+        begun = {part for item in chosen for part in _parts_of(item)}
+        return cls(pieces, room, chosen, begun)
+
+    def cost(self, memory: PersonaMemory) -> int:
+        """What adding a memory costs; 0 if it is too long for the room that is left."""
         if len(memory.value) > _MAX_CHARS_PER_TOKEN * self.room:
             return 0
         item = self.pieces.of(memory)
-        section, line = (item.domain, item.facet), (item.domain, item.facet, item.piece.head)
+        section, line = _parts_of(item)
         text = item.piece.text if line in self.begun else f"{item.piece.head}: {item.piece.text}"
         cost = _BREAK_TOKENS + self.pieces.cost(text)
         if section not in self.begun:
             cost += _BREAK_TOKENS + self.pieces.cost(header(*section))
-        if cost > self.room:
+        return cost
+
+    def add(self, memory: PersonaMemory) -> int:
+        """Add a memory, if there is room for it; returns what it cost, 0 if there was no room."""
+        cost = self.cost(memory)
+        if not 0 < cost <= self.room:
             return 0
+        item = self.pieces.of(memory)
         self.room -= cost
         self.chosen.append(item)
-        self.begun |= {section, line}
+        self.begun.update(_parts_of(item))
         return cost
+
+
+def _parts_of(item: _Chosen) -> tuple[tuple[str, str], tuple[str, str, str]]:
+    """The section and the line of a memory."""
+    return (item.domain, item.facet), (item.domain, item.facet, item.piece.head)
 
 
 def _chosen(queues: _Queues, pieces: _Pieces, room: int, max_tokens: int) -> list[_Chosen]:

@@ -21,10 +21,11 @@ from sense_memory.limits import (
 from sense_memory.memories.persona import arguments as given
 from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
 from sense_memory.nostr import address
-from sense_memory.palace.compression import compress, estimated_tokens
+from sense_memory.palace.compression import compress
 from sense_memory.palace.introspection import introspect
 from sense_memory.palace.introspection_log import from_log, outdated
 from sense_memory.palace.pruning import PruneAction, PruneReport, plan
+from sense_memory.palace.token_estimate import estimated_tokens
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import PRUNE

@@ -14,7 +14,7 @@ from sense_memory.palace.contradictions.detection import Contradiction, comparab
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.phrases import Alike
@@ -79,6 +79,11 @@ class ClaimIndex:
             postings[term].discard(path)
             if not postings[term]:
                 del postings[term]
+
+    def keep(self, paths: Container[str]) -> None:
+        """Remove all memories but those at these paths."""
+        for path in [path for path in self._memories if path not in paths]:
+            self.drop(path)
 
     def check(self, memory: PersonaMemory, alike: Alike | None = None) -> list[Contradiction]:
         """The contradictions between a memory and the others of its domain and facet.
