@@ -417,7 +417,7 @@ class _Round:
     @classmethod
     def of(cls, pieces: _Pieces, room: int, chosen: list[_Chosen]) -> Self:
         """A round that goes on with what was chosen already."""
-        begun = {part for item in chosen for part in _parts_of(item)}
+        begun: set[tuple[str, ...]] = {part for item in chosen for part in _parts_of(item)}
         return cls(pieces, room, chosen, begun)
 
     def cost(self, memory: PersonaMemory) -> int:
