@@ -15,6 +15,7 @@ from sense_memory.errors import InvalidInput, LedgerError
 from sense_memory.models import Draft
 from sense_memory.nostr import address
 from sense_memory.records import envelope
+from sense_memory.records.origins import words_in
 
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ async def drafts(ledger: Ledger, signer: Signer) -> list[Draft]:
             Draft(
                 number=draft.number,
                 key=record.path.removeprefix(address.PERSONA),
-                value=record.fields["value"],
+                value=words_in(record.fields),
                 created_at=draft.created_at,
                 reason=draft.reason,
             )

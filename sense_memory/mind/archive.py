@@ -8,7 +8,7 @@ no ranking of its own.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
@@ -16,7 +16,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from sense_memory.ledger.feed import ChangeFeed
     from sense_memory.mind.records import MindRecord, MindRecords
@@ -97,6 +97,19 @@ class Archive:
     async def replace(self, passage: Passage) -> None:
         """Write a passage over its earlier version."""
         await self._records.write({_path(passage.id): _fields(passage)})
+
+    async def rename_topics(self, passage_id: str, names: Mapping[str, str]) -> None:
+        """Give topics of a passage other names, whoever changes it meanwhile; a passage that is gone stays gone."""
+        path = _path(passage_id)
+
+        async def renamed(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
+            if path not in found:
+                return {}
+            passage = _passage(found[path])
+            topics = tuple(dict.fromkeys(names.get(topic, topic) for topic in passage.topics))
+            return {path: _fields(replace(passage, topics=topics))} if topics != passage.topics else {}
+
+        await self._records.change([path], renamed)
 
     async def get(self, passage_id: str) -> Passage | None:
         """One passage, or None."""

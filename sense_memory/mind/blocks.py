@@ -18,7 +18,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from sense_memory.mind.records import MindRecord, MindRecords
 
@@ -111,10 +111,13 @@ class Blocks:
         new = Block(
             _checked_label(label), description or DESCRIPTIONS.get(label, ""), value, limit, read_only
         )
-        async with self._turn:
-            if any(block.label == label and block.version for block in await self.all()):
+
+        def made(old: Block) -> Block:
+            if old.version:
                 raise InvalidInput(f"a block {label!r} exists already{_NOTHING}")
-            return await self._write(new)
+            return new
+
+        return await self._change(new.label, made, Block(new.label))
 
     async def update(
         self,
@@ -137,8 +140,7 @@ class Blocks:
             "read_only": read_only,
         }
         changes = {name: item for name, item in given.items() if item is not None}
-        async with self._turn:
-            return await self._write(replace(await self._block(label), **changes))
+        return await self._change(label, lambda block: replace(block, **changes))
 
     async def delete(self, label: str) -> None:
         """Forget a block, here and on relays; a default block is empty again."""
@@ -160,14 +162,17 @@ class Blocks:
                 the value would exceed the limit; nothing was changed.
         """
         _check_texts(old, new)
-        async with self._turn:
-            found = await self._writable(block)
+
+        def replaced(found: Block) -> Block:
+            _check_writable(found)
             count = found.value.count(old) if old else 0
             if count != 1:
                 often = f"contains that text {count} times; give more of it"
                 problem = often if count else "does not contain that text"
                 raise InvalidInput(f"the block {block!r} {problem}{_NOTHING}")
-            return await self._write(replace(found, value=found.value.replace(old, new)))
+            return replace(found, value=found.value.replace(old, new))
+
+        return await self._change(block, replaced)
 
     async def memory_append(self, block: str, content: str) -> Block:
         """Append a line to a block. Errors as `memory_replace`."""
@@ -185,41 +190,37 @@ class Blocks:
             InvalidInput: also if the block has fewer lines.
         """
         _check_texts(content)
-        async with self._turn:
-            found = await self._writable(block)
+
+        def inserted(found: Block) -> Block:
+            _check_writable(found)
             lines = found.value.split("\n") if found.value else []
             if type(line) is not int or not -1 <= line <= len(lines):
                 raise InvalidInput(f"line must be -1 to {len(lines)} for the block {block!r}{_NOTHING}")
             place = len(lines) if line == -1 else line
             value = "\n".join([*lines[:place], content, *lines[place:]])
-            return await self._write(replace(found, value=value))
+            return replace(found, value=value)
 
-    async def _writable(self, label: str) -> Block:
-        block = await self._block(label)
-        if block.read_only:
-            raise InvalidInput(f"the block {label!r} is read-only{_NOTHING}")
-        return block
+        return await self._change(block, inserted)
+
+    async def _change(
+        self, label: str, edit: Callable[[Block], Block], default: Block | None = None
+    ) -> Block:
+        """Edit a block as it stands, whoever changed it meanwhile; returns the new version."""
+        path, now = _path(_checked_label(label)), self._records.store.options.clock
+        written: list[Block] = []
+
+        async def edited(records: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
+            block = edit(_found(label, records.get(path), default))
+            _check(block)
+            written[:] = [replace(block, version=block.version + 1, updated_at=now())]
+            return {path: _fields(written[0])}
+
+        async with self._turn:
+            await self._records.change([path], edited)
+        return written[0]
 
     async def _block(self, label: str) -> Block:
-        record = await self._records.read(_path(_checked_label(label)))
-        if record is not None:
-            return _block(record)
-        if label in DESCRIPTIONS:
-            return Block(label, DESCRIPTIONS[label])
-        raise InvalidInput(f"there is no block {label!r}{_NOTHING}")
-
-    async def _write(self, block: Block) -> Block:
-        if not isinstance(block.value, str) or not isinstance(block.description, str):
-            raise InvalidInput(f"the value and the description of a block must be text{_NOTHING}")
-        if type(block.limit) is not int or not 0 < block.limit <= MAX_BLOCK_CHARS:
-            raise InvalidInput(f"the limit of a block must be 1 to {MAX_BLOCK_CHARS:,} characters{_NOTHING}")
-        if len(block.value) > block.limit:
-            raise InvalidInput(
-                f"the block {block.label!r} may hold {block.limit:,} characters, not {len(block.value):,}{_NOTHING}"
-            )
-        written = replace(block, version=block.version + 1, updated_at=self._records.store.options.clock())
-        await self._records.write({_path(block.label): _fields(written)})
-        return written
+        return _found(label, await self._records.read(_path(_checked_label(label))))
 
 
 def compile_blocks(blocks: Iterable[Block]) -> str:
@@ -232,6 +233,32 @@ def compile_blocks(blocks: Iterable[Block]) -> str:
         for block in blocks
     ]
     return "\n".join((*parts, "</memory_blocks>"))
+
+
+def _found(label: str, record: MindRecord | None, default: Block | None = None) -> Block:
+    if record is not None:
+        return _block(record)
+    if label in DESCRIPTIONS:
+        return Block(label, DESCRIPTIONS[label])
+    if default is None:
+        raise InvalidInput(f"there is no block {label!r}{_NOTHING}")
+    return default
+
+
+def _check_writable(block: Block) -> None:
+    if block.read_only:
+        raise InvalidInput(f"the block {block.label!r} is read-only{_NOTHING}")
+
+
+def _check(block: Block) -> None:
+    if not isinstance(block.value, str) or not isinstance(block.description, str):
+        raise InvalidInput(f"the value and the description of a block must be text{_NOTHING}")
+    if type(block.limit) is not int or not 0 < block.limit <= MAX_BLOCK_CHARS:
+        raise InvalidInput(f"the limit of a block must be 1 to {MAX_BLOCK_CHARS:,} characters{_NOTHING}")
+    if len(block.value) > block.limit:
+        raise InvalidInput(
+            f"the block {block.label!r} may hold {block.limit:,} characters, not {len(block.value):,}{_NOTHING}"
+        )
 
 
 def _check_texts(*texts: object) -> None:

@@ -11,7 +11,7 @@ covers, and a summary of a summary covers what both did. The model is asked firs
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
@@ -21,11 +21,11 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from sense_memory.mind.log import Log, LogEntry
     from sense_memory.mind.model import LanguageModel
-    from sense_memory.mind.records import MindRecords
+    from sense_memory.mind.records import MindRecord, MindRecords
 
 ROLES: Final = ("user", "assistant", "system", "tool")
 COMPACTION_SHARE: Final = 0.8  # of the context window, from which it is compacted
@@ -146,18 +146,7 @@ class Conversation:
 
     async def state(self) -> ContextState:
         """The state of the context as it was last written; an empty state at first."""
-        record = await self._records.read(self._path)
-        if record is None:
-            return ContextState()
-        return ContextState(
-            record.text("summary"),
-            record.text("covers"),
-            record.whole("covered_count"),
-            record.texts("message_ids"),
-            record.text("upto"),
-            record.is_true("is_by_rule"),
-            record.texts("seen"),
-        )
+        return _state(await self._records.read(self._path))
 
     async def in_context(self) -> list[Message]:
         """The messages in context, oldest first; the summary of the others is in `state`."""
@@ -188,13 +177,16 @@ class Conversation:
         Raises:
             InvalidInput: an id is no message of this conversation; nothing was changed.
         """
-        messages = await self.messages()
-        known = {message.id for message in messages}
-        if unknown := [ident for ident in ids if ident not in known]:
-            raise InvalidInput(
-                f"{len(unknown)} of the ids are no messages of this conversation; nothing was changed"
-            )
-        await self._write(await self.state(), messages, message_ids=list(ids))
+
+        async def chosen(state: ContextState, messages: Sequence[Message]) -> ContextState:
+            known = {message.id for message in messages}
+            if unknown := [ident for ident in ids if ident not in known]:
+                raise InvalidInput(
+                    f"{len(unknown)} of the ids are no messages of this conversation; nothing was changed"
+                )
+            return replace(state, message_ids=tuple(ids))
+
+        await self._change(chosen)
 
     async def tokens(self) -> int:
         """The tokens of the summary and of the messages in context."""
@@ -214,23 +206,26 @@ class Conversation:
         Raises:
             ModelError: the model gave no usable summary; nothing was changed.
         """
-        state, messages = await self.state(), await self.messages()
-        context = _in_context(messages, state)
-        place = self._first_kept(context)
-        old, kept = context[:place], context[place:]
-        if not old:
-            return state
-        task = SummarizeConversation(conversation_history=transcript(old), previous_summary=state.summary)
-        found = await model.answer(task)
-        return await self._write(
-            state,
-            messages,
-            summary=found.summary,
-            is_by_rule=found.is_by_rule,
-            covers=old[-1].id,
-            covered_count=state.covered_count + len(old),
-            message_ids=[message.id for message in kept],
-        )
+
+        async def compacted(state: ContextState, messages: Sequence[Message]) -> ContextState:
+            context = _in_context(messages, state)
+            place = self._first_kept(context)
+            old, kept = context[:place], context[place:]
+            if not old:
+                return state
+            task = SummarizeConversation(conversation_history=transcript(old), previous_summary=state.summary)
+            found = await model.answer(task)
+            return replace(
+                state,
+                summary=found.summary,
+                is_by_rule=found.is_by_rule,
+                covers=old[-1].id,
+                covered_count=state.covered_count + len(old),
+                message_ids=tuple(message.id for message in kept),
+            )
+
+        await self._change(compacted)
+        return await self.state()
 
     def _first_kept(self, context: Sequence[Message]) -> int:
         """The place of the first message that stays verbatim, never between a tool call and its result."""
@@ -254,19 +249,46 @@ class Conversation:
     def _tokens(self, message: Message) -> int:
         return self._count(f"{message.role}: {message.content}")
 
-    async def _write(self, state: ContextState, messages: Sequence[Message], **changes: Any) -> ContextState:
-        seen = sorted(message.id for message in messages)[-SEEN_COUNT:]
-        fields = {
-            "summary": state.summary,
-            "covers": state.covers,
-            "covered_count": state.covered_count,
-            "message_ids": list(state.message_ids),
-            "upto": seen[-1] if seen else "",
-            "is_by_rule": state.is_by_rule,
-            "seen": seen,
-        } | changes
-        await self._records.write({self._path: fields})
-        return await self.state()
+    async def _change(
+        self, edit: Callable[[ContextState, Sequence[Message]], Awaitable[ContextState]]
+    ) -> None:
+        """Edit the state as it stands, whoever changed it meanwhile; an edit that changes nothing writes nothing."""
+
+        async def edited(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
+            before, messages = _state(found.get(self._path)), await self.messages()
+            after = await edit(before, messages)
+            if after is before:
+                return {}
+            seen = sorted(message.id for message in messages)[-SEEN_COUNT:]
+            return {self._path: _fields(replace(after, upto=seen[-1] if seen else "", seen=tuple(seen)))}
+
+        await self._records.change([self._path], edited)
+
+
+def _state(record: MindRecord | None) -> ContextState:
+    if record is None:
+        return ContextState()
+    return ContextState(
+        record.text("summary"),
+        record.text("covers"),
+        record.whole("covered_count"),
+        record.texts("message_ids"),
+        record.text("upto"),
+        record.is_true("is_by_rule"),
+        record.texts("seen"),
+    )
+
+
+def _fields(state: ContextState) -> dict[str, Any]:
+    return {
+        "summary": state.summary,
+        "covers": state.covers,
+        "covered_count": state.covered_count,
+        "message_ids": list(state.message_ids),
+        "upto": state.upto,
+        "is_by_rule": state.is_by_rule,
+        "seen": list(state.seen),
+    }
 
 
 def transcript(messages: Iterable[Message]) -> str:

@@ -19,7 +19,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.records import MindRecord, MindRecords
@@ -185,7 +185,8 @@ class IdentityKernel:
     async def set_objective(self, text: str, *, priority: int = 3) -> Objective:
         """Add an objective. Raises InvalidInput if the text is empty or the priority is not 1 to 9."""
         now = self._records.store.options.clock()
-        return await self._write(Objective(secrets.token_hex(8), text, priority, "active", now))
+        new = Objective(secrets.token_hex(8), text, priority, "active", now)
+        return await self._change(new.id, lambda _: new, new)
 
     async def change_objective(
         self,
@@ -200,30 +201,37 @@ class IdentityKernel:
         Raises:
             InvalidInput: no objective has this id, or a value cannot be used; nothing was changed.
         """
-        found = next((item for item in await self.objectives(status=None) if item.id == objective_id), None)
-        if found is None:
-            raise InvalidInput("no objective has this id; nothing was changed")
         given = {"text": text, "priority": priority, "status": status}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return await self._write(replace(found, **changes))
+        if not any(item.id == objective_id for item in await self.objectives(status=None)):
+            raise InvalidInput("no objective has this id; nothing was changed")
+        return await self._change(objective_id, lambda found: replace(found, **changes))
 
-    async def _write(self, objective: Objective) -> Objective:
-        if not isinstance(objective.text, str) or not objective.text.strip():
-            raise InvalidInput("an objective must be a non-empty text; nothing was changed")
-        if type(objective.priority) is not int or not 1 <= objective.priority <= 9:
-            raise InvalidInput("the priority of an objective must be 1 to 9; nothing was changed")
-        if objective.status not in STATUSES:
-            raise InvalidInput(
-                f"the status of an objective must be {', '.join(STATUSES)}; nothing was changed"
-            )
-        fields = {
-            "text": objective.text,
-            "priority": objective.priority,
-            "status": objective.status,
-            "ts": objective.at,
-        }
-        await self._records.write({address.mind_path("objective", objective.id): fields})
-        return objective
+    async def _change(
+        self, objective_id: str, edit: Callable[[Objective], Objective], new: Objective | None = None
+    ) -> Objective:
+        """Edit an objective as it stands, whoever changed it meanwhile."""
+        path, written = address.mind_path("objective", objective_id), list[Objective]()
+
+        async def edited(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
+            before = _objective(found[path]) if path in found else new
+            if before is None:
+                raise InvalidInput("no objective has this id; nothing was changed")
+            written[:] = [_checked(edit(before))]
+            return {path: _objective_fields(written[0])}
+
+        await self._records.change([path], edited)
+        return written[0]
+
+
+def _checked(objective: Objective) -> Objective:
+    if not isinstance(objective.text, str) or not objective.text.strip():
+        raise InvalidInput("an objective must be a non-empty text; nothing was changed")
+    if type(objective.priority) is not int or not 1 <= objective.priority <= 9:
+        raise InvalidInput("the priority of an objective must be 1 to 9; nothing was changed")
+    if objective.status not in STATUSES:
+        raise InvalidInput(f"the status of an objective must be {', '.join(STATUSES)}; nothing was changed")
+    return objective
 
 
 _SKETCH_COUNT: Final = 256
@@ -264,6 +272,15 @@ def _identity(record: MindRecord) -> AgentIdentity:
         at=record.written_at,
         is_by_rule=record.is_true("is_by_rule"),
     )
+
+
+def _objective_fields(objective: Objective) -> dict[str, Any]:
+    return {
+        "text": objective.text,
+        "priority": objective.priority,
+        "status": objective.status,
+        "ts": objective.at,
+    }
 
 
 def _objective(record: MindRecord) -> Objective:

@@ -3,25 +3,35 @@
 A record lies at a path such as `mind/block/persona`, one event each, as a flat memory does: the newest version counts,
 earlier versions stay in the local history. Parts read and write records only through this class; only the log has rows
 besides.
+
+`change` reads a record, edits it and writes it back. Guaranteed: no edit overwrites a version that it was not made from,
+whether another task or another process on this ledger wrote that version. It is safe because the ledger compares the
+record's head in the transaction that writes (`ledger.edits`); if it moved, the edit is made again, from what is there. Of
+two devices the later version counts, as for flat memories; the other one stays in the history, and `sync` names it.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.ledger import Role
+from sense_memory.ledger import HeadMoved, Role
 from sense_memory.nostr import address
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
+from sense_memory.records.origins import edited_by
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from sense_memory.ledger import Stored
+    from sense_memory.ledger import Basis, Stored
     from sense_memory.memories.open_store import OpenStore
+
+# Somebody's words: `sync` names an edit of them that lost to another device, which did not know it.
+_WORDS: Final = (f"{address.MIND}block/", f"{address.MIND}objective/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +115,56 @@ class MindRecords:
             found = await self._under(prefix)
         return found
 
-    async def write(self, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    async def write(
+        self, records: Mapping[str, Mapping[str, Any]], *, bases: Mapping[str, Basis] | None = None
+    ) -> list[str]:
         """Write records by path, all or none; returns their event ids in order.
+
+        Args:
+            records: the fields of each.
+            bases: by slot, what an edit starts from.
 
         Raises:
             TooLargeError, InvalidInput: a record fits no event, or is not valid Unicode; nothing was written.
             ClockSkewError: this clock is far behind a record's newest version; nothing was written.
             LedgerError: the ledger could not be written; nothing was written.
+            HeadMoved: a record has changed since an edit's basis was read; nothing was written.
         """
-        sealed = [envelope.mind(path, fields) for path, fields in records.items()]
+        made = [envelope.mind(path, fields) for path, fields in records.items()]
         async with self.store.writing() as store:
-            return await store.writer.write(sealed, drafts=False)
+            return await store.writer.write(made, drafts=False, bases=bases)
+
+    async def change(
+        self,
+        paths: Iterable[str],
+        edit: Callable[[Mapping[str, MindRecord]], Awaitable[Mapping[str, Mapping[str, Any]]]],
+    ) -> None:
+        """Read records, edit them and write them back, all or none; again if one of them changed meanwhile.
+
+        Args:
+            paths: of the records that are read.
+            edit: gets those that there are, by path, and gives the fields to write, by path; may be called again.
+
+        Raises: as `write`, and what `edit` raises; nothing was written then.
+        """
+        slots = {path: address.d_tag(path) for path in paths}
+        edits = self.store.ledger.edits
+        while True:
+            bases = {slot: edits.basis(slot) for slot in slots.values()}
+            before = {path: found for path in slots if (found := await self.read(path)) is not None}
+            changed = await edit(before)
+            if not changed:
+                return
+            device = await self.store.ledger.write_if_due(lambda: edits.device)
+            for path in changed:
+                if path.startswith(_WORDS):
+                    known = edited_by(
+                        device, before[path].fields if path in before else {}, self.store.options.clock()
+                    )
+                    changed = {**changed, path: {**changed[path], **known}}
+            with suppress(HeadMoved):
+                await self.write(changed, bases=bases)
+                return
 
     async def forget(self, paths: Iterable[str]) -> None:
         """Forget records, here and on relays (NIP-09); unknown paths are not an error."""

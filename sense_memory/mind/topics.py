@@ -17,7 +17,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sense_memory.mind.archive import Archive
     from sense_memory.mind.model import LanguageModel
@@ -138,47 +138,57 @@ class Topics:
         Raises:
             ModelError: the model gave no usable answer; nothing was changed.
         """
-        before = await self.get(topic)
-        task = UpdateTopicSummary(topic=topic, previous_summary=before.summary, new_text=new_text)
-        answer = await self.model.answer(task)
-        after = replace(
-            before,
-            summary=answer.summary,
-            covered=before.covered + 1,
-            last=last or before.last,
-            is_by_rule=answer.is_by_rule,
-        )
-        await self._records.write({_path(topic): _fields(after)})
-        return after
+        path = _path(topic)
+
+        async def updated(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
+            before = _topic(found[path]) if path in found else Topic(topic)
+            return {path: _fields(await self._told(before, new_text, 1, last))}
+
+        await self._records.change([path], updated)
+        return await self.get(topic)
 
     async def merge(self, topics: Iterable[str], into: str) -> Topic:
         """Make one topic of several: passages get its name, and the summaries are put together.
 
+        A merge that was interrupted is completed by calling it again; nothing is counted twice.
+
         Raises:
             InvalidInput: none of the topics exists.
+            ModelError: the model gave no usable answer; passages may have the new name already.
         """
         names = [name for name in dict.fromkeys(topics) if name != into]
-        known = {topic.name: topic for topic in await self.all()}
-        if not any(name in known for name in names):
+        known = set(await self.list_topics())
+        if known.isdisjoint(names):
             raise InvalidInput("none of these topics exists; nothing was changed")
         for passage in await self._archive.all():
             if not set(names).isdisjoint(passage.topics):
-                renamed = dict.fromkeys(into if name in names else name for name in passage.topics)
-                await self._archive.replace(replace(passage, topics=tuple(renamed)))
-        merged = await self.get(into)
-        for name in names:
-            if name in known and known[name].summary:
-                task = UpdateTopicSummary(
-                    topic=into, previous_summary=merged.summary, new_text=known[name].summary
-                )
-                answer = await self.model.answer(task)
-                covered = merged.covered + known[name].covered
-                merged = replace(
-                    merged, summary=answer.summary, covered=covered, is_by_rule=answer.is_by_rule
-                )
-        await self._records.write({_path(into): _fields(merged)})
-        await self._records.forget([_path(name) for name in names if name in known])
-        return merged
+                await self._archive.rename_topics(passage.id, dict.fromkeys(names, into))
+        target, paths = _path(into), {name: _path(name) for name in names}
+
+        async def merged(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
+            """The merged topic, and the others emptied with it: whoever merges them again adds nothing."""
+            after = _topic(found[target]) if target in found else Topic(into)
+            old = [_topic(found[path]) for path in paths.values() if path in found]
+            for topic in old:
+                if topic.summary:
+                    after = await self._told(after, topic.summary, topic.covered, after.last or topic.last)
+            return {target: _fields(after)} | {_path(topic.name): _fields(Topic(topic.name)) for topic in old}
+
+        await self._records.change([target, *paths.values()], merged)
+        await self._records.forget([path for name, path in paths.items() if name in known])
+        return await self.get(into)
+
+    async def _told(self, topic: Topic, new_text: str, count: int, last: str) -> Topic:
+        """A topic after `count` thoughts with a new text, the last of them `last` where it is known."""
+        task = UpdateTopicSummary(topic=topic.name, previous_summary=topic.summary, new_text=new_text)
+        answer = await self.model.answer(task)
+        return replace(
+            topic,
+            summary=answer.summary,
+            covered=topic.covered + count,
+            last=last or topic.last,
+            is_by_rule=answer.is_by_rule,
+        )
 
     async def proposals(self) -> list[TopicProposal]:
         """Topics that could be merged, because they are alike or many and small; and topics that grew too broad."""

@@ -29,18 +29,18 @@ def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
     """The origin of a memory, as its record says.
 
     Args:
-        record: the record of a flat or a persona memory; any other record gives a plain origin.
+        record: of a flat or a persona memory, or of words in the mind (`edited_by`); any other gives a plain origin.
         event_id: the event's, 64 hex digits.
         created_at: the event's, seconds since 1970.
     """
     fields = record.fields
-    if record.type not in {RecordType.FLAT, RecordType.PERSONA}:
+    if record.type not in {RecordType.FLAT, RecordType.PERSONA} and not _has_words(record):
         return Origin.plain(event_id, created_at)
     seen = counts_in(fields.get("seen"))
     said = provenance_in(fields.get("said"), seen, event_id, created_at)
     copied = fields.get("conflict_of")
     slot = address.d_tag(address.PERSONA + copied) if isinstance(copied, str) and copied else ""
-    text = hash(fields["value"])
+    text = hash(words_in(fields))
     is_flat = record.type is RecordType.FLAT
     return Origin(created_at, said.id, said.at, said.device, said.count, seen, slot, text, is_flat)
 
@@ -53,6 +53,28 @@ def next_seen(before: Origin | None, device: str, now: float) -> dict[str, int]:
     seen = {} if before is None else dict(before.seen)
     seen[device] = max(seen.get(device, 0) + 1, int(now))
     return seen
+
+
+def edited_by(device: str, before: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """The fields by which an edit of a record of the mind says who wrote it, and which edits it knows.
+
+    Args:
+        device: this ledger's name.
+        before: the fields that the edit starts from; empty for a new record.
+        now: seconds since 1970.
+    """
+    seen = counts_in(before.get("seen"))
+    return {"seen": {**seen, device: max(seen.get(device, 0) + 1, int(now))}, "said": device}
+
+
+def words_in(fields: Mapping[str, Any]) -> str:
+    """The text of a record: its `value`, or the `text` of an objective; empty if it has neither."""
+    found = fields.get("value", fields.get("text"))
+    return found if isinstance(found, str) else ""
+
+
+def _has_words(record: Record) -> bool:
+    return record.type is RecordType.MIND and isinstance(record.fields.get("seen"), dict)
 
 
 def removing(why: str, removal: Removal) -> dict[str, Any]:
