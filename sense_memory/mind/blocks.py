@@ -3,18 +3,30 @@
 A block is one record; every change is a new version, and earlier versions stay in the local history. The blocks
 `persona` and `human` exist from the start, empty, and are written when they first change. `compile_blocks` is pure and
 gives the documented XML; a prompt is rebuilt only if its result differs, see `MemoryManager`.
+
+A text that fits no event (20,000 characters of Chinese have 60,000 bytes) is written in pieces: the first in the block's
+record, the others at addresses of this device alone, in the same transaction. The block names its pieces by a token, so a
+piece of another version is never taken for its own, and no device overwrites another's. While a piece has not arrived from
+a relay, the block is not whole: it is shown as far as it goes, and tools refuse to edit it. Programs that know nothing of
+pieces see a shorter text that is read-only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape
 
+import orjson
+
 from sense_memory.errors import InvalidInput
+from sense_memory.limits import MAX_PLAINTEXT_BYTES
+from sense_memory.mind.context import printed
 from sense_memory.nostr import address
+from sense_memory.records import envelope
 
 
 if TYPE_CHECKING:
@@ -30,6 +42,10 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
 _INTRODUCTION: Final = "The following memory blocks are currently engaged in your core memory unit:"
 _label = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}").fullmatch  # it is the name of an XML element
 _NOTHING: Final = "; nothing was changed"
+_MORE: Final = f"{address.MIND}more/"
+_ROOM: Final = MAX_PLAINTEXT_BYTES - 2_000  # bytes of a block's record, without the edits that it knows
+_PIECE_BYTES: Final = MAX_PLAINTEXT_BYTES - 1_000  # of text in a piece's record
+_MAX_PIECES: Final = 4  # 20,000 characters have at most 120,000 bytes of JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,7 @@ class Block:
         read_only: whether the agent's tools may not change the block.
         version: how often the block was written; 0 for a default block that never was.
         updated_at: when this version was written, seconds since 1970; None for version 0.
+        is_whole: false while a piece of a long text has not arrived from a relay; the value ends with "…" then.
     """
 
     label: str
@@ -53,6 +70,7 @@ class Block:
     read_only: bool = False
     version: int = 0
     updated_at: float | None = None
+    is_whole: bool = True
 
 
 class Blocks:
@@ -70,7 +88,7 @@ class Blocks:
 
     async def all(self) -> list[Block]:
         """Every block: `persona` and `human` first, then the others by label."""
-        stored = {record.name: _block(record) for record in await self._records.under(_path(""))}
+        stored = {record.name: await self._block(record) for record in await self._records.under(_path(""))}
         defaults = {label: Block(label, description) for label, description in DESCRIPTIONS.items()}
         found = defaults | stored
         return [found[label] for label in (*defaults, *sorted(found.keys() - defaults.keys()))]
@@ -81,12 +99,12 @@ class Blocks:
         Raises:
             InvalidInput: there is no block with this label.
         """
-        return await self._block(label)
+        return await self._found(label, await self._records.read(_path(_checked_label(label))))
 
     async def history(self, label: str) -> list[Block]:
         """The versions of a block that this ledger keeps, the newest first."""
         versions = await self._records.versions(_path(_checked_label(label)))
-        return [_block(version) for version in versions if not version.is_forgotten]
+        return [await self._block(version) for version in versions if not version.is_forgotten]
 
     async def compile(self) -> str:
         """All blocks as XML for a system prompt; see `compile_blocks`."""
@@ -144,8 +162,9 @@ class Blocks:
 
     async def delete(self, label: str) -> None:
         """Forget a block, here and on relays; a default block is empty again."""
-        await self._block(label)
-        await self._records.forget([_path(label)])
+        await self.get(label)
+        pieces = await self._records.under(f"{_MORE}{label}/", asks=False)
+        await self._records.forget([_path(label), *(piece.path for piece in pieces)])
 
     # ── Changing, as tools of an agent ──────────────────────────────────────────────────
 
@@ -210,44 +229,84 @@ class Blocks:
         written: list[Block] = []
 
         async def edited(records: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
-            block = edit(_found(label, records.get(path), default))
+            block = edit(await self._found(label, records.get(path), default))
             _check(block)
-            written[:] = [replace(block, version=block.version + 1, updated_at=now())]
-            return {path: _fields(written[0])}
+            written[:] = [replace(block, version=block.version + 1, updated_at=now(), is_whole=True)]
+            return await self._records_of(written[0])
 
         async with self._turn:
             await self._records.change([path], edited)
         return written[0]
 
-    async def _block(self, label: str) -> Block:
-        return _found(label, await self._records.read(_path(_checked_label(label))))
+    async def _records_of(self, block: Block) -> dict[str, dict[str, Any]]:
+        """The records that hold a block, by path: one, or with pieces of a text that does not fit."""
+        path, fields = _path(block.label), _fields(block)
+        if envelope.plaintext_bytes(envelope.mind(path, fields)) <= _ROOM:
+            return {path: fields}
+        ledger, token = self._records.store.ledger, secrets.token_hex(8)
+        device = await ledger.write_if_due(lambda: ledger.edits.device)
+        room = _ROOM - envelope.plaintext_bytes(envelope.mind(path, {**fields, "value": ""}))
+        first, *others = _pieces(block.value, room)
+        more = {"device": device, "of": token, "count": len(others)}
+        held = {path: {**fields, "value": first, "more": more, "read_only": True, "locked": block.read_only}}
+        for number, piece in enumerate(others):
+            held[_piece_path(block.label, device, number)] = {"of": token, "text": piece}
+        return held
+
+    async def _block(self, record: MindRecord) -> Block:
+        """A block from its record, with the pieces that belong to this version of it."""
+        block, more = _block(record), record.fields.get("more")
+        if not isinstance(more, dict):
+            return block
+        device, token, count = more.get("device"), more.get("of"), more.get("count")
+        pieces: list[str | None] = [None]
+        if isinstance(device, str) and type(count) is int and 0 < count <= MAX_BLOCK_CHARS:
+            paths = [_piece_path(block.label, device, number) for number in range(min(count, _MAX_PIECES))]
+            pieces = [await self._piece(path, token) for path in paths]
+        is_whole = None not in pieces
+        value = "".join((block.value, *(piece for piece in pieces if piece is not None)))
+        return replace(
+            block,
+            value=value if is_whole else f"{block.value}…",
+            read_only=record.is_true("locked"),
+            is_whole=is_whole,
+        )
+
+    async def _piece(self, path: str, token: object) -> str | None:
+        """The piece of one version of a block: there, or in the history; None where it has not arrived."""
+        versions = await self._records.versions(path)
+        return next((version.text("text") for version in versions if version.fields.get("of") == token), None)
+
+    async def _found(self, label: str, record: MindRecord | None, default: Block | None = None) -> Block:
+        if record is not None:
+            return await self._block(record)
+        if label in DESCRIPTIONS:
+            return Block(label, DESCRIPTIONS[label])
+        if default is None:
+            raise InvalidInput(f"there is no block {label!r}{_NOTHING}")
+        return default
 
 
 def compile_blocks(blocks: Iterable[Block]) -> str:
-    """Blocks as XML for a system prompt, in the format of the four-tier memory. Values are escaped as XML text."""
+    """Blocks as XML for a system prompt, in the format of the four-tier memory. Values are escaped as XML text.
+
+    A character that XML does not allow, or that would control a terminal, becomes U+FFFD.
+    """
     parts = [f"<memory_blocks>\n{_INTRODUCTION}\n"]
     parts += [
-        f"<{block.label}>\n<description>\n{escape(block.description)}\n</description>\n<metadata>\n"
+        f"<{block.label}>\n<description>\n{_xml(block.description)}\n</description>\n<metadata>\n"
         f"- chars_current={len(block.value)}\n- chars_limit={block.limit}\n</metadata>\n"
-        f"<value>\n{escape(block.value)}\n</value>\n</{block.label}>\n"
+        f"<value>\n{_xml(block.value)}\n</value>\n</{block.label}>\n"
         for block in blocks
     ]
     return "\n".join((*parts, "</memory_blocks>"))
 
 
-def _found(label: str, record: MindRecord | None, default: Block | None = None) -> Block:
-    if record is not None:
-        return _block(record)
-    if label in DESCRIPTIONS:
-        return Block(label, DESCRIPTIONS[label])
-    if default is None:
-        raise InvalidInput(f"there is no block {label!r}{_NOTHING}")
-    return default
-
-
 def _check_writable(block: Block) -> None:
     if block.read_only:
         raise InvalidInput(f"the block {block.label!r} is read-only{_NOTHING}")
+    if not block.is_whole:
+        raise InvalidInput(f"sync first: a part of the block {block.label!r} has not arrived{_NOTHING}")
 
 
 def _check(block: Block) -> None:
@@ -259,6 +318,10 @@ def _check(block: Block) -> None:
         raise InvalidInput(
             f"the block {block.label!r} may hold {block.limit:,} characters, not {len(block.value):,}{_NOTHING}"
         )
+
+
+def _xml(text: str) -> str:
+    return escape(printed(text))
 
 
 def _check_texts(*texts: object) -> None:
@@ -273,6 +336,22 @@ def _checked_label(label: str) -> str:
             f"{_NOTHING}"
         )
     return label
+
+
+def _pieces(text: str, room: int) -> list[str]:
+    """A text in pieces of JSON, the first of at most `room` bytes."""
+    pieces, start, left = [], 0, room
+    for place, char in enumerate(text):
+        size = len(orjson.dumps(char)) - 2  # without quotes
+        if size > left:
+            pieces.append(text[start:place])
+            start, left = place, _PIECE_BYTES
+        left -= size
+    return [*pieces, text[start:]]
+
+
+def _piece_path(label: str, device: str, number: int) -> str:
+    return address.mind_path("more", label, f"{device}-{number}")
 
 
 def _path(label: str) -> str:

@@ -8,6 +8,7 @@ go first), then the extra part. Text of the log is data: each entry is one line,
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 VISITOR_KIND: Final = "user.injected"
 VISITOR_COUNT: Final = 3
 MAX_LINE_CHARS: Final = 600  # of one entry in a prompt
+# What XML 1.0 does not allow, and what controls a terminal; not tabs and line breaks.
+_controls = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 _BREAK_TOKENS: Final = 2  # a layer's heading and the breaks around it, beside its words
 
 
@@ -119,9 +122,19 @@ class ContextBuilder:
         return self.count_tokens(f"{name}\n{text}") + _BREAK_TOKENS if text else 0
 
 
+def printed(text: str) -> str:
+    """A text for a prompt: U+FFFD stands for each control character but tabs and line breaks.
+
+    >>> printed("a\\x1b[2Jb")
+    'a\ufffd[2Jb'
+    """
+    return _controls.sub("\ufffd", text)
+
+
 def line(entry: LogEntry) -> str:
     """An entry as one line of a prompt: turn, actor and kind, then its text, cut and without line breaks."""
     text = " ".join(entry.text.split())
     text = text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"
     when = "" if entry.turn is None else f"turn {entry.turn}, "
-    return f"[{when}{' '.join(entry.actor.split())}, {' '.join(entry.kind.split())}] {text}"
+    who = " ".join(f"{entry.actor}, {entry.kind}".split()).replace("]", ")")  # no name ends the label
+    return printed(f"[{when}{who}] {text}")

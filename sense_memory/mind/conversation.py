@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
+from xml.sax.saxutils import escape
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.context import printed
 from sense_memory.mind.log import NewEntry
 from sense_memory.mind.model import SummarizeConversation
 from sense_memory.nostr import address
@@ -155,6 +157,8 @@ class Conversation:
     async def as_messages(self, system: str = "") -> list[dict[str, str]]:
         """What a chat model is sent: the system prompt with the summary, then the messages in context, oldest first.
 
+        The summary is data: one line, escaped as XML text, so that nothing in it can close an element or begin a block.
+
         Args:
             system: the system prompt, such as `MemoryManager.system_prompt()`.
 
@@ -162,7 +166,8 @@ class Conversation:
             Mappings with `role` and `content`. Calls and results of tools are left to the caller, who knows their form.
         """
         summary = (await self.state()).summary
-        told = f"Summary of the conversation so far: {summary}" if summary else ""
+        quoted = escape(printed(" ".join(summary.split())))
+        told = f"Summary of the conversation so far: {quoted}" if summary else ""
         first = "\n\n".join(filter(None, (system, told)))
         head = [{"role": "system", "content": first}] if first else []
         return head + [{"role": item.role, "content": item.content} for item in await self.in_context()]

@@ -108,10 +108,10 @@ class MindRecords:
             found = await self._head(path)
         return found
 
-    async def under(self, prefix: str) -> list[MindRecord]:
+    async def under(self, prefix: str, *, asks: bool = True) -> list[MindRecord]:
         """Every record directly under a prefix such as `mind/block/`, by path; relays are asked as in `read`."""
         found = await self._under(prefix)
-        if not found and await self.store.replication.ask("records of the mind are"):
+        if not found and asks and await self.store.replication.ask("records of the mind are"):
             found = await self._under(prefix)
         return found
 

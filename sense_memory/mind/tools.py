@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput, SenseMemoryError
+from sense_memory.mind.context import printed
 from sense_memory.mind.search import Place
 
 
@@ -190,7 +191,8 @@ def _told(hit: MindHit) -> str:
     about = [utc(hit.at), *filter(None, (hit.actor, f"tags: {', '.join(hit.tags)}" if hit.tags else ""))]
     text = " ".join(hit.text.split())
     text = text if len(text) <= MAX_RESULT_CHARS else f"{text[:MAX_RESULT_CHARS]}…"
-    return f"[{'; '.join(about)}] {text}"
+    label = " ".join("; ".join(about).split()).replace("]", ")")  # no tag ends the label
+    return printed(f"[{label}] {text}")
 
 
 def utc(at: float) -> str:

@@ -141,3 +141,90 @@ async def test_lines_that_are_appended_at_once_are_all_there():
         )
         with pytest.raises(InvalidInput, match="must be text"):
             await blocks.memory_append("human", None)
+
+
+# ── Long texts ──────────────────────────────────────────────────────────────────────────
+
+LONG = {
+    "Chinese": "知" * 20_000,
+    "mixed": "".join(chr(0x4E00 + number % 20_000) for number in range(20_000)),
+    "beyond the basic plane": "𠀀" * 20_000,
+    "escaped in JSON": "\x01" * 20_000,
+    "quotes": '"' * 20_000,
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+async def test_every_text_within_the_limit_can_be_a_block(kind, clock):
+    async with EmbeddedRelay(clock=clock) as relay:
+        async with opened(relays=[relay.url], clock=clock) as store:
+            made = await store.mind.blocks.update("human", value=LONG[kind])
+            assert await store.mind.blocks.get("human") == made
+            await store.sync()
+        async with opened(relays=[relay.url], clock=clock) as bare:
+            await bare.sync()
+            assert await bare.mind.blocks.get("human") == made
+            (_, human) = await bare.mind.blocks.all()
+            assert human == made
+
+
+async def test_a_long_block_can_be_edited_shortened_and_deleted_and_its_history_is_whole(clock):
+    async with EmbeddedRelay(clock=clock) as relay, opened(relays=[relay.url], clock=clock) as store:
+        blocks = store.mind.blocks
+        first = await blocks.create("notes", "知" * 19_000 + "末", read_only=False)
+        second = await blocks.memory_append("notes", "知" * 500)
+        third = await blocks.memory_replace("notes", "末", "未")
+        await blocks.update("notes", read_only=True)
+        with pytest.raises(InvalidInput, match="read-only"):
+            await blocks.memory_append("notes", "x")
+        last = await blocks.update("notes", value="short", read_only=False)
+        assert [block.value for block in await blocks.history("notes")] == [
+            block.value for block in (last, third, third, second, first)
+        ]
+        await blocks.delete("notes")
+        assert await store.mind.records.under("mind/more/notes/", asks=False) == []
+
+
+async def test_a_long_block_of_which_a_part_is_missing_is_not_edited(clock):
+    async with opened(clock=clock) as store:
+        blocks = store.mind.blocks
+        await blocks.create("notes", "知" * 20_000)
+        (piece,) = await store.mind.records.under("mind/more/notes/")
+        await store.mind.records.forget([piece.path])
+        found = await blocks.get("notes")
+        assert (found.is_whole, found.value[-2:]) == (False, "知…")
+        with pytest.raises(InvalidInput, match="sync first"):
+            await blocks.memory_append("notes", "x")
+        assert (await blocks.update("notes", value="anew")).is_whole
+
+
+async def test_two_devices_that_write_a_long_block_show_one_of_the_texts_whole(clock):
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        opened(relays=[relay.url], clock=clock) as one,
+        opened(relays=[relay.url], clock=clock) as two,
+    ):
+        for store, text in ((one, "一" * 20_000), (two, "二" * 20_000)):
+            await store.mind.blocks.update("human", value=text)
+        clock.advance(60)
+        for store in (one, two, one):
+            await store.sync()
+        shown = {(await store.mind.blocks.get("human")).value for store in (one, two)}
+        assert shown in ({"一" * 20_000}, {"二" * 20_000})
+
+
+async def test_a_program_that_knows_nothing_of_pieces_sees_a_shorter_text_that_is_read_only():
+    async with opened() as store:
+        await store.mind.blocks.update("human", value="知" * 20_000)
+        record = await store.mind.records.read("mind/block/human")
+        assert 10_000 < len(record.text("value")) < 20_000
+        assert record.is_true("read_only")
+
+
+def test_no_control_character_reaches_the_xml():
+    from xml.etree import ElementTree
+
+    every = "".join(map(chr, range(0xFFFF + 1))).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    compiled = compile_blocks([Block("human", "what\x00 for\x1b[2J", every)])
+    assert not any((char < " " and char not in "\t\n\r") or char == "\x9b" for char in compiled)
+    ElementTree.fromstring(compiled)
