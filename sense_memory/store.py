@@ -894,7 +894,7 @@ class MemoryStore:
 
         Returns whether anything was written.
         """
-        if not store.ledger.log_rows.after(0) and not store.ledger.heads.crowded_beneath(address.LOG_PAGES):
+        if not store.ledger.log_rows and not store.ledger.heads.crowded_beneath(address.LOG_PAGES):
             return False
         return await self.mind.flush() > 0
 

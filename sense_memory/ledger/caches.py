@@ -334,7 +334,7 @@ _LOG_KEY: Final = "log_key"
 
 
 class LogRows(SealedKey):
-    """The rows of a ledger.
+    """The rows of a ledger; true if there are any.
 
     Args:
         db: the open ledger file.
@@ -347,6 +347,9 @@ class LogRows(SealedKey):
         """Keep sealed entries, in their order."""
         with self._db.transaction():
             self._db.execute_many("INSERT INTO log_rows (body) VALUES (?)", [(body,) for body in bodies])
+
+    def __bool__(self) -> bool:
+        return self._db.row("SELECT 1 FROM log_rows LIMIT 1") is not None
 
     def after(self, row: int) -> list[tuple[int, bytes]]:
         """The number and the sealed entry of every row after a row, in their order; 0 for all."""

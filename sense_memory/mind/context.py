@@ -123,9 +123,9 @@ class ContextBuilder:
 
 
 def printed(text: str) -> str:
-    """A text for a prompt: U+FFFD stands for each control character but tabs and line breaks.
+    r"""A text for a prompt: U+FFFD stands for each control character but tabs and line breaks.
 
-    >>> printed("a\\x1b[2Jb")
+    >>> printed("a\x1b[2Jb")
     'a\ufffd[2Jb'
     """
     return _controls.sub("\ufffd", text)

@@ -8,7 +8,7 @@ remembering leaves the memory with the input alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.mind.identity import EVERY_COUNT
 from sense_memory.mind.model import Canonicalize, WriteReply
@@ -17,14 +17,32 @@ from sense_memory.mind.model import Canonicalize, WriteReply
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sense_memory.mind.log import LogEntry
-    from sense_memory.mind.mind import Mind
+    from sense_memory.mind.archive import Archive
+    from sense_memory.mind.identity import IdentityKernel
+    from sense_memory.mind.log import Log, LogEntry
     from sense_memory.mind.model import Coherence, LanguageModel
     from sense_memory.mind.search import MindHit
+    from sense_memory.mind.topics import Topics
 
 INPUT, OUTPUT = "agent.input", "agent.output"
 RECALLED_COUNT: Final = 5
 _BACKFILLED: Final = frozenset({OUTPUT, "agent.spoke", "message.assistant"})
+
+
+class Layers(Protocol):
+    """The layers that the pipeline works on; a `Mind` has them."""
+
+    log: Log
+    archive: Archive
+    topics: Topics
+    identity: IdentityKernel
+
+    @property
+    def model(self) -> LanguageModel:
+        """The language model of all parts."""
+
+    async def recall(self, query: str, n_results: int = 5, topic: str | None = None) -> list[MindHit]:
+        """The passages of the archive that are most relevant to a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +69,7 @@ class DraftResult:
 
 
 async def draft(
-    mind: Mind,
+    mind: Layers,
     text: str,
     *,
     title: str = "",
@@ -96,7 +114,7 @@ async def draft(
     return DraftResult(True, "", found.text, tuple(recalled), topics, verdict, is_due)
 
 
-async def gather(mind: Mind, recalled: Iterable[MindHit]) -> str:
+async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
     """The context for a draft: the identity, the summaries of the recalled thoughts' topics, and the thoughts."""
     hits = list(recalled)
     identity = (await mind.identity.get()).lines()
@@ -111,7 +129,7 @@ async def gather(mind: Mind, recalled: Iterable[MindHit]) -> str:
 
 
 async def store_thought(
-    mind: Mind, entry: LogEntry, *, title: str = "", topics: Iterable[str] = ()
+    mind: Layers, entry: LogEntry, *, title: str = "", topics: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Keep an entry of the log as a thought, and bring its topics up to date; returns the topics.
 
@@ -131,7 +149,7 @@ async def store_thought(
     return names
 
 
-async def backfill(mind: Mind, *, progress: Callable[[int], None] | None = None) -> int:
+async def backfill(mind: Layers, *, progress: Callable[[int], None] | None = None) -> int:
     """Keep every output that is in the log and not in the archive as a thought; returns how many.
 
     May be interrupted and called again: what is kept already is skipped.

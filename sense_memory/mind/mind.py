@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.config.model_choice import ModelChoice
 from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
+from sense_memory.mind import draft as pipeline
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
 from sense_memory.mind.context import MAX_LINE_CHARS
@@ -30,7 +31,7 @@ from sense_memory.palace import estimated_tokens
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from sense_memory.memories.open_store import OpenStore
     from sense_memory.mind.log import LogEntry
@@ -206,6 +207,21 @@ class Mind:
             conversation=conversation,
             is_by_rule=found.is_by_rule,
         )
+
+    async def append_reflection(
+        self,
+        agent_name: str,
+        belief: str,
+        evidence: Sequence[LogEntry | str],
+        *,
+        turn: int | None = None,
+        conversation: str | None = None,
+    ) -> LogEntry:
+        """Append a belief that the agent itself concluded; see `reflection.reflect`."""
+        return await reflect(self.log, agent_name, belief, evidence, turn=turn, conversation=conversation)
+
+    # The functions of draft.py are methods too, so that they can be called without an event loop (`SyncMemoryStore.mind`).
+    draft, store_thought, backfill = pipeline.draft, pipeline.store_thought, pipeline.backfill
 
     async def flush(self) -> int:
         """Sign the entries of the log that are in no page yet; returns how many pages. Errors as `Log.flush`."""

@@ -222,9 +222,9 @@ async def test_a_program_that_knows_nothing_of_pieces_sees_a_shorter_text_that_i
 
 
 def test_no_control_character_reaches_the_xml():
-    from xml.etree import ElementTree
+    from xml.etree import ElementTree as ET
 
     every = "".join(map(chr, range(0xFFFF + 1))).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     compiled = compile_blocks([Block("human", "what\x00 for\x1b[2J", every)])
     assert not any((char < " " and char not in "\t\n\r") or char == "\x9b" for char in compiled)
-    ElementTree.fromstring(compiled)
+    ET.fromstring(compiled)

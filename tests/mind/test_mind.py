@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+import inspect
+
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, SyncMemoryStore
+from sense_memory import mind as mind_package
+from sense_memory.loop_thread import BlockingView
+from sense_memory.mind import Mind
 from sense_memory.mind.beliefs import BeliefGraph
 from sense_memory.mind.draft import draft
 from sense_memory.mind.reflection import digest, reflect
 
 
+PARTS = ("archive", "blocks", "identity", "log", "records", "scenes", "shares", "topics")
 KEY = LocalSigner.from_hex("5a" * 32)
 TALK = [
     ("user", "We glaze the blue bowls on Friday."),
@@ -83,3 +89,45 @@ async def test_a_bare_machine_with_the_key_has_the_whole_mind_after_one_sync(clo
             scene = await second.mind.scenes.open(before["scenes"][0].id)
             await scene.sync()
             assert [entry.text for entry in await scene.entries()] == ["the fair begins"]
+
+
+# ── Without an event loop ───────────────────────────────────────────────────────────────
+
+
+def waiting(kind):
+    """The public methods of a class that have to be awaited."""
+    return {name for name in dir(kind) if name[0] != "_" and inspect.iscoroutinefunction(getattr(kind, name))}
+
+
+def test_code_without_an_event_loop_can_do_everything_with_a_mind():
+    """Whatever waits is a method of the mind or of a part, and the blocking view of either waits itself."""
+    functions = {
+        name for name in mind_package.__all__ if inspect.iscoroutinefunction(getattr(mind_package, name))
+    }
+    assert functions <= waiting(Mind)
+    with SyncMemoryStore(KEY, ledger=":memory:", background=False) as store:
+        mind = store.mind
+        parts = [
+            mind,
+            mind.scenes.create("village", as_name="potter"),
+            mind.manager("c"),
+            mind.conversation("c"),
+        ]
+        parts += [getattr(mind, name) for name in PARTS]
+        for part in parts:
+            assert isinstance(part, BlockingView)
+            names = waiting(type(part._viewed))
+            assert names
+            assert names <= set(dir(part))
+            assert not any(inspect.iscoroutinefunction(getattr(part, name)) for name in names)
+
+
+def test_the_pipeline_runs_without_an_event_loop():
+    with SyncMemoryStore(KEY, ledger=":memory:", background=False) as store:
+        mind = store.mind
+        entry = mind.log.append("agent.spoke", {"text": "Kaja lives in Graz."}, actor="agent")
+        assert mind.backfill() == 1
+        assert mind.store_thought(entry, topics=["people"]) == ("people",)
+        assert mind.draft("Where does Kaja live?").text == "Kaja lives in Graz."
+        belief = mind.append_reflection("agent", "Kaja stays.", [entry])
+        assert belief.payload == {"belief": "Kaja stays.", "based_on": [entry.id]}
