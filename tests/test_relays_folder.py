@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import sense_memory
 from sense_memory import limits
+from sense_memory.config.relays import presets
 
 
 RELAYS = Path(__file__).parent.parent / "relays"
@@ -87,3 +89,10 @@ def test_composes_port_is_open_to_this_machine_only(conf):
     ports = re.findall(r'- "([\d.]+):(\d+):(\d+)"', text)
     assert ports == [("127.0.0.1", "7777", str(conf["relay.port"]))]
     assert f"strfry-db:{conf['db'].rstrip('/')}" in text
+
+
+def test_the_presets_are_a_file_of_the_package_so_a_wheel_has_them_too():
+    assert (RELAYS / "presets.toml").resolve() == Path(
+        sense_memory.__file__
+    ).parent / "config" / "presets.toml"
+    assert {preset.name for preset in presets()} == PRESETS["groups"].keys()

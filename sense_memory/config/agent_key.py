@@ -8,6 +8,7 @@ because it belongs to the program that uses this package.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -89,6 +90,16 @@ def agent_key(
     if found is None:
         raise KeyMissing(tuple(looked))
     return found
+
+
+def agent_names(home: Path) -> list[str]:
+    """The agents of a home folder: those with a key file or a config file. Opens no key and no keyring."""
+    files = {"keys": {".key", ".ncryptsec"}, "agents": {".toml"}}
+    found = set()
+    for folder, endings in files.items():
+        with contextlib.suppress(OSError):
+            found |= {path.stem for path in (home / folder).iterdir() if path.suffix in endings}
+    return sorted(found)
 
 
 def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""The `config.toml` of the home folder: a small file that people edit and one command rewrites.
+"""The config files of the home folder: small files that people edit and one command rewrites.
 
-Reading gives plain values; `settings` checks them. Rewriting replaces one statement and leaves everything else as
+`config.toml` holds for all agents, `agents/NAME.toml` for one. Reading gives plain values; `settings` checks them. Rewriting replaces one statement and leaves everything else as
 it was, comments and unknown keys included: the result is parsed and compared before it replaces the old file, and
 a file that cannot be rewritten safely is refused.
 """
@@ -24,39 +24,43 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NAME: Final = "config.toml"
-_HEAD: Final = (
-    "# Settings of every agent in this folder. The environment and the .env file take precedence.\n\n"
-)
+_HEAD: Final = "# Settings of {}. The environment and the .env file take precedence.\n\n"
 
 
-def read_config(home: Path) -> dict[str, Any]:
-    """The values in the `config.toml` of a home folder; empty where there is no file.
+def agent_config(agent: str) -> str:
+    """The name of an agent's own config file, from the home folder on."""
+    return f"agents/{agent}.toml"
+
+
+def read_config(home: Path, name: str = NAME) -> dict[str, Any]:
+    """The values in a config file of a home folder; empty where there is no file.
 
     Raises:
         InvalidSetting: the file cannot be read, or is not TOML.
     """
-    return _parse(read_text(home / NAME, NAME), home / NAME)
+    return _parse(read_text(home / name, name), home / name, name)
 
 
-def save_list(home: Path, key: str, values: Sequence[str]) -> None:
-    """Set `key = [values]` in `config.toml`, atomically and with mode 0600; the rest stays as it was.
+def save_list(home: Path, key: str, values: Sequence[str], name: str = NAME) -> None:
+    """Set `key = [values]` in a config file, atomically and with mode 0600; the rest stays as it was.
 
     Raises:
         InvalidSetting: the file cannot be rewritten safely; it is unchanged.
         OSError: the folder cannot be written, or the disk is full; the file is unchanged.
     """
-    private_folder(home)
-    path = (home / NAME).resolve()  # a link to a file kept elsewhere stays a link
-    text = _with_list(read_text(path, NAME) or _HEAD, path, key, values)
-    descriptor, name = tempfile.mkstemp(prefix=".config-", suffix=".toml", dir=path.parent)  # mode 0600
+    private_folder((home / name).parent)
+    path = (home / name).resolve()  # a link to a file kept elsewhere stays a link
+    whose = "every agent in this folder" if name == NAME else f"the agent {path.stem}"
+    text = _with_list(read_text(path, name) or _HEAD.format(whose), path, name, key, values)
+    descriptor, temporary = tempfile.mkstemp(prefix=".config-", suffix=".new", dir=path.parent)  # mode 0600
     try:
         with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
             file.write(text)
             file.flush()
             os.fsync(descriptor)
-        Path(name).replace(path)
+        Path(temporary).replace(path)
     except BaseException as error:
-        Path(name).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError):
             error.filename = error.filename or str(path)
         raise
@@ -79,15 +83,15 @@ def read_text(path: Path, origin: str) -> str:
         raise InvalidSetting(str(path), origin, f"cannot be read ({error.strerror})") from None
 
 
-def _parse(text: str, path: Path) -> dict[str, Any]:
+def _parse(text: str, path: Path, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidSetting(str(path), NAME, f"is not TOML: {printable(str(error))}") from None
+        raise InvalidSetting(str(path), name, f"is not TOML: {printable(str(error))}") from None
 
 
-def _with_list(text: str, path: Path, key: str, values: Sequence[str]) -> str:
-    wanted = {**_parse(text, path), key: list(values)}
+def _with_list(text: str, path: Path, name: str, key: str, values: Sequence[str]) -> str:
+    wanted = {**_parse(text, path, name), key: list(values)}
     lines = text.splitlines(keepends=True)
     start, end = _statement(lines, key)
     listed = "".join(f"  {json.dumps(value, ensure_ascii=False)},\n" for value in values)
@@ -97,7 +101,7 @@ def _with_list(text: str, path: Path, key: str, values: Sequence[str]) -> str:
         return new
     raise InvalidSetting(
         key,
-        NAME,
+        name,
         f"edit {path} by hand: this setting is written in a form that cannot be rewritten safely; nothing was changed",
     )
 

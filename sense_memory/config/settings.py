@@ -1,6 +1,6 @@
 """Settings: every option, and where its value came from.
 
-The order is argument, environment, `.env`, `config.toml`, default. The `.env` file of the home folder is read, or
+The order is argument, environment, `.env`, config files, default. The `.env` file of the home folder is read, or
 one that is named explicitly, never the one of the current directory. `Settings` holds no secret: `find_secret`
 searches for the key. The environment is never changed, and no message repeats a value that could be a key.
 """
@@ -19,19 +19,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.config.agent_key import NSEC_VARIABLE, agent_key, default_home, open_key
 from sense_memory.config.config_file import NAME as _CONFIG
-from sense_memory.config.config_file import read_config, read_text, save_list
+from sense_memory.config.config_file import agent_config, read_config, read_text
 from sense_memory.config.model_choice import KEY_VARIABLE as MODEL_KEY_VARIABLE
+from sense_memory.config.relays import find_relays
 from sense_memory.config.sources import (
     ARGUMENT,
     DEFAULT,
     ENV_FILE,
     ENVIRONMENT,
     RANK,
+    Found,
     Sources,
     invalid,
-    refuse_key,
 )
-from sense_memory.errors import InvalidRelayUrl, InvalidSetting, KeyMissing
+from sense_memory.errors import InvalidSetting, KeyMissing
 from sense_memory.nostr.keys import npub, parse_public
 from sense_memory.nostr.verdict import printable
 from sense_memory.palace.plan import DEFAULT as _DEFAULT_PLAN
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders.embedder import Embedder
 
 _CONFIG_KEYS: Final = ("relays", "model")
+_AGENT_CONFIG_KEYS: Final = ("relays",)
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
 
@@ -77,7 +79,8 @@ class Settings:
         model: the language model of the mind; by default None, rules. A bad value is kept as for `embedder`.
         origins: for `home`, `agent`, `relays`, `key_file`, `ledger`, `plan`, `embedder`, `share_embeddings` and
             `model` one of "argument", "environment", ".env", "config.toml", "default". A key file by "default" has the name of
-            the agent.
+            the agent. For `relays`, "config.toml" also stands for the agent's own config file.
+        relay_origins: the origin of each relay: one of `origins`, or "agents/NAME.toml" for the agent's own.
     """
 
     home: Path
@@ -91,6 +94,7 @@ class Settings:
     share_embeddings: bool
     model: ModelChoice | InvalidSetting | None
     origins: Mapping[str, str] = field(hash=False)
+    relay_origins: Mapping[str, str] = field(hash=False)
 
     @property
     def wants_embedder(self) -> bool:
@@ -135,31 +139,28 @@ class Settings:
         Raises:
             InvalidSetting: names the setting and where its value came from.
         """
-        sources, folder, env_path, home_origin = _find_home(home, env_file, environ)
-        name, agent_origin = _find_agent(agent, sources)
-        config = _read_config(folder)
-        urls, relays_origin = _find_relays(relays, sources, config, folder)
-        key_path, key_origin = sources.path("key_file", key_file)
-        if key_path is None or RANK[agent_origin] < RANK[key_origin]:
-            key_path, key_origin = folder / "keys" / f"{name}.key", DEFAULT
-        chosen, plan_origin = _find_plan(plan, sources)
-        meaning, embedder_origin = sources.embedder(embedder)
-        shares, shares_origin = sources.switch("share_embeddings", share_embeddings)
-        language_model, model_origin = sources.model(model, config.get("model"))
-        origins = {
-            "home": home_origin,
-            "agent": agent_origin,
-            "relays": relays_origin,
-            "key_file": key_origin,
-            "ledger": DEFAULT if ledger is None else ARGUMENT,
-            "plan": plan_origin,
-            "embedder": embedder_origin,
-            "share_embeddings": shares_origin,
-            "model": model_origin,
+        sources, folder, env_path = _find_home(home, env_file, environ)
+        name = _find_agent(agent, sources)
+        config = _read_config(folder.value, _CONFIG, _CONFIG_KEYS)
+        own = agent_config(name.value)
+        configs = {_CONFIG: config, own: _read_config(folder.value, own, _AGENT_CONFIG_KEYS)}
+        urls, relay_origins = find_relays(relays, sources, folder.value, configs)
+        found: dict[str, Found[Any]] = {
+            "home": folder,
+            "agent": name,
+            "relays": urls,
+            "key_file": _find_key_file(key_file, sources, folder.value, name),
+            "ledger": Found(None, DEFAULT) if ledger is None else Found(Path(ledger).expanduser(), ARGUMENT),
+            "plan": _find_plan(plan, sources),
+            "embedder": sources.embedder(embedder),
+            "share_embeddings": sources.switch("share_embeddings", share_embeddings),
+            "model": sources.model(model, config.get("model")),
         }
-        ledger_file = None if ledger is None else Path(ledger).expanduser()
-        found = (folder, name, urls, key_path, ledger_file, env_path, chosen, meaning, shares, language_model)
-        return cls(*found, origins=MappingProxyType(origins))
+        values = {setting: item.value for setting, item in found.items()}
+        origins = MappingProxyType({setting: item.origin for setting, item in found.items()})
+        return cls(
+            **values, env_file=env_path, origins=origins, relay_origins=MappingProxyType(relay_origins)
+        )
 
 
 def ledger_path(home: Path, public_key: str) -> Path:
@@ -198,29 +199,46 @@ def find_secret(
         BadKey: what a place holds is not a secret key, or the password is wrong; names the place only.
         UnsafeFile: others can read the key file; says what to do.
     """
-    dotenv = _read_env_file(settings.env_file)
-    looked = []
-    for origin, variables, place in (
-        (ENVIRONMENT, environ, "NOSTR_NSEC in the environment"),
-        (ENV_FILE, dotenv, f"NOSTR_NSEC in {settings.env_file}"),
-    ):
-        if not _nsec_comes_first(settings, origin):
-            continue
-        looked.append(place)
-        text = variables.get(NSEC_VARIABLE, "").strip()
-        if not text:
-            continue
-        secret = open_key(text, place, ask_password)
-        if origin == ENVIRONMENT:
-            problem = "child processes and crash dumps can read NOSTR_NSEC in the environment"
-            _warn_once(f"use a key file of mode 600 instead (SENSE_MEMORY_KEY_FILE): {problem}")
-        return secret, place
+    looked: list[str] = []
+    found = find_nsec(settings, environ=environ, ask_password=ask_password, looked=looked)
+    if found is not None:
+        return found
     agent = settings.agent if settings.origins["key_file"] == DEFAULT else None
     try:
         return agent_key(settings.key_file, agent, ask_password, home=settings.home)
     except KeyMissing as missing:
         looked += missing.looked
         raise KeyMissing(tuple(looked), missing.locked, agent, _naming_setting(settings)) from None
+
+
+def find_nsec(
+    settings: Settings,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    ask_password: AskPassword | None = None,
+    looked: list[str] | None = None,
+) -> tuple[Secret, str] | None:
+    """The key in a NOSTR_NSEC that comes before the key file, and in words where it was; None without one.
+
+    `looked` gets the places that hold no key. The rest is as in `find_secret`.
+    """
+    dotenv = _read_env_file(settings.env_file)
+    for origin, variables, place in (
+        (ENVIRONMENT, environ, "NOSTR_NSEC in the environment"),
+        (ENV_FILE, dotenv, f"NOSTR_NSEC in {settings.env_file}"),
+    ):
+        if not _nsec_comes_first(settings, origin):
+            continue
+        text = variables.get(NSEC_VARIABLE, "").strip()
+        if text:
+            secret = open_key(text, place, ask_password)
+            if origin == ENVIRONMENT:
+                problem = "child processes and crash dumps can read NOSTR_NSEC in the environment"
+                _warn_once(f"use a key file of mode 600 instead (SENSE_MEMORY_KEY_FILE): {problem}")
+            return secret, place
+        if looked is not None:
+            looked.append(place)
+    return None
 
 
 def _naming_setting(settings: Settings) -> str | None:
@@ -274,27 +292,13 @@ def _nsec_comes_first(settings: Settings, origin: str) -> bool:
     return RANK[origin] <= RANK[settings.origins["agent"]]
 
 
-def save_relays(home: Path, relays: Sequence[str]) -> tuple[str, ...]:
-    """Write the relays to the `config.toml` of a home folder (mode 0600), atomically; returns the checked URLs.
-
-    Everything else in the file stays as it is: other keys, comments, order.
-
-    Raises:
-        InvalidSetting: a URL cannot be used, or the file cannot be rewritten safely; it is unchanged.
-        OSError: the folder cannot be written, or the disk is full; the file is unchanged.
-    """
-    urls = _checked_relays(relays, ARGUMENT)
-    save_list(home, "relays", urls)
-    return urls
-
-
 # ── Home and agent ──────────────────────────────────────────────────────────────────────
 
 
 def _find_home(
     home: str | os.PathLike[str] | None, env_file: str | os.PathLike[str] | None, environ: Mapping[str, str]
-) -> tuple[Sources, Path, Path, str]:
-    """The sources of the other settings, the home folder, the `.env` file, and where the folder was named.
+) -> tuple[Sources, Found[Path], Path]:
+    """The sources of the other settings, the home folder, and the `.env` file.
 
     A `.env` that was named explicitly may name the home folder; the `.env` of the home folder may not.
     """
@@ -302,78 +306,51 @@ def _find_home(
         path = _given_env_file(env_file)
         sources = Sources.of(environ, _read_env_file(path), path)
         folder, origin = sources.path("home", home)
-        return sources, folder or default_home(), path, origin
+        return sources, Found(folder or default_home(), origin), path
     folder, origin = Sources.of(environ, {}, None).path("home", home)
     folder = folder or default_home()
     path = folder / ".env"
     sources = Sources.of(environ, _read_env_file(path), path)
-    if origin == DEFAULT and sources.path("home", None)[0] not in {None, folder}:
+    if origin == DEFAULT and sources.path("home", None).value not in {None, folder}:
         problem = "set it in the environment: the .env of the home folder cannot move the home folder"
         raise invalid("home", ENV_FILE, problem)
-    return sources, folder, path, origin
+    return sources, Found(folder, origin), path
 
 
-def _find_agent(argument: str | None, sources: Sources) -> tuple[str, str]:
+def _find_agent(argument: str | None, sources: Sources) -> Found[str]:
     name, origin = sources.text("agent", argument)
     name = "default" if name is None else name
     if _agent_name(name) is None:
         raise invalid("agent", origin, "must be 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot")
-    return name, origin
+    return Found(name, origin)
 
 
-# ── Relays ──────────────────────────────────────────────────────────────────────────────
+def _find_key_file(
+    argument: str | os.PathLike[str] | None, sources: Sources, home: Path, agent: Found[str]
+) -> Found[Path]:
+    """The key file that was named, unless an agent was named in a source that comes first."""
+    path, origin = sources.path("key_file", argument)
+    if path is None or RANK[agent.origin] < RANK[origin]:
+        return Found(home / "keys" / f"{agent.value}.key", DEFAULT)
+    return Found(path, origin)
 
 
-def _find_relays(
-    argument: Sequence[str] | None, sources: Sources, config: Mapping[str, Any], home: Path
-) -> tuple[tuple[str, ...], str]:
-    if argument is not None:
-        return _checked_relays(argument, ARGUMENT), ARGUMENT
-    text, origin = sources.text("relays", None)
-    if text is not None:
-        return _checked_relays([part for part in re.split(r"[\s,]+", text) if part], origin), origin
-    listed = config.get("relays")
-    if listed is None:
-        return (), DEFAULT
-    place = f" (in {home / _CONFIG})"
-    if not isinstance(listed, list) or not all(isinstance(url, str) for url in listed):
-        problem = f'must be a list of URLs, such as ["wss://relay.example"]{place}'
-        raise InvalidSetting("relays", _CONFIG, problem)
-    return _checked_relays(listed, _CONFIG, place), _CONFIG
-
-
-def _read_config(home: Path) -> dict[str, Any]:
-    config = read_config(home)
-    unknown = [printable(key, 40) for key in config if key not in _CONFIG_KEYS]
+def _read_config(home: Path, name: str, keys: Sequence[str]) -> dict[str, Any]:
+    """The values of a config file, with a warning about keys that are not among `keys`."""
+    config = read_config(home, name)
+    unknown = [printable(key, 40) for key in config if key not in keys]
     if unknown:
-        _warn_once(
-            f"{home / _CONFIG}: {', '.join(unknown)} has no effect; the settings here are {' and '.join(_CONFIG_KEYS)}"
-        )
+        known = f"the settings here are {' and '.join(keys)}"
+        _warn_once(f"{home / name}: {', '.join(unknown)} has no effect; {known}")
     return config
 
 
-def _checked_relays(urls: Sequence[str], origin: str, place: str = "") -> tuple[str, ...]:
-    from sense_memory.nostr.relay_url import relay_url
-
-    if isinstance(urls, str):
-        raise invalid("relays", origin, "must be a list of URLs, not a single text")
-    checked = []
-    for number, url in enumerate(urls, 1):
-        refuse_key("relays", url, origin)
-        try:
-            checked.append(relay_url(url))
-        except InvalidRelayUrl as error:
-            which = f" (URL {number} of {len(urls)})" if len(urls) > 1 else ""
-            raise invalid("relays", origin, f"{error}{which}{place}") from None
-    return tuple(dict.fromkeys(checked))
-
-
-def _find_plan(argument: str | None, sources: Sources) -> tuple[Plan, str]:
+def _find_plan(argument: str | None, sources: Sources) -> Found[Plan]:
     name, origin = sources.text("plan", argument)
     found = find_plan(_DEFAULT_PLAN if name is None else name)
     if found is None:
         raise invalid("plan", origin, f"must be one of {', '.join(PLANS)}")
-    return found, origin
+    return Found(found, origin)
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:

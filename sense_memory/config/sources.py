@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from sense_memory.config.config_file import NAME as CONFIG
 from sense_memory.config.model_choice import ModelChoice
@@ -21,6 +21,8 @@ from sense_memory.search.embedders.choice import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_T = TypeVar("_T")
 
 ARGUMENT: Final = "argument"
 ENVIRONMENT: Final = "environment"
@@ -49,6 +51,13 @@ _hide = re.compile(r"(?<=//).*(?=@)|(?<=@)(?!https?://).+(?=@)|(?<=[?#]).+|\bsk-
 _like_a_key = re.compile(r"(?i:n(?:crypt)?sec1[02-9ac-hj-np-z]{20})|^\s*[0-9A-Fa-f]{64}\s*$").search
 
 
+class Found(NamedTuple, Generic[_T]):
+    """The value of a setting, and where it came from."""
+
+    value: _T
+    origin: str
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Our variables in the environment and in one `.env`, without NOSTR_NSEC.
@@ -68,7 +77,7 @@ class Sources:
         """The sources with our variables, as far as they are not blank."""
         return cls(_ours(environ), _ours(dotenv), env_file)
 
-    def text(self, name: str, argument: str | None) -> tuple[str | None, str]:
+    def text(self, name: str, argument: str | None) -> Found[str | None]:
         """The first value of a setting and its origin; (None, "default") where there is none."""
         found, origin = argument, ARGUMENT
         if found is None:
@@ -76,54 +85,54 @@ class Sources:
         if found is None:
             found, origin = self.dotenv.get(name), ENV_FILE
         if found is None:
-            return None, DEFAULT
+            return Found(None, DEFAULT)
         refuse_key(name, found, origin)
-        return found, origin
+        return Found(found, origin)
 
-    def path(self, name: str, argument: str | os.PathLike[str] | None) -> tuple[Path | None, str]:
+    def path(self, name: str, argument: str | os.PathLike[str] | None) -> Found[Path | None]:
         """As `text`, as an absolute path; a relative path in a `.env` starts at the folder of the file."""
         found, origin = self.text(name, None if argument is None else os.fspath(argument))
         if found is None:
-            return None, origin
+            return Found(None, origin)
         base = self.env_file.parent if origin == ENV_FILE and self.env_file is not None else Path()
         try:
-            return (base / Path(found).expanduser()).absolute(), origin
+            return Found((base / Path(found).expanduser()).absolute(), origin)
         except RuntimeError:
             raise invalid(name, origin, "write the full path: no user with this `~` name") from None
 
-    def switch(self, name: str, argument: str | None) -> tuple[bool, str]:
+    def switch(self, name: str, argument: str | None) -> Found[bool]:
         """As `text`, as a boolean; the default is no."""
         text, origin = self.text(name, argument)
         if (text or "no").lower() not in _SWITCH:
             raise invalid(name, origin, "must be yes or no")
-        return _SWITCH[(text or "no").lower()], origin
+        return Found(_SWITCH[(text or "no").lower()], origin)
 
-    def model(self, argument: str | None, config: object) -> tuple[ModelChoice | InvalidSetting | None, str]:
+    def model(self, argument: str | None, config: object) -> Found[ModelChoice | InvalidSetting | None]:
         """As `text`, and then from the config file, as a language model; errors as in `embedder`."""
         text, origin = self.text("model", argument)
         if text is None and config is not None:
             text, origin = config if isinstance(config, str) else "", CONFIG
             refuse_key("model", text, origin)
         try:
-            return ModelChoice.parse("none" if text is None else text), origin
+            return Found(ModelChoice.parse("none" if text is None else text), origin)
         except InvalidInput as error:
             found = invalid("model", origin, f"'{_without_secrets(text or '')}' cannot be used: {error}")
         if origin == ARGUMENT:
             raise found
-        return found, origin
+        return Found(found, origin)
 
-    def embedder(self, argument: str | None) -> tuple[Choice | InvalidSetting, str]:
+    def embedder(self, argument: str | None) -> Found[Choice | InvalidSetting]:
         """As `text`, as a choice of embedder; for a bad value in a variable, the error to raise when one is needed."""
         text, origin = self.text("embedder", argument)
         text = "none" if text is None else text
         base = self.env_file.parent if origin == ENV_FILE and self.env_file is not None else None
         try:
-            return Choice.parse(text, base), origin
+            return Found(Choice.parse(text, base), origin)
         except InvalidInput as error:
             found = invalid("embedder", origin, f"'{_without_secrets(text)}' cannot be used: {error}")
         if origin == ARGUMENT:
             raise found
-        return found, origin
+        return Found(found, origin)
 
 
 def _ours(variables: Mapping[str, str]) -> dict[str, str]:

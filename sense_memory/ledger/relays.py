@@ -7,10 +7,13 @@ are seconds since 1970 and come from the caller.
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.ledger.database import open_damaged
 from sense_memory.limits import (
     CURSOR_OVERLAP_SECONDS,
     HEAL_SECONDS,
@@ -24,6 +27,7 @@ from sense_memory.nostr.verdict import REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from sense_memory.ledger.database import Database
 
@@ -121,6 +125,17 @@ class RelayState:
     def may_heal(self, now: float) -> bool:
         """Whether lost events are sent again at once; a relay that keeps losing events gets them once an hour."""
         return self.healed_at is None or now - self.healed_at >= HEAL_SECONDS
+
+
+def last_pull(path: Path) -> float | None:
+    """When any relay last showed a ledger everything; None for never, or where the file cannot be read.
+
+    The file is only read: it is not migrated, and needs no key.
+    """
+    with suppress(sqlite3.Error), closing(open_damaged(path)) as connection:
+        (found,) = connection.execute("SELECT max(completed_at) FROM relays").fetchone()
+        return None if found is None else float(found)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 
 from sense_memory.config import settings as module
 from sense_memory.config.key_file import write_secret
+from sense_memory.config.relays import save_relays
 from sense_memory.config.settings import (
     Settings,
     SettingsWarning,
@@ -17,7 +18,6 @@ from sense_memory.config.settings import (
     find_model,
     find_secret,
     ledger_path,
-    save_relays,
 )
 from sense_memory.errors import BadKey, InvalidInput, InvalidSetting, KeyMissing, UnsafeFile
 from sense_memory.nostr.keys import Secret, npub

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from sense_memory.config.agent_key import agent_names
+from sense_memory.config.relays import presets
 from sense_memory.errors import SenseMemoryError
 from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import of
@@ -238,31 +240,23 @@ class _Offer:
         if param.metavar in _CHOICES:
             return [(choice.value, "") for choice in _CHOICES[param.metavar]]
         if param.name == "agent":
-            return [(agent, "an agent of this machine") for agent in _agents(self._settings())]
-        if param.name == "relay" or self._path == ["relays", "remove"]:
             settings = self._settings()
+            names = [] if settings is None else agent_names(settings.home)
+            return [(name, "an agent of this machine") for name in names]
+        if param.name == "relay" or self._path == ["relays", "remove"]:
+            settings = self._settings(self._given.get("agent", [None])[-1])
             return [(url, "") for url in settings.relays] if settings is not None else []
-        return []
+        return [(preset.name, preset.about) for preset in presets()] if param.name == "preset" else []
 
-    def _settings(self) -> Settings | None:
-        """The settings with this command line's `--env-file` but not its other options; None where they are broken."""
+    def _settings(self, agent: str | None = None) -> Settings | None:
+        """The settings of an agent with this command line's `--env-file`; None where they are broken."""
         from sense_memory.config.settings import Settings
 
         env_file = self._given.get("env_file", [None])[-1]
         with suppress(SenseMemoryError, OSError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return Settings.load(env_file=env_file)
+            return Settings.load(agent=agent, env_file=env_file)
         return None
-
-
-def _agents(settings: Settings | None) -> list[str]:
-    """The agents that have a key file, by the names of the files."""
-    if settings is None:
-        return []
-    with suppress(OSError):
-        files = [path for path in (settings.home / "keys").iterdir() if path.suffix in {".key", ".ncryptsec"}]
-        return sorted({path.stem for path in files})
-    return []
 
 
 def asked() -> str | None:

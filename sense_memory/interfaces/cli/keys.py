@@ -1,23 +1,32 @@
-"""`init`: makes or imports an agent's key. The only command that can show a secret, and only when asked."""
+"""`init` makes or imports an agent's key, and `agents` lists the agents of this machine.
+
+`init` is the only command that can show a secret, and only when asked.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from sense_memory.errors import BadKey, InvalidInput, KeyMissing, SenseMemoryError, UnsafeFile
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import of, password_prompt, say, warnings_as_lines
+from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.program import SETUP, app, ends
-from sense_memory.interfaces.cli.text import as_json
+from sense_memory.interfaces.cli.text import age, as_json, iso, size
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sense_memory.config.settings import Settings
+    from sense_memory.memories.agents import AgentFiles
     from sense_memory.nostr.keys import Secret
 
 _MAX_STDIN_CHARS = 1_024
@@ -196,3 +205,73 @@ def _warn_if_unused(settings: Settings, public_key: str, place: str) -> None:
     with secret:
         if secret.public_key != public_key:
             say("warning", f"this key is not the one in use: {first} comes first")
+
+
+# ── agents ──────────────────────────────────────────────────────────────────────────────
+
+_PIPED: Final = ("name", "npub", "ledger", "bytes", "last_sync")
+_KEYS: Final = {
+    "encrypted": "encrypted; only its password shows the public key",
+    "unusable": "its key file cannot be used; see `doctor`",
+    "none": "no key file here",
+}
+
+
+@app.command(
+    rich_help_panel=SETUP,
+    epilog=ends(
+        "sense-memory agents",
+        "# What another agent keeps:",
+        "sense-memory --agent bob status",
+    ),
+)
+def agents(context: typer.Context, _json: JsonOption = False) -> None:
+    """List the agents of this machine: public key, ledger, size, last sync.
+
+    `*` marks the agent in use. No password is asked for, no keyring opened and no relay contacted: the public key of an
+    encrypted key stays unknown, and its ledger is listed last, without a name. A pipe gets one line for each agent, with
+    tabs between name, npub, ledger, bytes, last sync and mark.
+    """
+    from sense_memory.memories.agents import list_agents
+
+    invocation = of(context)
+    settings = invocation.settings()
+    data = [_agent_data(agent, settings) for agent in list_agents(settings, _npub_in_environment(settings))]
+    if invocation.as_json:
+        typer.echo(as_json(data))
+    elif sys.stdout.isatty():
+        now = time.time()
+        show_rows(
+            ("", "agent", "public key", "ledger", "last sync"), [_agent_row(line, now) for line in data]
+        )
+    else:
+        cells = [(*(line[name] for name in _PIPED), "*" if line["is_in_use"] else "") for line in data]
+        show_rows((), [["" if cell is None else str(cell) for cell in row] for row in cells])
+
+
+def _npub_in_environment(settings: Settings) -> str | None:
+    """The public key of a NOSTR_NSEC that is in use; None without one, and where its password would be needed."""
+    from sense_memory.config.settings import find_nsec
+    from sense_memory.nostr.keys import npub
+
+    with suppress(BadKey, KeyMissing), warnings_as_lines():
+        found = find_nsec(settings)
+        if found is not None:
+            with found[0] as secret:
+                return npub(secret.public_key)
+    return None
+
+
+def _agent_data(agent: AgentFiles, settings: Settings) -> dict[str, Any]:
+    path = None if agent.ledger is None else str(agent.ledger)
+    is_in_use = agent.name == settings.agent
+    return {**asdict(agent), "ledger": path, "last_sync": iso(agent.last_sync), "is_in_use": is_in_use}
+
+
+def _agent_row(agent: Mapping[str, Any], now: float) -> tuple[str, ...]:
+    """One agent in the table of a terminal; the npub stays whole, to be copied."""
+    owner = agent["npub"] or _KEYS[agent["key"]]
+    ledger = "-" if agent["bytes"] is None else size(agent["bytes"])
+    last = agent["last_sync"]
+    synced = "never" if last is None else age(datetime.fromisoformat(last).timestamp(), now)
+    return "*" if agent["is_in_use"] else "", agent["name"] or "?", owner, ledger, synced

@@ -188,6 +188,34 @@ def copy_data(states: Mapping[str, int], held: int) -> dict[str, Any]:
     return {"held": held, "states": dict(states)}
 
 
+# ── Tables ──────────────────────────────────────────────────────────────────────────────
+
+_CELL_CHARS: Final = 200  # of a text in a table on a terminal
+
+
+def show_rows(headers: Sequence[str], rows: Sequence[Sequence[str]], *, none: str = "") -> None:
+    """Rows as a table on a terminal, or one line each with tabs in a pipe.
+
+    Args:
+        headers: of the table.
+        rows: the cells of each row.
+        none: said on stderr if there are no rows.
+    """
+    if not rows:
+        typer.echo(none, err=True)
+    elif sys.stdout.isatty():
+        from rich.text import Text
+
+        from sense_memory.interfaces.cli.tables import console, plain_table
+
+        table = plain_table(*headers)
+        for row in rows:
+            table.add_row(*(Text(one_line(cell, _CELL_CHARS)) for cell in row))
+        console().print(table)
+    else:
+        echo_all("\t".join(map(one_line, row)) for row in rows)
+
+
 # ── Memories ────────────────────────────────────────────────────────────────────────────
 
 

@@ -43,7 +43,7 @@ BACKUP = "Backup"
 SETUP = "Key and health"
 
 _ORDER = (  # of `--help`: commands that are needed first come first
-    *("init", "doctor"),
+    *("init", "agents", "doctor"),
     *(
         "remember",
         "recall",
@@ -260,14 +260,15 @@ Environment:
   SENSE_MEMORY_HOME      The folder of keys, ledgers, config.toml and .env, instead of the platform's data folder.
   SENSE_MEMORY_AGENT     The agent, unless --agent names one.
   SENSE_MEMORY_KEY_FILE  The file of the secret key, instead of the agent's own.
-  SENSE_MEMORY_RELAYS    URLs, separated by commas or spaces, instead of those in config.toml.
+  SENSE_MEMORY_RELAYS    URLs, separated by commas or spaces, instead of those in the config files.
   SENSE_MEMORY_EMBEDDER  What finds memories by meaning; see `embed --help`.
   NOSTR_NSEC             The secret key itself; a file that only you can read is safer.
 
 Files, in that folder:
   keys/NAME.key     An agent's secret key; keys/NAME.ncryptsec is one with a password.
   ledgers/NPUB.db   Its memories, signed and encrypted.
-  config.toml       Which relays carry copies; `relays add` writes it.
+  agents/NAME.toml  An agent's own relays; `relays add` writes it.
+  config.toml       The relays of all agents; `relays add --all-agents` writes it.
   .env              The variables above, where the environment does not set them.
 
 Examples:

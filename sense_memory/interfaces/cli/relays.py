@@ -1,26 +1,28 @@
-"""`relays add`, `remove` and `list`; and `relay`, which runs a local relay in the foreground."""
+"""`relays add`, `remove`, `list` and `presets`; and `relay`, which runs a local relay in the foreground."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from sense_memory.errors import InvalidInput, KeyMissing, RelayError, SenseMemoryError
-from sense_memory.interfaces.cli.inputs import JsonOption
+from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say, signer_of
-from sense_memory.interfaces.cli.output import relay_data
+from sense_memory.interfaces.cli.output import relay_data, show_rows
 from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app, ends
 from sense_memory.interfaces.cli.text import as_json, quantity
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
+    from sense_memory.config.relays import Preset
     from sense_memory.config.settings import Settings
     from sense_memory.nostr.signer import LocalSigner
 
@@ -30,7 +32,8 @@ app.add_typer(
     name="relays",
     rich_help_panel=RELAYS,
     help="Choose the relays that carry copies.\n\nAny Nostr relay will do that takes events of kind 30078, 4 and 5; "
-    "three of them are a good number. Nothing is contacted that you did not name.",
+    "three of them are a good number. Nothing is contacted that you did not name. An agent uses its own relays and those of all "
+    "agents; --relay and SENSE_MEMORY_RELAYS replace both.",
     epilog=ends("sense-memory relays list", "sense-memory relays add wss://relay.example"),
 )
 
@@ -39,90 +42,203 @@ _RUNNING: Final = (
     "`sense-memory relays add ws://127.0.0.1:{port}` uses it. A second one needs a --port and a --data file of its own."
 )
 
-UrlArgument = Annotated[
-    str,
-    typer.Argument(metavar="URL", show_default=False, help="wss://…, or ws:// for a relay on this machine."),
-]
+_URL: Final = typer.Argument(
+    metavar="URL", show_default=False, help="wss://…, or ws:// for a relay on this machine."
+)
+AllAgentsOption = Annotated[bool, flag("--all-agents", text="For all agents of the home folder.")]
 
 
 @commands.command(
     epilog=ends(
         "sense-memory relays add wss://relay.example",
-        "# A relay of this machine, see `sense-memory relay`:",
-        "sense-memory relays add ws://127.0.0.1:7447",
+        "# Three well-known public relays; `relays presets` shows which:",
+        "sense-memory relays add --preset starter",
+        "# A relay of this machine, see `sense-memory relay`, for all agents:",
+        "sense-memory relays add ws://127.0.0.1:7447 --all-agents",
     )
 )
-def add(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> None:
-    """Add a relay to config.toml.
+def add(
+    context: typer.Context,
+    url: Annotated[str | None, _URL] = None,
+    *,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="PRESET", help="Add the relays of this preset.", show_default=False),
+    ] = None,
+    all_agents: AllAgentsOption = False,
+    _json: JsonOption = False,
+) -> None:
+    """Add a relay, or the relays of a preset, for this agent.
 
-    All agents of the home folder use the relay, from their next sync or write on. `doctor` shows what the relay allows.
+    The agent uses it from its next sync or write on, together with the relays of all agents. `doctor` shows what a relay
+    allows.
     """
+    from sense_memory.config.relays import save_relays
     from sense_memory.nostr.relay_url import is_local, is_same_relay, relay_url
 
-    relay = relay_url(url)
-    twins: list[str] = []
-    done = "added"
-
-    def with_it(saved: list[str]) -> list[str]:
-        nonlocal done, twins
-        done = "there already:" if relay in saved else "added"
-        twins = [known for known in saved if known != relay and is_same_relay(known, relay)]
-        return saved if relay in saved else [*saved, relay]
-
-    _change(of(context), relay, with_it, lambda: done)
-    for twin in twins:
+    invocation = of(context)
+    if (url is None) == (preset is None):
+        context.fail("give either a URL or --preset")
+    wanted = [relay_url(url)] if url is not None else list(_preset(preset or "").relays)
+    settings = invocation.settings()
+    name, saved = _saved(settings, all_agents=all_agents)
+    there = saved if all_agents else [*saved, *_configured(settings)]
+    new = [relay for relay in wanted if relay not in there]
+    urls = save_relays(settings.home, [*saved, *new], name) if new else saved
+    known = {*saved, *settings.relays}
+    twins = [(relay, twin) for relay in new for twin in known - {relay} if is_same_relay(relay, twin)]
+    where = settings.home / name
+    lines = [f"added {relay} · {len(urls)} in {where}" for relay in new]
+    lines += [
+        f"there already: {relay} · {_origin(settings, settings.relay_origins.get(relay, name))}"
+        for relay in wanted
+        if relay in there
+    ]
+    _report(invocation, urls, where, lines)
+    for relay, twin in twins:
         say(
             "warning",
             f"{twin} is most likely the same relay, under another name for this machine; one is enough. "
             f"Remove the other: sense-memory relays remove {relay}",
         )
-    if is_local(relay) and not of(context).as_json:
+    if any(map(is_local, wanted)) and not invocation.as_json:
         typer.echo("It is on this machine: handy, but not a backup.")
 
 
 @commands.command(
     epilog=ends(
         "sense-memory relays remove wss://relay.example",
-        codes={4: "it is not among the relays in config.toml"},
+        "# A relay of all agents:",
+        "sense-memory relays remove ws://127.0.0.1:7447 --all-agents",
+        codes={4: "it is not among the relays of this agent, or of all agents"},
     )
 )
-def remove(context: typer.Context, url: UrlArgument, _json: JsonOption = False) -> None:
-    """Remove a relay from config.toml, and cancel what this agent still had to send there.
+def remove(
+    context: typer.Context,
+    url: Annotated[str, _URL],
+    *,
+    all_agents: AllAgentsOption = False,
+    _json: JsonOption = False,
+) -> None:
+    """Remove a relay of this agent, and cancel what the agent still had to send there.
 
     The relay keeps its copies. Added again, a relay is asked for everything and gets what it lacks.
     """
+    from sense_memory.config.relays import save_relays
     from sense_memory.nostr.relay_url import relay_url
 
     relay = relay_url(url)
     invocation = of(context)
-
-    def without(saved: list[str]) -> list[str]:
-        if relay not in saved:
-            raise CommandFailed(
-                ExitCode.NOT_FOUND, "NotFound", f"{relay} is not among the relays in config.toml"
-            )
-        return [known for known in saved if known != relay]
-
-    _change(invocation, relay, without, lambda: "removed", after=lambda settings: _cancelled(settings, relay))
+    settings = invocation.settings()
+    name, saved = _saved(settings, all_agents=all_agents)
+    if relay not in saved:
+        raise _not_removed(relay, settings, all_agents=all_agents)
+    urls = save_relays(settings.home, [known for known in saved if known != relay], name)
+    now = invocation.settings()
+    cancelled = None if relay in now.relays else _cancelled(now, relay)
+    waited = f" · {quantity(cancelled, 'event')} waited for it, cancelled" if cancelled else ""
+    where = settings.home / name
+    _report(invocation, urls, where, [f"removed {relay} · {len(urls)} in {where}{waited}"], cancelled)
+    if relay in _configured(now):
+        say("warning", f"{relay} stays in use: {_origin(now, now.relay_origins[relay])}")
 
 
 @commands.command("list", epilog=ends("sense-memory relays list", "sense-memory relays list --json"))
 def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
-    """List the relays in use, and where they are configured."""
+    """List the relays that this agent uses, and where each is configured.
+
+    A pipe gets one line for each relay, with tabs between its URL, where it is configured, and whether it is on this
+    machine.
+    """
+    from sense_memory.nostr.relay_url import is_local
+
     invocation = of(context)
     settings = invocation.settings()
+    origins = settings.relay_origins
     if invocation.as_json:
-        typer.echo(
-            as_json({"relays": list(map(relay_data, settings.relays)), "origin": settings.origins["relays"]})
+        relays = list(map(relay_data, settings.relays))
+        result = {"relays": relays, "origin": settings.origins["relays"], "origins": dict(origins)}
+        typer.echo(as_json(result))
+        return
+    rows = [
+        (
+            relay,
+            _origin(settings, origins[relay]),
+            *(["this machine: not a backup"] if is_local(relay) else []),
         )
-    elif not settings.relays:
-        typer.echo("No relays are configured. Add one: sense-memory relays add wss://relay.example", err=True)
-    else:
-        from sense_memory.nostr.relay_url import is_local
+        for relay in settings.relays
+    ]
+    none = "No relays are configured. Add one: sense-memory relays add wss://relay.example"
+    show_rows(("relay", "configured for", ""), rows, none=none)
 
-        for relay in settings.relays:
-            typer.echo(relay + ("  (this machine: not a backup)" if is_local(relay) else ""))
-        typer.echo(f"from {_origin(settings)}", err=True)
+
+@commands.command("presets", epilog=ends("sense-memory relays presets"))
+def list_presets(context: typer.Context, _json: JsonOption = False) -> None:
+    """List the presets for `relays add --preset`: groups of relays to begin with.
+
+    Public relays belong to third parties, and nobody has audited them. Nothing is contacted before you add it.
+    """
+    from sense_memory.config.relays import presets
+
+    found = presets()
+    if of(context).as_json:
+        typer.echo(as_json([asdict(preset) for preset in found]))
+        return
+    rows = [(preset.name, preset.about, " ".join(preset.relays)) for preset in found]
+    show_rows(("preset", "what it is", "relays"), rows)
+
+
+def _preset(name: str) -> Preset:
+    from sense_memory.config.relays import presets
+
+    known = {preset.name: preset for preset in presets()}
+    if name not in known:
+        raise InvalidInput(f"--preset must be one of {', '.join(known)}, not {name!r}")
+    return known[name]
+
+
+def _saved(settings: Settings, *, all_agents: bool) -> tuple[str, list[str]]:
+    """The config file to change, and the relays in it."""
+    from sense_memory.config.config_file import NAME, agent_config, read_config
+    from sense_memory.config.relays import listed_relays
+
+    name = NAME if all_agents else agent_config(settings.agent)
+    return name, listed_relays(read_config(settings.home, name), name)
+
+
+def _configured(settings: Settings) -> set[str]:
+    """The relays that the agent uses by its config files."""
+    return {relay for relay, origin in settings.relay_origins.items() if origin.endswith(".toml")}
+
+
+def _not_removed(relay: str, settings: Settings, *, all_agents: bool) -> CommandFailed:
+    if not all_agents and relay in _configured(settings):
+        problem = f"{relay} is a relay of all agents: sense-memory relays remove {relay} --all-agents"
+    else:
+        whose = "all agents" if all_agents else f"agent {settings.agent!r}"
+        problem = f"{relay} is not among the relays of {whose}"
+    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"{problem}; nothing was changed")
+
+
+def _report(
+    invocation: Invocation,
+    urls: Sequence[str],
+    config: Path,
+    lines: Sequence[str],
+    cancelled: int | None = None,
+) -> None:
+    """Print the outcome of a change, and warn if other relays come first."""
+    from sense_memory.config.config_file import NAME
+
+    if invocation.as_json:
+        relays = list(map(relay_data, urls))
+        typer.echo(as_json({"relays": relays, "config": str(config), "cancelled": cancelled}))
+    else:
+        typer.echo("\n".join(lines))
+    now = invocation.settings()
+    origin = now.origins["relays"]
+    if origin not in {NAME, "default"}:
+        say("warning", f"this change has no effect yet: relays from {_origin(now, origin)} come first")
 
 
 def _cancelled(settings: Settings, relay: str) -> int:
@@ -144,44 +260,15 @@ def _cancelled(settings: Settings, relay: str) -> int:
         return 0
 
 
-def _change(
-    invocation: Invocation,
-    relay: str,
-    change: Callable[[list[str]], list[str]],
-    done: Callable[[], str],
-    *,
-    after: Callable[[Settings], int] | None = None,
-) -> None:
-    """Change the relays in config.toml; `after` cancels waiting events, once the file is written."""
-    from sense_memory.config.config_file import NAME, read_config
-    from sense_memory.config.settings import save_relays
-
-    settings = invocation.settings()
-    saved = read_config(settings.home).get("relays", [])
-    if not isinstance(saved, list) or not all(isinstance(url, str) for url in saved):
-        raise InvalidInput(f"`relays` in {settings.home / NAME} is no list of URLs; nothing was changed")
-    urls = save_relays(settings.home, change(saved))
-    now = invocation.settings()
-    cancelled = after(now) if after is not None and relay not in now.relays else None
-    if invocation.as_json:
-        known = [relay_data(url) for url in urls]
-        result = {"relays": known, "config": str(settings.home / NAME), "cancelled": cancelled}
-        typer.echo(as_json(result))
-    else:
-        waited = f" · {quantity(cancelled, 'event')} waited for it, cancelled" if cancelled else ""
-        typer.echo(f"{done()} {relay} · {len(urls)} in {settings.home / NAME}{waited}")
-    if settings.origins["relays"] not in {NAME, "default"}:
-        say("warning", f"this change has no effect yet: relays from {_origin(settings)} come first")
-
-
-def _origin(settings: Settings) -> str:
+def _origin(settings: Settings, origin: str) -> str:
+    """In words, where a relay is configured."""
     where = {
         "argument": "--relay",
         "environment": "SENSE_MEMORY_RELAYS in the environment",
         ".env": f"SENSE_MEMORY_RELAYS in {settings.env_file}",
-        "config.toml": str(settings.home / "config.toml"),
+        "config.toml": f"all agents, {settings.home / origin}",
     }
-    return where.get(settings.origins["relays"], "nowhere")
+    return where.get(origin, f"agent {settings.agent!r}, {settings.home / origin}")
 
 
 @app.command(

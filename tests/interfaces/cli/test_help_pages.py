@@ -105,7 +105,7 @@ def test_the_main_page_tells_exit_codes_environment_and_files(cli):
     for name in ("HOME", "AGENT", "KEY_FILE", "RELAYS"):
         assert f"SENSE_MEMORY_{name} " in shown
     assert "NOSTR_NSEC " in shown
-    assert "config.toml Which relays" in shown
+    assert "config.toml The relays of all agents" in shown
 
 
 def test_the_main_page_lists_every_command_with_one_sentence(cli):

@@ -303,3 +303,49 @@ def test_an_encrypted_key_that_does_not_open_leaves_nothing(cli, key_file, ncryp
 def test_a_password_without_a_key_to_import_is_wrong_usage(cli, key_file):
     assert "give --import too" in cli("init", "--password-stdin", code=2).stderr
     assert not key_file.exists()
+
+
+# ── agents ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_agents_are_listed_with_key_ledger_size_and_last_sync(agent, relay):
+    bob = agent.json("--agent", "bob", "init")["npub"]
+    agent("--agent", "bob", "remember", "k", "v")
+    agent("--relay", relay, "sync")
+
+    found = {line["name"]: line for line in agent.json("agents")}
+
+    assert list(found) == ["bob", "default"]
+    assert found["bob"]["npub"] == bob
+    assert found["bob"]["ledger"].endswith(f"{bob}.db")
+    assert found["bob"]["bytes"] > 0
+    assert found["bob"]["last_sync"] is None
+    assert (
+        found["default"]["last_sync"] == agent.json("--relay", relay, "status")["relays"][0]["last_complete"]
+    )
+    assert [line["is_in_use"] for line in found.values()] == [False, True]
+    lines = agent("--agent", "bob", "agents").stdout.splitlines()
+    assert [line.split("\t")[::5] for line in lines] == [["bob", "*"], ["default", ""]]
+
+
+def test_no_key_is_unlocked_for_the_list_of_agents_and_a_ledger_without_a_name_is_listed_too(
+    agent, home, nsec, cheap, monkeypatch
+):
+    agent("remember", "k", "v")
+    (owner,) = [line["npub"] for line in agent.json("agents")]
+    (home / "keys" / "default.key").unlink()
+    write_ncryptsec(home / "keys" / "default.ncryptsec", encrypt_secret(parse_secret(nsec), PASSWORD))
+    monkeypatch.setattr(keychain, "_ask", lambda _: pytest.fail("the keyring was opened"))
+    (home / "keys" / "open.key").write_text(nsec)
+    (home / "keys" / "open.key").chmod(0o644)
+
+    shown = [(line["name"], line["npub"], line["key"]) for line in agent.json("agents")]
+
+    assert shown == [("default", None, "encrypted"), ("open", None, "unusable"), (None, owner, "none")]
+
+
+def test_the_key_in_the_environment_is_that_of_the_agent_in_use(cli, nsec, monkeypatch):
+    monkeypatch.setenv("NOSTR_NSEC", nsec)
+    with parse_secret(nsec) as secret:
+        assert [line["npub"] for line in cli.json("agents")] == [npub(secret.public_key)]
+    assert nsec not in cli("agents").stdout

@@ -172,6 +172,8 @@ doctor             | --relay RELAY doctor
 relays add         | relays add RELAY
 relays list        | relays list
 relays remove      | relays remove RELAY
+relays presets     | relays presets
+agents             | agents
 remember PATH      | remember people/facts/lisa-moved "Lisa lives in Lisbon."
 palace show        | --relay RELAY palace show lisa
 recall PATH        | recall lisa

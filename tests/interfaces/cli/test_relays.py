@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from sense_memory import MemoryStore
 from sense_memory.interfaces.cli.output import relay_data
 from tests.time_unit import SECOND
 
@@ -19,6 +20,12 @@ A, B = "wss://a.example", "wss://b.example"
 
 @pytest.fixture
 def config(home):
+    return home / "agents" / "default.toml"
+
+
+@pytest.fixture
+def shared(home):
+    """The relays of all agents; before agents had relays of their own, this was where every relay stood."""
     return home / "config.toml"
 
 
@@ -28,7 +35,7 @@ def config(home):
 def test_relays_are_added_listed_and_removed_and_stay_so(cli, config):
     cli("relays", "add", A)
     cli("relays", "add", "WSS://B.example:443/")
-    assert cli("relays", "list").stdout == f"{A}\n{B}\n"
+    assert cli("relays", "list").stdout == f"{A}\tagent 'default', {config}\n{B}\tagent 'default', {config}\n"
 
     assert cli("relays", "remove", A).stdout == f"removed {A} · 1 in {config}\n"
 
@@ -38,7 +45,7 @@ def test_relays_are_added_listed_and_removed_and_stay_so(cli, config):
 
 def test_adding_a_relay_twice_changes_nothing(cli, config):
     assert cli("relays", "add", A).stdout == f"added {A} · 1 in {config}\n"
-    assert cli("relays", "add", f"{A}/").stdout == f"there already: {A} · 1 in {config}\n"
+    assert cli("relays", "add", f"{A}/").stdout == f"there already: {A} · agent 'default', {config}\n"
 
     assert tomllib.loads(config.read_text()) == {"relays": [A]}
 
@@ -52,14 +59,15 @@ def test_relays_as_json(cli, config):
     assert cli.json("relays", "add", A) == listed(A, config=str(config), cancelled=None)
     local = "ws://127.0.0.1:7447"
     cli.json("relays", "add", local)
-    assert cli.json("relays", "list") == listed(A, local, origin="config.toml")
+    own = dict.fromkeys((A, local), "agents/default.toml")
+    assert cli.json("relays", "list") == listed(A, local, origin="config.toml", origins=own)
     assert [relay["is_local"] for relay in cli.json("relays", "list")["relays"]] == [False, True]
     assert cli.json("relays", "remove", local) == listed(A, config=str(config), cancelled=0)
 
 
 def test_a_relay_on_this_machine_is_never_called_a_backup(cli):
     assert "not a backup" in cli("relays", "add", "ws://localhost:7447").stdout
-    assert cli("relays", "list").stdout == "ws://localhost:7447  (this machine: not a backup)\n"
+    assert cli("relays", "list").stdout.endswith("\tthis machine: not a backup\n")
 
 
 def test_one_relay_of_this_machine_under_two_names_is_pointed_out(cli, config):
@@ -92,6 +100,70 @@ def test_a_url_that_must_not_be_dialled_is_refused_with_2(cli, config, url):
     assert not config.exists()
 
 
+def test_a_relay_of_one_agent_is_not_used_by_another_and_one_of_all_agents_is(cli, config, shared):
+    cli("relays", "add", A)
+    cli("--agent", "bob", "relays", "add", B)
+    cli("relays", "add", "wss://all.example", "--all-agents")
+
+    def origins(*agent):
+        return cli.json(*agent, "relays", "list")["origins"]
+
+    assert origins() == {"wss://all.example": "config.toml", A: "agents/default.toml"}
+    assert origins("--agent", "bob") == {"wss://all.example": "config.toml", B: "agents/bob.toml"}
+    assert f"wss://all.example\tall agents, {shared}\n" in cli("relays", "list").stdout
+    assert config.stat().st_mode & 0o777 == 0o600
+
+
+def test_relays_of_a_config_from_before_are_those_of_all_agents_until_they_are_removed_there(cli, shared):
+    shared.parent.mkdir()
+    shared.write_text(f'# mine\nrelays = ["{A}"]\n')
+
+    assert cli("relays", "add", A).stdout == f"there already: {A} · all agents, {shared}\n"
+    refused = cli("relays", "remove", A, code=4).stderr
+    assert f"sense-memory relays remove {A} --all-agents" in refused
+    assert cli.json("--agent", "bob", "relays", "list")["relays"] == [relay_data(A)]
+
+    cli("relays", "remove", A, "--all-agents")
+    assert cli.json("relays", "list")["relays"] == []
+    assert shared.read_text().startswith("# mine")
+
+
+def test_a_relay_that_stays_in_use_for_another_reason_is_named(cli):
+    cli("relays", "add", A)
+    cli("relays", "add", A, "--all-agents")
+
+    assert f"{A} stays in use: all agents" in cli("relays", "remove", A).stderr
+    cli("relays", "remove", A, "--all-agents")
+    assert cli.json("relays", "list")["relays"] == []
+
+
+def test_a_preset_adds_its_relays_and_those_that_are_there_stay_once(cli, config):
+    presets = {preset["name"]: preset["relays"] for preset in cli.json("relays", "presets")}
+    first = presets["starter"][0]
+    cli("relays", "add", first)
+
+    shown = cli("relays", "add", "--preset", "starter").stdout
+
+    assert shown.endswith(f"there already: {first} · agent 'default', {config}\n")
+    assert tomllib.loads(config.read_text())["relays"] == presets["starter"]
+    assert cli("relays", "presets").stdout.count("\n") == len(presets)
+
+
+@pytest.mark.parametrize("args", [(), (A, "--preset", "starter"), ("--preset", "none-such")])
+def test_a_url_or_a_known_preset_has_to_be_given(cli, home, args):
+    assert cli("relays", "add", *args, code=2).stderr.startswith("error: ")
+    assert not (home / "agents").exists()
+
+
+async def test_a_store_from_settings_has_the_relays_of_its_agent(cli):
+    for agent, relay in (("bob", A), ("eve", B)):
+        cli("--agent", agent, "init")
+        cli("--agent", agent, "relays", "add", relay)
+
+    assert MemoryStore.from_settings(agent="bob").relays == (A,)
+    assert MemoryStore.from_settings(agent="eve").relays == (B,)
+
+
 def test_a_relay_that_is_not_configured_can_not_be_removed(cli):
     assert cli.json("relays", "remove", A, code=4)["error"]["type"] == "NotFound"
 
@@ -108,7 +180,7 @@ def test_removing_a_relay_cancels_what_waits_for_it_and_adding_it_again_sends_ev
 
     removed = agent("relays", "remove", dead_relay)
 
-    assert removed.stdout.endswith("config.toml · 3 events waited for it, cancelled\n")
+    assert removed.stdout.endswith("default.toml · 3 events waited for it, cancelled\n")
     assert agent.json("status")["relays"] == []
     agent("relays", "add", dead_relay)
     assert agent.json("status")["relays"][0]["events"] == {}
@@ -146,24 +218,24 @@ def test_a_relay_can_be_removed_while_the_key_can_not_be_used(agent, home, dead_
 
 def test_no_relays_is_said_with_what_to_do(cli):
     assert "sense-memory relays add" in cli("relays", "list").stderr
-    assert cli.json("relays", "list") == {"relays": [], "origin": "default"}
+    assert cli.json("relays", "list") == {"relays": [], "origin": "default", "origins": {}}
 
 
 def test_a_change_that_the_environment_hides_is_warned_about(cli, monkeypatch):
     monkeypatch.setenv("SENSE_MEMORY_RELAYS", B)
 
     assert "SENSE_MEMORY_RELAYS in the environment come first" in cli("relays", "add", A).stderr
-    assert cli("relays", "list").stdout == f"{B}\n"
+    assert cli("relays", "list").stdout == f"{B}\tSENSE_MEMORY_RELAYS in the environment\n"
 
 
 def test_relays_given_before_the_command_replace_the_configured_ones(cli):
     cli("relays", "add", A)
 
-    assert cli.json("--relay", B, "relays", "list") == listed(B, origin="argument")
+    assert cli.json("--relay", B, "relays", "list") == listed(B, origin="argument", origins={B: "argument"})
 
 
 def test_a_config_file_of_another_shape_is_left_alone(cli, home, config):
-    home.mkdir(mode=0o700)
+    config.parent.mkdir(parents=True, mode=0o700)
     config.write_text('relays = "wss://a.example"\n')
 
     cli("relays", "add", A, code=2)

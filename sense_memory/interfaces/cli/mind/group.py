@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note
+from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.program import Group, Program, ends
 from sense_memory.interfaces.cli.text import as_json, one_line
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.store import MemoryStore
-
-_CELL_CHARS: Final = 200  # of a text in a table on a terminal
 
 SetLimitOption = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=100_000, metavar="N", help="Show at most N of them.")
@@ -70,19 +68,8 @@ def show(
     """
     if invocation.as_json:
         typer.echo(as_json(list(data)))
-    elif not rows:
-        typer.echo(none, err=True)
-    elif sys.stdout.isatty():
-        from rich.text import Text
-
-        from sense_memory.interfaces.cli.tables import console, plain_table
-
-        table = plain_table(*headers)
-        for row in rows:
-            table.add_row(*(Text(one_line(cell, _CELL_CHARS)) for cell in row))
-        console().print(table)
     else:
-        typer.echo("".join("\t".join(map(one_line, row)) + "\n" for row in rows), nl=False)
+        show_rows(headers, rows, none=none)
 
 
 def done(invocation: Invocation, data: Mapping[str, Any], sentence: str) -> None:
