@@ -153,12 +153,12 @@ def function(given: Callable[[], float], name: str) -> Callable[[], float]:
     return given
 
 
-def close_timeout(seconds: object) -> float:
-    """How long closing may wait, in seconds."""
+def timeout(seconds: object, name: str) -> float:
+    """How long a call may wait, in seconds."""
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not 0 <= cast("float", seconds) <= MAX_LINGER_SECONDS:
         raise InvalidSetting(
-            "close_timeout", "argument", f"must be a number of seconds from 0 to {MAX_LINGER_SECONDS:,}"
+            name, "argument", f"must be a number of seconds from 0 to {MAX_LINGER_SECONDS:,}"
         )
     return float(cast("float", seconds))
 

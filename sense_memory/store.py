@@ -90,11 +90,13 @@ class MemoryStore:
         contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off".
         close_timeout: seconds, at most, for which closing waits until relays that can be reached have taken what is
             queued; 0 does not wait. The rest is logged, and sent when a store of this ledger is open next.
+        read_timeout: seconds, at most, for which a read that finds nothing waits for relays that are asked for the
+            first time; then it raises NotSynced, or believes the relays that answered. By default some 20.
         timeouts: of relay connections, see `Timeouts`.
         clock: returns seconds since 1970.
 
     Raises:
-        InvalidSetting: no such plan, or `close_timeout` is not a number of seconds.
+        InvalidSetting: no such plan, or `close_timeout` or `read_timeout` is not a number of seconds.
         InvalidInput: no such embedder or language model.
         InvalidRelayUrl: a relay that must not be dialled.
         BadKey: `signer` is neither a `Signer` nor a pynostr key.
@@ -116,6 +118,7 @@ class MemoryStore:
         model: LanguageModel | str | Callable[[], LanguageModel | ModelChoice | None] | None = None,
         contradictions: str = "act",
         close_timeout: float = LINGER_SECONDS,
+        read_timeout: float | None = None,
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -133,7 +136,8 @@ class MemoryStore:
             model=checked_model(model),
             share_embeddings=share_embeddings,
             contradictions=arguments.contradictions(contradictions),
-            close_timeout=arguments.close_timeout(close_timeout),
+            close_timeout=arguments.timeout(close_timeout, "close_timeout"),
+            read_timeout=None if read_timeout is None else arguments.timeout(read_timeout, "read_timeout"),
             monotonic=time.monotonic,
         )
         self._tell: Callable[[str], None] = warn_of_limit

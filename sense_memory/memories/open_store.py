@@ -71,6 +71,7 @@ class StoreOptions:
     share_embeddings: bool
     contradictions: str
     close_timeout: float
+    read_timeout: float | None
     timeouts: Timeouts | None
     clock: Callable[[], float]
     monotonic: Callable[[], float]
@@ -237,6 +238,7 @@ class OpenStore:
             clock=clock,
             timeouts=options.timeouts,
             offline_first=options.offline_first,
+            read_timeout=options.read_timeout,
             persona=self.persona,
             has_persona=lambda: self._persona is not None,
             warn=warn,

@@ -54,6 +54,7 @@ class Replication:
         clock: seconds since 1970.
         timeouts: of each connection; None for the usual ones.
         offline_first: send to relays that were never pulled completely.
+        read_timeout: seconds, at most, for which `ask` waits; None for as long as relays deserve.
         persona: the persona memories, made when they are first needed.
         has_persona: whether the persona memories were made.
         warn: called with a sentence about a relay that will not take a memory.
@@ -70,6 +71,7 @@ class Replication:
         clock: Callable[[], float],
         timeouts: Timeouts | None,
         offline_first: bool,
+        read_timeout: float | None,
         persona: Callable[[], Persona],
         has_persona: Callable[[], bool],
         warn: Callable[[str], None],
@@ -77,6 +79,7 @@ class Replication:
         self._signer, self._ledger, self._reader, self._writer = signer, ledger, reader, writer
         self._urls, self._clock, self._warn = urls, clock, warn
         self._timeouts, self._offline_first = timeouts, offline_first
+        self._read_timeout = read_timeout
         self._persona, self._has_persona = persona, has_persona
         self._pool: Pool | None = None
         self._waiting: set[asyncio.Future[Any]] = set()  # calls that wait for relays
@@ -183,7 +186,7 @@ class Replication:
         """Before a caller answers "nothing": make sure that a relay answered completely once, and let the others
         finish.
 
-        Returns False where no relay has to be waited for; stops waiting once `found` is true.
+        Returns False where no relay has to be waited for; stops waiting once `found` is true, or after `read_timeout`.
 
         Raises:
             NotSynced: no relay ever answered completely.
@@ -192,7 +195,9 @@ class Replication:
         if all(relays.state(url).completed_at is not None for url in self._urls):
             return False
         pool = self.pool()
-        await self._while_open(pool.wait_for_first_answers(found))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._read_timeout):
+                await self._while_open(pool.wait_for_first_answers(found))
         if not found() and not any(relays.state(url).completed_at is not None for url in self._urls):
             raise NotSynced(what, pool.problems)
         return True

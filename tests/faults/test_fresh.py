@@ -48,6 +48,20 @@ async def test_f01_a_read_on_a_fresh_device_asks_the_relays_first(stage):
                 assert await store.recall("never") is None
 
 
+@pytest.mark.virtual_time
+async def test_f01_a_read_waits_for_a_silent_relay_no_longer_than_it_was_told_to(stage):
+    async with stage.liar(Stall(after=0)) as liar:
+        for seconds in (0, 0.5, None):
+            loop = asyncio.get_running_loop()
+            async with stage.store(liar, background=True, read_timeout=seconds) as store:
+                begun = loop.time()
+                for read in (store.recall("k"), store.persona_recall("people"), store.recent()):
+                    with pytest.raises(NotSynced):
+                        await read
+                waited = loop.time() - begun
+            assert waited >= 5 if seconds is None else waited <= 3 * seconds + 0.5
+
+
 async def test_f01_a_deletion_that_is_held_without_its_tombstone_is_an_answer(stage):
     """No relay ever answered; but whoever forgot it said so, and nothing newer is known: it is not there."""
     async with stage.store(ledger="other.db") as other:
