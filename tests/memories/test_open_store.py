@@ -110,7 +110,7 @@ def test_a_patience_that_is_none_is_refused(seconds, signer):
     with pytest.raises(InvalidSetting, match="close_timeout"):
         MemoryStore(signer, close_timeout=seconds)
     with pytest.raises(InvalidSetting, match="read_timeout"):
-        MemoryStore(signer, read_timeout=-1 if seconds is None else seconds)  # None: as long as relays deserve
+        MemoryStore(signer, read_timeout=-1 if seconds is None else seconds)
 
 
 async def test_a_program_that_is_cancelled_does_not_wait(signer):
