@@ -444,7 +444,7 @@ async def game(setting, deal, folder=None):
 # ── The rows ────────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(tables, moves)
 def test_v08_any_order_converges(setting, deal):
     asyncio.run(game(setting, deal))
@@ -458,9 +458,8 @@ def folder():
         yield Path(name)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_v08_two_hundred_moves_converge(seed, folder):
-    asyncio.run(game(*dealt(seed, 200), folder))
+def test_v08_two_hundred_moves_converge(folder):
+    asyncio.run(game(*dealt(1, 200), folder))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ import random
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
@@ -407,6 +406,5 @@ def test_v08_any_order_converges_for_persona_memories(skews, topology, deal):
     asyncio.run(game(skews, topology, deal))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_v08_a_hundred_moves_converge_for_persona_memories(seed):
-    asyncio.run(game(*dealt(seed, 100)))
+def test_v08_a_hundred_moves_converge_for_persona_memories():
+    asyncio.run(game(*dealt(1, 100)))
