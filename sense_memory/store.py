@@ -442,13 +442,14 @@ class MemoryStore:
         key: str | None = None,
         *,
         include_forgotten: bool = False,
+        revive: bool = True,
     ) -> list[PersonaMemory]:
         """One memory by its exact key, or the active and fading memories of a facet, of a domain, or all.
 
         Recalling by the exact key revives a memory, whatever its state: its relevance is 1 again, and it has one
         access more, which relays learn of with `sync`. A key without domain or facet finds every memory with that
-        key, and revives a single one. Listing revives none; the most relevant come first, and `include_forgotten`
-        adds forgotten and dissolved ones.
+        key, and revives a single one; `revive=False` only looks. Listing revives none; the most relevant come first,
+        and `include_forgotten` adds forgotten and dissolved ones.
 
         Raises NeedsNewerVersion where a newer sense-memory wrote the memory, InvalidAddress where an argument cannot
         be a name.
@@ -458,8 +459,8 @@ class MemoryStore:
         if key is None:
             return await persona.listing(domain, facet, include_forgotten=include_forgotten)
         if domain is None or facet is None:
-            return await persona.recall_key(key, domain, facet)
-        memory = await persona.recall_one(domain, facet, key)
+            return await persona.recall_key(key, domain, facet, revive=revive)
+        memory = await persona.recall_one(domain, facet, key, revive=revive)
         return [] if memory is None else [memory]
 
     async def persona_forget(self, domain: str, facet: str, key: str) -> str:

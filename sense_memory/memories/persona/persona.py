@@ -265,24 +265,28 @@ class Persona:
             self._detector().suspect(item for item in found if item.old not in marked)
         return Remembered.of(ids[path], found, (old for old in marked if ids.get(old)))
 
-    async def recall_one(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
-        """The memory at an exact path, revived; None where there is none."""
+    async def recall_one(
+        self, domain: str, facet: str, key: str, *, revive: bool = True
+    ) -> PersonaMemory | None:
+        """The memory at an exact path, revived if `revive`; None where there is none."""
         tags = address.persona_lookup_paths(domain, facet, key)
         paths = [path.removeprefix(address.PERSONA) for path in tags]
         catalog = await self.names.catalog(
             lambda found: any(path in found for path in paths), "this memory is"
         )
         for path in paths:
-            if path in catalog:
-                return shown(self.palace.touch(path), self._clock())
+            if (there := catalog.get(path)) is not None:
+                return shown(self.palace.touch(path) if revive else there, self._clock())
         for path in tags:
             stored = self._ledger.head(address.d_tag(path))
             if stored is not None and stored.role is Role.MEMORY:
                 await self._reader.readable_record(stored)  # raises, where a newer version wrote it
         return None
 
-    async def recall_key(self, key: str, domain: str | None, facet: str | None) -> list[PersonaMemory]:
-        """The memories with a bare key, in a domain or a facet if given; if there is only one, it is revived."""
+    async def recall_key(
+        self, key: str, domain: str | None, facet: str | None, *, revive: bool = True
+    ) -> list[PersonaMemory]:
+        """The memories with a bare key, in a domain or a facet if given; a single one is revived if `revive`."""
 
         def paths(catalog: Catalog) -> list[str]:
             named = dict.fromkeys(path for name in address.lookup_paths(key) for path in catalog.named(name))
@@ -295,7 +299,7 @@ class Persona:
 
         catalog = await self.names.catalog(paths, "this memory is")
         wanted = set(paths(catalog))
-        if len(wanted) == 1:
+        if len(wanted) == 1 and revive:
             return [shown(self.palace.touch(wanted.pop()), self._clock())]
         now = self._clock()
         everything = catalog.ranked(now, domain, facet, include_forgotten=True) if wanted else ()

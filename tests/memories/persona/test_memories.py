@@ -88,6 +88,18 @@ async def test_an_unknown_memory_is_an_empty_list(open_store):
         assert await store.persona_domains() == []
 
 
+async def test_a_recall_that_only_looks_revives_nothing(open_store, clock):
+    async with open_store() as store:
+        await store.persona_remember(*LISA, "Teaches printmaking.")
+        clock.advance(60 * DAY)
+        for name in (LISA, (None, None, "lisa"), ("people", None, "lisa")):
+            (looked,) = await store.persona_recall(*name, revive=False)
+            assert (0.25, 0) == (looked.current_relevance, looked.access_count)
+
+        assert (await one(store)).access_count == 0
+        assert [] == await store.persona_recall("people", "facts", "tom", revive=False)
+
+
 async def test_recalling_by_the_exact_key_revives_and_listing_does_not(open_store, clock):
     async with open_store() as store:
         await store.persona_remember(*LISA, "artist")

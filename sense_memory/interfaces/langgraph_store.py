@@ -1,0 +1,426 @@
+"""`SenseMemoryStore`: LangGraph's long-term memory (`BaseStore`) in an agent's palace.
+
+Items are persona memories: what a graph puts, the command line finds, and the other way round. How namespaces become
+domains and facets is in `nested_names`; docs/langgraph.md says what differs from other stores.
+
+A value that is nothing but a text, under the field that `text_field` names, is kept as that text. Every other value is
+kept as JSON, and where an item says how it is indexed, in an object with the one more member `langgraph`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from sense_memory.errors import InvalidAddress, InvalidInput, MissingExtra
+from sense_memory.interfaces.nested_names import nested_name, palace_domain, palace_name
+from sense_memory.interfaces.store_calls import StoreCalls
+from sense_memory.limits import (
+    FORGOTTEN_FROM,
+    MAX_FOUND_COUNT,
+    MAX_HALFLIFE_DAYS,
+    MIN_HALFLIFE_DAYS,
+)
+from sense_memory.models import State
+from sense_memory.palace.lifecycle import state_at
+from sense_memory.search.tokens import stemmer, words
+
+
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        PutOp,
+        SearchItem,
+        SearchOp,
+        get_text_at_path,
+        validate_op_namespace,
+    )
+except ImportError as error:
+    raise MissingExtra("langgraph", "sense-memory[langgraph]") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from langgraph.store.base import MatchCondition, Op, Result, TTLConfig
+
+    from sense_memory.models import PersonaMemory
+    from sense_memory.search.hits import Hit
+    from sense_memory.store import MemoryStore
+    from sense_memory.sync_store import SyncMemoryStore
+
+SOURCE: Final = "tool:langgraph"  # the source of the memories that are written here
+_MARK: Final = "langgraph"
+_DAY_MINUTES: Final = 1_440.0
+_HALFLIVES_TO_DISSOLVE: Final = math.log2(1 / FORGOTTEN_FROM)  # 6.64
+_MIN_TTL_MINUTES: Final = 0.1
+_HITS_FOR_EACH: Final = 4  # hits that are asked for at first, for each item that is wanted
+_SEARCHED_STATES: Final = (State.ACTIVE, State.FADING, State.FORGOTTEN)
+
+
+class SenseMemoryStore(BaseStore):
+    """LangGraph's store on a `MemoryStore` or a `SyncMemoryStore`, which stays open as long as this is used.
+
+    The asynchronous methods may be awaited in any event loop, and the others called in any thread but that of the
+    store's own loop. Reads of a batch see what was there before its writes; of several writes of one item in a batch
+    the last counts; all values are checked before the first is written.
+
+    Args:
+        store: an open store; a `MemoryStore` in the event loop in which it was opened.
+        text_field: the field of an item's value that holds the text of a memory that was not written here.
+        fields: which fields of values a query searches, as paths like those of `index`; by default everything.
+        ttl: LangGraph's settings for expiry: `default_ttl` in minutes, and `refresh_on_read`. Expired items are
+            always left out, and `persona_prune` deletes them; the other two settings have no effect.
+
+    Raises:
+        InvalidInput: not a store, or a `MemoryStore` outside of its event loop.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        store: MemoryStore | SyncMemoryStore,
+        *,
+        text_field: str = "content",
+        fields: Sequence[str] | None = None,
+        ttl: TTLConfig | None = None,
+    ) -> None:
+        self._calls = StoreCalls(store)
+        self._store = self._calls.store
+        self._text_field = text_field
+        self._fields = None if fields is None or "$" in fields else list(fields)
+        self.ttl_config = ttl
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in order, and wait for their results; see the class.
+
+        Raises:
+            asyncio.InvalidStateError: called in the thread of the store's own event loop.
+        """
+        return self._calls.wait(self._batch(list(ops)))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in order; see the class.
+
+        Raises:
+            InvalidNamespaceError: a namespace cannot be one.
+            InvalidInput: a value, a time to live or a filter cannot be used; nothing was written.
+            TooLargeError: a value is too long for a memory; nothing was written.
+            NotSynced: nothing was found, and no relay ever answered completely.
+        """
+        return await self._calls.run(self._batch(list(ops)))
+
+    async def _batch(self, ops: Sequence[Op]) -> list[Result]:
+        for op in ops:
+            if not isinstance(op, GetOp | PutOp | SearchOp | ListNamespacesOp):
+                raise InvalidInput(f"a {type(op).__name__} is not an operation of a store; nothing was done")
+            validate_op_namespace(op)
+        puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+        written = [self._memory(op) for op in puts.values() if op.value is not None]
+        results = [await self._read(op) for op in ops]
+        if written:
+            await self._store.persona_remember_many(written, contradictions="off")
+        gone = [name for name, op in puts.items() if op.value is None and op.namespace]
+        await self._delete([palace_name(*name) for name in gone])
+        return results
+
+    async def _read(self, op: Op) -> Result:
+        if isinstance(op, GetOp):
+            return await self._get(op)
+        if isinstance(op, SearchOp):
+            return await self._search(op)
+        return await self._namespaces(op) if isinstance(op, ListNamespacesOp) else None
+
+    # ── Writing ─────────────────────────────────────────────────────────────────────────
+
+    def _memory(self, op: PutOp) -> dict[str, Any]:
+        """The arguments of `persona_remember` for one item."""
+        if not op.namespace:
+            raise InvalidInput("a namespace cannot be empty; nothing was written")
+        domain, facet, key = palace_name(op.namespace, op.key)
+        value = _text_of(dict(op.value or {}), op.index, self._text_field)
+        return {
+            "domain": domain,
+            "facet": facet,
+            "key": key,
+            "value": value,
+            "halflife_days": MAX_HALFLIFE_DAYS if op.ttl is None else halflife_days(op.ttl),
+            "source": SOURCE,
+        }
+
+    async def _delete(self, places: Sequence[tuple[str, str, str]]) -> None:
+        is_certain = self._store.was_ever_complete()  # else a relay may hold what is not here
+        gone = [place for place in places if not is_certain or await self._at(place) is not None]
+        if gone:
+            await self._store.persona_forget_many("/".join(place) for place in gone)
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────────
+
+    async def _at(self, place: tuple[str, str, str], *, revive: bool = False) -> PersonaMemory | None:
+        try:
+            found = await self._store.persona_recall(*place, revive=revive)
+        except InvalidAddress:  # nothing can have this name
+            return None
+        return found[0] if found else None
+
+    async def _get(self, op: GetOp) -> Item | None:
+        memory = await self._at(palace_name(op.namespace, op.key)) if op.namespace else None
+        entry = None if memory is None else self._entry(memory)
+        if entry is not None and op.refresh_ttl:
+            await self._at((entry.memory.domain, entry.memory.facet, entry.memory.key), revive=True)
+        return None if entry is None else Item(**entry.item())
+
+    async def _search(self, op: SearchOp) -> list[SearchItem]:
+        end = op.offset + op.limit
+        if op.query:
+            ranked = await self._found(op, min(MAX_FOUND_COUNT, _HITS_FOR_EACH * max(end, 1)))
+            if len(ranked) < end:  # much was filtered out
+                ranked = await self._found(op, MAX_FOUND_COUNT)
+        else:
+            there = await self._entries(op.namespace_prefix)
+            entries = [entry for entry in there if _passes(entry.value, op.filter)]
+            newest = sorted(entries, key=lambda entry: (-entry.updated, entry.memory.path))
+            ranked = [(entry, None) for entry in newest]
+        shown = ranked[op.offset : end]
+        if op.refresh_ttl:
+            await self._refresh([entry.memory for entry, _ in shown])
+        return [SearchItem(**entry.item(), score=score) for entry, score in shown]
+
+    async def _found(self, op: SearchOp, count: int) -> list[tuple[_Entry, float | None]]:
+        """The items that a query finds among the best hits of the palace, with their scores, the best first."""
+        prefix = op.namespace_prefix
+        found: list[tuple[_Entry, float | None]] = []
+        for hit in await self._hits(op, count):
+            name = nested_name(*hit.path.split("/"))
+            if name is None or name[0][: len(prefix)] != prefix:
+                continue
+            memory = await self._at(palace_name(*name))
+            entry = None if memory is None else self._entry(memory)
+            if entry is not None and _passes(entry.value, op.filter) and self._is_meant(entry, hit):
+                found.append((entry, hit.score))
+        return found
+
+    async def _hits(self, op: SearchOp, count: int) -> list[Hit]:
+        """The best hits of every state but dissolved, which has expired; each state is asked for by itself."""
+        domain = palace_domain(op.namespace_prefix[0]) if op.namespace_prefix else None
+        hits: list[Hit] = []
+        for state in _SEARCHED_STATES:
+            hits += await self._store.search(
+                op.query or "", count, within=("palace",), domain=domain, state=state, relevance_floor=1.0
+            )
+        return sorted(hits, key=lambda hit: (-hit.score, hit.path))
+
+    def _is_meant(self, entry: _Entry, hit: Hit) -> bool:
+        """Whether an item was found by a field that is indexed, or by its meaning."""
+        fields = self._fields if entry.index is None else entry.index
+        if fields is None:
+            return True
+        if fields is False:
+            return False
+        text = " ".join(part for path in fields for part in get_text_at_path(entry.value, path))
+        stem, there = stemmer("english"), words(text)
+        stems = {stem(word) for word in there}
+        return any(
+            item.kind == "meaning"
+            or (item.kind in {"word", "phrase"} and stems.issuperset(map(stem, words(item.detail))))
+            or (item.kind == "prefix" and any(word.startswith(item.detail.rstrip("*")) for word in there))
+            for item in hit.why.evidence
+        )
+
+    async def _refresh(self, memories: Iterable[PersonaMemory]) -> None:
+        """Revive what was written here with a time to live; what others wrote is only revived by its exact key."""
+        for memory in memories:
+            if memory.source == SOURCE and memory.halflife_days < MAX_HALFLIFE_DAYS:
+                await self._at((memory.domain, memory.facet, memory.key), revive=True)
+
+    async def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+        conditions = op.match_conditions or ()
+        there = {entry.namespace for entry in await self._entries(())}
+        kept = {name[: op.max_depth] for name in there if all(_matches(item, name) for item in conditions)}
+        return sorted(kept)[op.offset : op.offset + op.limit]
+
+    async def _entries(self, prefix: tuple[str, ...]) -> list[_Entry]:
+        """The items below a namespace that have not expired."""
+        domain = palace_domain(prefix[0]) if prefix else None
+        memories = await self._store.persona_recall(domain, include_forgotten=True)
+        entries = (self._entry(memory) for memory in memories)
+        return [entry for entry in entries if entry is not None and entry.namespace[: len(prefix)] == prefix]
+
+    def _entry(self, memory: PersonaMemory) -> _Entry | None:
+        """A memory as an item; None where it has expired, or no namespace leads to it."""
+        name = nested_name(memory.domain, memory.facet, memory.key)
+        if name is None or state_at(memory.current_relevance or 0.0) is State.DISSOLVED:
+            return None
+        value, index = _value_of(memory.value, self._text_field)
+        return _Entry(memory, *name, value, index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A memory as an item.
+
+    Attributes:
+        memory: the memory.
+        namespace, key, value: of the item.
+        index: what the item was put with.
+    """
+
+    memory: PersonaMemory
+    namespace: tuple[str, ...]
+    key: str
+    value: dict[str, Any]
+    index: list[str] | Literal[False] | None
+
+    @property
+    def updated(self) -> float:
+        """When the memory was last written or connected, seconds since 1970."""
+        return self.memory.last_reinforced
+
+    def item(self) -> dict[str, Any]:
+        """The arguments of an `Item`."""
+        return {
+            "namespace": self.namespace,
+            "key": self.key,
+            "value": self.value,
+            "created_at": datetime.fromtimestamp(self.memory.created_at, UTC),
+            "updated_at": datetime.fromtimestamp(self.updated, UTC),
+        }
+
+
+def halflife_days(ttl: object) -> float:
+    """The half-life with which a memory dissolves when its time to live, in minutes, is over: a 6.64th of it.
+
+    >>> round(halflife_days(60 * 24 * 6.643856), 3)
+    1.0
+
+    Raises:
+        InvalidInput: not a number of minutes from 0.1 to some 665 years.
+    """
+    longest = MAX_HALFLIFE_DAYS * _HALFLIVES_TO_DISSOLVE * _DAY_MINUTES
+    if type(ttl) not in {int, float} or not _MIN_TTL_MINUTES <= ttl <= longest:  # type: ignore[operator]
+        raise InvalidInput(
+            f"ttl must be a number of minutes from {_MIN_TTL_MINUTES:g} to {longest:,.0f}, or None; nothing was written"
+        )
+    return max(MIN_HALFLIFE_DAYS, ttl / _DAY_MINUTES / _HALFLIVES_TO_DISSOLVE)  # type: ignore[operator]
+
+
+# ── Values ──────────────────────────────────────────────────────────────────────────────
+
+
+def _text_of(value: dict[str, Any], index: object, text_field: str) -> str:
+    """The text of a memory with this value; `_value_of` gives the value back."""
+    if index is None and value.keys() == {text_field}:
+        text = value[text_field]
+        if isinstance(text, str) and text.strip() and _parsed(text) is None and _is_encodable(text):
+            return text
+    if index is not None and index is not False and not _is_list_of_texts(index):
+        raise InvalidInput("index must be False, or a list of paths of fields; nothing was written")
+    whole = value if index is None and _MARK not in value else {_MARK: {"index": index}, "value": value}
+    try:
+        text = json.dumps(_plain(whole), ensure_ascii=False, allow_nan=False)
+        return text if _is_encodable(text) else json.dumps(whole, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        raise InvalidInput(
+            "a value must be what JSON can hold: texts as keys, and texts, finite numbers, booleans, None, lists and "
+            "such mappings as values; nothing was written"
+        ) from None
+
+
+def _value_of(text: str, text_field: str) -> tuple[dict[str, Any], list[str] | Literal[False] | None]:
+    """The value of an item, and how it is indexed, from the text of a memory."""
+    parsed = _parsed(text)
+    if parsed is None:
+        return {text_field: text}, None
+    mark = parsed.get(_MARK)
+    if parsed.keys() == {_MARK, "value"} and isinstance(mark, dict) and isinstance(parsed["value"], dict):
+        index = mark.get("index")
+        if index is False:
+            return parsed["value"], False
+        return parsed["value"], index if _is_list_of_texts(index) else None
+    return parsed, None
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    """The object that a text is, as JSON; None for any other text."""
+    if not text.startswith("{"):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _plain(value: Any) -> Any:
+    """A JSON value; raises TypeError for what would come back as something else."""
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _is_list_of_texts(given: object) -> bool:
+    return isinstance(given, list) and all(isinstance(item, str) for item in given)
+
+
+def _is_encodable(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+# ── Filters and conditions ──────────────────────────────────────────────────────────────
+
+
+def _passes(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+    return not wanted or all(_holds(value.get(key), given) for key, given in wanted.items())
+
+
+def _holds(value: Any, given: Any) -> bool:
+    """Whether a value is as a filter wants it; an object holds if it has the wanted members."""
+    if isinstance(given, dict):
+        if any(str(key).startswith("$") for key in given):
+            return all(_compares(value, operator, than) for operator, than in given.items())
+        return isinstance(value, dict) and all(_holds(value.get(key), item) for key, item in given.items())
+    if isinstance(given, list | tuple):
+        is_list = isinstance(value, list) and len(value) == len(given)
+        return is_list and all(_holds(item, than) for item, than in zip(value, given, strict=True))
+    return bool(value == given)
+
+
+_ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "$gt": lambda value, than: value > than,
+    "$gte": lambda value, than: value >= than,
+    "$lt": lambda value, than: value < than,
+    "$lte": lambda value, than: value <= than,
+}
+
+
+def _compares(value: Any, operator: str, than: Any) -> bool:
+    """Whether a value passes one operator. Numbers compare with numbers, and texts with texts; others never do."""
+    if operator in {"$eq", "$ne"}:
+        return bool(value == than) == (operator == "$eq")
+    if operator not in _ORDER:
+        raise InvalidInput(f"a filter may have $eq, $ne, {', '.join(_ORDER)}, and not {operator!r}")
+    if isinstance(value, str) == isinstance(than, str):
+        try:
+            return bool(_ORDER[operator](value, than))
+        except TypeError:  # None, a list, an object
+            return False
+    return False
+
+
+def _matches(condition: MatchCondition, namespace: tuple[str, ...]) -> bool:
+    """Whether a namespace begins or ends with a path, in which `*` stands for any label."""
+    path = condition.path
+    if condition.match_type not in {"prefix", "suffix"}:
+        raise InvalidInput(f"a namespace matches a prefix or a suffix, not a {condition.match_type!r}")
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[-len(path) :]
+    return all(wanted in {"*", label} for wanted, label in zip(path, part, strict=False))
