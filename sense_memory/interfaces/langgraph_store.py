@@ -63,7 +63,7 @@ _HITS_FOR_EACH: Final = 4  # hits that are asked for at first, for each item tha
 _SEARCHED_STATES: Final = (State.ACTIVE, State.FADING, State.FORGOTTEN)
 
 
-class SenseMemoryStore(BaseStore):
+class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framework
     """LangGraph's store on a `MemoryStore` or a `SyncMemoryStore`, which stays open as long as this is used.
 
     The asynchronous methods may be awaited in any event loop, and the others called in any thread but that of the
