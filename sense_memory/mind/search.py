@@ -25,11 +25,12 @@ from sense_memory.errors import LedgerError
 from sense_memory.ledger.feed import START
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
 from sense_memory.mind.archive import Passage
+from sense_memory.mind.corrections import corrects
 from sense_memory.nostr import address
 from sense_memory.records.caches import CachedIndex, MemoryVectors, made_of
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import FORMAT, SearchIndex
-from sense_memory.search.ranking import SearchOptions
+from sense_memory.search.ranking import Reason, SearchOptions
 
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.open_store import OpenStore
     from sense_memory.mind.archive import Archive
     from sense_memory.mind.log import Log, LogEntry
-    from sense_memory.search.ranking import Reason, SearchHit
+    from sense_memory.search.ranking import SearchHit
 
 _T = TypeVar("_T")
 
@@ -52,6 +53,8 @@ _ANSWER_SECONDS: Final = 2 * EMBED_SECONDS  # that a search waits for its embedd
 _KEPT_COUNT: Final = 256  # items with new vectors that are cached together
 _READ_COUNT: Final = 16  # rows of cached vectors read without a pause
 _NUMBER_BYTES: Final = 8
+_MORE_COUNT: Final = 15  # hits beyond those asked for, among which corrections are looked for
+_STEP: Final = 1e-5  # by which a correction ranks before what it corrects
 _ARCHIVE: Final = f"{address.PREFIX}{address.MIND}archive/"
 
 
@@ -80,6 +83,7 @@ class MindHit:
         conversation: the conversation's id, or None.
         tags, topics: of a passage.
         why: the reasons that make up the score, the largest first.
+        corrected_by: id of a later hit that corrects this one; see `corrections`. It ranks before this one.
     """
 
     place: Place
@@ -92,6 +96,7 @@ class MindHit:
     tags: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     why: tuple[Reason, ...] = field(default=(), repr=False)
+    corrected_by: str = ""
 
 
 class MindSearch(CachedIndex):
@@ -153,7 +158,7 @@ class MindSearch(CachedIndex):
         now = self._store.options.clock()
         hits = index.search(
             query,
-            limit,
+            limit + _MORE_COUNT if limit > 0 else limit,
             now=now,
             options=replace(index.options, dense=direction is not None),
             kinds=places,
@@ -161,7 +166,8 @@ class MindSearch(CachedIndex):
             factors=lambda names: self._factors(names, now),
             direction=direction,
         )
-        return [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
+        found = [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
+        return with_corrections_first(found)[: max(0, limit)]
 
     async def close(self) -> None:
         """Stop waiting for the embedder, and cache the vectors that are not cached yet."""
@@ -385,6 +391,34 @@ class MindSearch(CachedIndex):
             with suppress(ValueError, KeyError, TypeError, IndexError):  # a cache: the index is made anew
                 return await asyncio.to_thread(SearchIndex.load, saved, SearchOptions(), embedder)
         return SearchIndex(SearchOptions(), embedder=embedder)
+
+
+def with_corrections_first(hits: Iterable[MindHit]) -> list[MindHit]:
+    """Hits in which each correction ranks just before what it corrects; nothing else changes its place.
+
+    Only a speaker corrects what it said, or what an assistant made of it, in the same conversation.
+    """
+    scored: dict[str, MindHit] = {hit.id: hit for hit in hits}
+    by_age = sorted(scored.values(), key=lambda hit: (hit.at, hit.id))
+    for place, new in enumerate(by_age):
+        old = [
+            scored[hit.id]
+            for hit in by_age[:place]
+            if _may_correct(new, hit) and corrects(new.text, hit.text)
+        ]
+        for hit in old:
+            scored[hit.id] = replace(hit, corrected_by=new.id)
+        added = max((hit.score for hit in old), default=0.0) + _STEP - new.score
+        if old and added > 0:
+            why = (*new.why, Reason("corrects", "", added))
+            scored[new.id] = replace(new, score=new.score + added, why=why)
+    return sorted(scored.values(), key=lambda hit: -hit.score)
+
+
+def _may_correct(new: MindHit, old: MindHit) -> bool:
+    """Whether two hits are statements of one kind and one speaker, or the older one is an assistant's."""
+    is_spoken = old.actor in {new.actor, "assistant"}
+    return is_spoken and (new.place, new.conversation) == (old.place, old.conversation)
 
 
 # ── Items ───────────────────────────────────────────────────────────────────────────────

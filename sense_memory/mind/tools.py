@@ -188,7 +188,9 @@ def _listed(hits: list[MindHit]) -> str:
 
 
 def _told(hit: MindHit) -> str:
-    about = [utc(hit.at), *filter(None, (hit.actor, f"tags: {', '.join(hit.tags)}" if hit.tags else ""))]
+    tags, corrected = f"tags: {', '.join(hit.tags)}", "corrected later"
+    told = (hit.actor, tags if hit.tags else "", corrected if hit.corrected_by else "")
+    about = [utc(hit.at), *filter(None, told)]
     text = " ".join(hit.text.split())
     text = text if len(text) <= MAX_RESULT_CHARS else f"{text[:MAX_RESULT_CHARS]}…"
     label = " ".join("; ".join(about).split()).replace("]", ")")  # no tag ends the label

@@ -29,6 +29,7 @@ FAR_WEIGHT: Final = (
     0.15  # of "tired" for "tires", where a thing is asked for: in all fields less than the word
 )
 COMPOUND_WEIGHT: Final = 0.5  # "Geburtstagskuchen" for "Kuchen", "basketball" for "ball"
+KIN_WEIGHT: Final = 0.5  # of "allergic" for "allergy"
 ASIDE_WEIGHT: Final = 0.5  # weight of a single Han character of a longer run
 
 _DOING_WORDS: Final = (
@@ -225,6 +226,8 @@ def _terms(
     near = sorted(vocabulary.compounds(word, is_used))
     for term in near:
         terms[term] = weight * COMPOUND_WEIGHT
+    if terms:
+        terms |= dict.fromkeys(sorted(vocabulary.kin(word, is_used) - terms.keys()), weight * KIN_WEIGHT)
     if not terms:
         terms = dict.fromkeys(sorted(vocabulary.relatives(word, is_used)), weight * LIKE_WEIGHT)
     return terms

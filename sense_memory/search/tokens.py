@@ -277,6 +277,24 @@ def form_of(word: str, stem: str) -> int:
     return DERIVED if ending and not stem.endswith(ending[0].removesuffix("s")) else PLAIN
 
 
+# English words of one root that the stemmer keeps apart: allergy, allergies, allergic, allergist.
+_KIN: Final = ("ies", "y", "ically", "ical", "ics", "ic", "ists", "ist")
+_KIN_CHARS: Final = 4  # the shortest root
+
+
+def kin_of(word: str) -> list[str]:
+    """Words that are of one root with a folded English word, although their stems differ; most of them do not exist.
+
+    >>> kin_of("allergy")[:4]
+    ['allergies', 'allergically', 'allergical', 'allergics']
+    """
+    ending = next((ending for ending in _KIN if word.endswith(ending)), "")
+    root = word.removesuffix(ending)
+    if not ending or len(root) < _KIN_CHARS:
+        return []
+    return [root + other for other in _KIN if other != ending]
+
+
 @cache
 def stemmer(language: str) -> Callable[[str], str]:
     """The stem of a folded word.

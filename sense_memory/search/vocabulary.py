@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.search.tokens import asides, chunks, form_of, is_unspaced, stemmer, words, words_of
+from sense_memory.search.tokens import asides, chunks, form_of, is_unspaced, kin_of, stemmer, words, words_of
 
 
 if TYPE_CHECKING:
@@ -140,6 +140,11 @@ class Vocabulary:
         if (own is None or not is_used(own)) and len(word) >= COMPOUND_CHARS - 2:
             found |= self._parts(word, is_used)
         return found - {own}
+
+    def kin(self, word: str, is_used: IsUsed = _always) -> set[int]:
+        """The used terms of known words that are of one root with a word: of "allergic" for "allergy"."""
+        others = kin_of(word) if self.language == "english" else ()
+        return {self._term(other) for other in others if self._is_used(other, is_used)} - {self.find(word)}
 
     def relatives(self, word: str, is_used: IsUsed = _always) -> set[int]:
         """For an unknown word: its used completions, else used words that differ in the last letters only."""
