@@ -3,7 +3,7 @@
 Reading the claims of a memory costs far more than storing it. So the newest 5,000 memories of a facet are read before
 one of it is first written (0.6 s), and a few older ones before each later write; other tasks get their turn meanwhile. A
 memory is read again only when its text or its contradictions change. Introspection uses the same readings, and compares
-a memory with the others once.
+a memory with the others once, some 2,000 with each run. All of this outlives the process, in the snapshot.
 
 What a memory may contradict is found by its words, with an embedder too: the embedder only says which phrases of two
 memories mean the same. Candidates by their vectors added none in 10,000 memories, and cost a copy of all vectors.
@@ -12,6 +12,7 @@ memories mean the same. Candidates by their vectors added none in 10,000 memorie
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from heapq import nlargest
@@ -28,6 +29,7 @@ from sense_memory.palace.contradictions.claim_index import ClaimIndex, Contradic
 from sense_memory.palace.contradictions.detection import compare
 from sense_memory.palace.contradictions.phrases import Phrases
 from sense_memory.palace.search import STAMP_BYTES, stamp_of
+from sense_memory.records.caches import CachedIndex, made_of
 from sense_memory.search.embedders.embedder import normalised
 
 
@@ -36,11 +38,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sense_memory.ledger import Ledger
     from sense_memory.memories.embedding_jobs import EmbedderClient
+    from sense_memory.memories.persona.palace import Palace
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.catalog import Catalog
     from sense_memory.palace.contradictions.detection import Contradiction
     from sense_memory.records.caches import MemoryVectors
+    from sense_memory.records.reader import Reader
 
     Opening: TypeAlias = Callable[[], Awaitable[EmbedderClient | None]]
 
@@ -151,7 +155,7 @@ def _stamp(memory: PersonaMemory) -> str:
 MAX_SCANNED_COUNT: Final = (
     10_000  # memories that one process compares for an introspection: their claims fill 70 MB
 )
-MAX_READ_COUNT: Final = 5_000  # of them, read for what they claim in one scan: some 0.4 s
+MAX_READ_COUNT: Final = 2_000  # of them, read for what they claim in one scan: some 0.3 s
 FIRST_READ_COUNT: Final = 5_000  # memories of a facet that are read before its first check: some 0.6 s
 LATER_READ_COUNT: Final = 8  # older memories that are read before each later check: some 1 ms
 _SLICE_COUNT: Final = 8  # memories read or compared before other tasks get their turn: some 3 ms
@@ -165,31 +169,64 @@ class _FacetReading:
     count: int = 0  # of memories that were read
 
 
-class ContradictionDetector:
+class ContradictionDetector(CachedIndex):
     """Finds what a new memory contradicts; the palace reports every change here.
 
+    The keys of what was read, and the outcome of what was compared, lie in the snapshot: a process reads a memory only
+    to compare it with one that is new. Forgotten memories are dropped one by one, so nothing of them is saved.
+
     Args:
-        catalog: the memories.
+        palace: the memories.
+        ledger: where they lie.
+        reader: has the snapshot.
         meaning: says which phrases mean the same; by default only the same words do.
     """
 
-    def __init__(self, catalog: Catalog, meaning: Meaning | None = None) -> None:
-        self._catalog, self._meaning = catalog, meaning
+    def __init__(
+        self, palace: Palace, ledger: Ledger, reader: Reader, meaning: Meaning | None = None
+    ) -> None:
+        super().__init__("claims", made_of("claims", 1), ledger, reader)
+        self._palace, self._catalog, self._meaning = palace, palace.catalog, meaning
         self._claims = ClaimIndex()
+        self._is_restored = False
         self._facets: dict[tuple[str, str], _FacetReading] = {}
         self._reading = asyncio.Lock()
-        self._read: dict[str, PersonaMemory] = {}  # by path: the memory whose claims were read
         self._suspicions: dict[tuple[str, str], Contradiction] = {}
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    async def catch_up(self) -> None:
+        """Drop what was forgotten meanwhile."""
+        await self._palace.refresh()
+
+    async def dump(self) -> Sequence[bytes | memoryview]:
+        """What is known of the memories that exist."""
+        await self.catch_up()
+        return self.dumped()
+
+    def dumped(self) -> Sequence[bytes | memoryview]:
+        """What is known, as bytes."""
+        return [self._claims.dump()]
+
+    async def _restore(self) -> None:
+        """Take over what the last process knew; call it before anything is read."""
+        async with self._reading:
+            if self._is_restored:
+                return
+            if saved := await self.saved():
+                with suppress(ValueError, TypeError, IndexError):  # a cache: what is lacking is read again
+                    self._claims.restore(saved, {memory.path: memory for memory in self._catalog})
+            self._is_restored = True
 
     def put(self, memory: PersonaMemory) -> None:
         """A memory is new, or changed."""
-        if memory.path in self._read or (memory.domain, memory.facet) in self._facets:
+        if memory.path in self._claims or (memory.domain, memory.facet) in self._facets:
             self._put(memory)
 
     def drop(self, path: str) -> None:
         """A memory is gone."""
-        if self._read.pop(path, None) is not None:
-            self._claims.drop(path)
+        self._claims.drop(path)
 
     def put_back(self, path: str) -> None:
         """What was put for a path was not written: what the palace holds there counts again."""
@@ -233,15 +270,17 @@ class ContradictionDetector:
             memories: all memories of the catalog; superseded ones contradict nothing.
             limit: contradictions to show, surest first.
         """
+        await self._restore()
         current = [memory for memory in memories if not memory.superseded_by]
         newest = nlargest(MAX_SCANNED_COUNT, current, key=lambda memory: memory.created_at)
-        unread = [memory for memory in newest if memory.path not in self._read]
+        unread = [memory for memory in newest if memory.path not in self._claims]
         for number, memory in enumerate(unread[:MAX_READ_COUNT]):
             if number % _SLICE_COUNT == 0:
                 await asyncio.sleep(0)
             if self._catalog.get(memory.path) is memory:
                 self._put(memory)
         for number, _ in enumerate(self._claims.scan()):
+            self.unsaved += 1
             if number % _SLICE_COUNT == 0:
                 await asyncio.sleep(0)
         scan = self._claims.pairs(limit)
@@ -251,12 +290,11 @@ class ContradictionDetector:
         return ContradictionScan(tuple(ranked), scan.bounded or not is_whole)
 
     def _put(self, memory: PersonaMemory) -> None:
-        if not _says_the_same(self._read.get(memory.path), memory):
-            self._claims.put(memory)
-            self._read[memory.path] = memory
+        self.unsaved += self._claims.put(memory)
 
     async def _read_facet(self, domain: str, facet: str) -> None:
         """Read what memories of a facet claim: at first the newest `FIRST_READ_COUNT`, then some older ones each time."""
+        await self._restore()
         async with self._reading:
             if (domain, facet) not in self._facets:
                 known = sorted(self._catalog.of(domain, facet), key=lambda memory: memory.created_at)
@@ -282,10 +320,3 @@ class ContradictionDetector:
 def _open(memory: PersonaMemory) -> PersonaMemory:
     """A memory for which nothing is dismissed."""
     return memory.changed(dismissed=())
-
-
-def _says_the_same(known: PersonaMemory | None, memory: PersonaMemory) -> bool:
-    return known is not None and all(
-        getattr(known, name) == getattr(memory, name)
-        for name in ("value", "themes", "contradicts", "superseded_by", "conflict_of", "dismissed")
-    )

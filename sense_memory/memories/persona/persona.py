@@ -509,7 +509,9 @@ class Persona:
             # Imported here, so that a process that only reads does not pay for it.
             from sense_memory.memories.persona.contradictions import ContradictionDetector
 
-            self._contradictions = ContradictionDetector(self.palace.catalog, self._embedder())
+            self._contradictions = ContradictionDetector(
+                self.palace, self._ledger, self._reader, self._embedder()
+            )
             self.palace.follow(self._contradictions)
         return self._contradictions
 

@@ -6,15 +6,19 @@ Pure; which of the memories found contradict is decided by `detection`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from sense_memory.palace.contradictions.claims import Reading, read
 from sense_memory.palace.contradictions.detection import Contradiction, comparable, compare_readings
 
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Mapping
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.phrases import Alike
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
 MAX_CANDIDATES_COUNT: Final = 32  # memories compared by one check: those with the rarest words in common
 MAX_POSTINGS_COUNT: Final = 500  # entries of the index read by one check
 MAX_COMMON_COUNT: Final = 2_000  # memories that may hold a word for it to lead to others, with a second word
-MAX_PAIRS_COUNT: Final = 50_000  # comparisons in one scan: some 1.5 s
+MAX_PAIRS_COUNT: Final = 20_000  # comparisons in one scan: some 0.3 s
+_READING_COUNT: Final = 12  # comparisons that cost as much as reading a memory
+_STAMP_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,52 +44,115 @@ class ContradictionScan:
     bounded: bool
 
 
+@dataclass(slots=True)
+class _Entry:
+    """A memory of the index. What it claims is read when it is first compared, if only its keys were saved."""
+
+    memory: PersonaMemory
+    keys: frozenset[str]
+    age: tuple[float, str]
+    known: Reading | None = None
+
+    @property
+    def reading(self) -> Reading:
+        if self.known is None:
+            self.known = read(self.memory)
+        return self.known
+
+
 class ClaimIndex:
     """The claims of the memories of a palace, indexed by word, to find what a new memory contradicts.
 
     A memory is read once, when it is put, and compared with the whole palace once, by the next `scan`; what a scan
-    found counts until one of its memories is put anew or dropped. So a repeated scan costs what has changed.
+    found counts until one of its memories is put anew or dropped. So a repeated scan costs what has changed. `dump` and
+    `restore` carry this over to the next process.
     """
 
     def __init__(self) -> None:
-        self._memories: dict[str, tuple[PersonaMemory, Reading]] = {}
+        self._entries: dict[str, _Entry] = {}
         self._facets: dict[tuple[str, str], dict[str, set[str]]] = {}
         self._last: tuple[object, Reading] | None = None  # what was read last
         self._fresh: dict[str, None] = {}  # paths put since they were compared
         self._found: dict[tuple[str, str], tuple[Contradiction, PersonaMemory, PersonaMemory]] = {}
 
     def __len__(self) -> int:
-        return len(self._memories)
+        return len(self._entries)
 
     def __contains__(self, path: str) -> bool:
-        return path in self._memories
+        return path in self._entries
 
-    def put(self, memory: PersonaMemory) -> None:
-        """Add a memory, or replace the memory at its path."""
+    def put(self, memory: PersonaMemory) -> bool:
+        """Add a memory, or replace the memory at its path; False if that one says the same already."""
+        known = self._entries.get(memory.path)
+        if known is not None and _said(known.memory) == _said(memory):
+            return False
         self.drop(memory.path)
         reading = self._reading(memory)
-        self._memories[memory.path] = (memory, reading)
+        self._add(memory, reading.keys, reading)
         self._fresh[memory.path] = None
+        return True
+
+    def _add(self, memory: PersonaMemory, keys: frozenset[str], reading: Reading | None) -> None:
+        path = memory.path
+        self._entries[path] = _Entry(memory, keys, (memory.created_at, path), reading)
         postings = self._facets.setdefault((memory.domain, memory.facet), {})
-        for term in reading.keys:
-            postings.setdefault(term, set()).add(memory.path)
+        for term in keys:
+            postings.setdefault(term, set()).add(path)
 
     def drop(self, path: str) -> None:
         """Remove a memory; an unknown path is not an error."""
-        if (kept := self._memories.pop(path, None)) is None:
+        if (kept := self._entries.pop(path, None)) is None:
             return
         self._fresh.pop(path, None)
-        memory, reading = kept
-        postings = self._facets[memory.domain, memory.facet]
-        for term in reading.keys:
+        postings = self._facets[kept.memory.domain, kept.memory.facet]
+        for term in kept.keys:
             postings[term].discard(path)
             if not postings[term]:
                 del postings[term]
 
     def keep(self, paths: Container[str]) -> None:
         """Remove all memories but those at these paths."""
-        for path in [path for path in self._memories if path not in paths]:
+        for path in [path for path in self._entries if path not in paths]:
             self.drop(path)
+
+    def dump(self) -> bytes:
+        """What was read and compared, for `restore`. It holds words of the memories."""
+        numbers: dict[str, int] = {}
+        rows = [
+            (
+                path,
+                _stamp(entry.memory),
+                path in self._fresh,
+                [numbers.setdefault(key, len(numbers)) for key in entry.keys],
+            )
+            for path, entry in self._entries.items()
+        ]
+        found = [
+            (item.old, item.new, item.kind, item.confidence, item.reason, item.acts)
+            for item, old, new in self._found.values()
+            if self._is_current(old) and self._is_current(new)
+        ]
+        return orjson.dumps((list(numbers), rows, found))
+
+    def restore(self, saved: bytes | memoryview, memories: Mapping[str, PersonaMemory]) -> None:
+        """Take over what a `dump` knows of the memories (by path) that say the same as then.
+
+        Raises:
+            ValueError, TypeError, IndexError: `dump` did not write this; part of it may have been taken over.
+        """
+        keys, rows, found = orjson.loads(saved)
+        for path, stamp, is_fresh, numbers in rows:
+            memory = memories.get(path)
+            if memory is None or path in self._entries or _stamp(memory) != stamp:
+                continue
+            self._add(memory, frozenset([keys[number] for number in numbers]), None)
+            if is_fresh:
+                self._fresh[path] = None
+        for item in found:
+            contradiction = Contradiction(*item)
+            old, new = self._entries.get(contradiction.old), self._entries.get(contradiction.new)
+            if old is not None and new is not None and old.known is None and new.known is None:
+                self._found[contradiction.old, contradiction.new] = contradiction, old.memory, new.memory
 
     def check(self, memory: PersonaMemory, alike: Alike | None = None) -> list[Contradiction]:
         """The contradictions between a memory and the others of its domain and facet.
@@ -98,8 +167,8 @@ class ClaimIndex:
             Surest first, then by path.
         """
         reading = self._reading(memory)
-        candidates = self._candidates(memory, reading)
-        found = (self._against(path, memory, reading, alike) for path in candidates)
+        candidates = self._candidates(memory, reading.keys)
+        found = (_against(self._entries[path], memory, reading, alike) for path in candidates)
         return sorted(filter(None, found), key=_rank)
 
     def _reading(self, memory: PersonaMemory) -> Reading:
@@ -116,21 +185,21 @@ class ClaimIndex:
         memory; while it pauses, memories may be put and dropped.
         """
         left = MAX_PAIRS_COUNT
-        done: set[str] = set()
-        for path in sorted(self._fresh, key=self._age, reverse=True):
+        entries, done = self._entries, set[str]()
+        for path in sorted(self._fresh, key=lambda path: entries[path].age, reverse=True):
             if path not in self._fresh:
                 continue  # dropped meanwhile
             if left < MAX_CANDIDATES_COUNT:
                 return
-            memory, reading = self._memories[path]
-            candidates = self._candidates(memory, reading)
-            left -= len(candidates)
-            age = self._age(path)
+            entry = entries[path]
+            candidates = self._candidates(entry.memory, entry.keys)
+            left -= len(candidates) + _READING_COUNT * sum(entries[other].known is None for other in candidates)
             for other in candidates:
-                if self._age(other) < age:
-                    self._note(other, path)
+                one = entries[other]
+                if one.age < entry.age:
+                    self._note(one, entry)
                 elif other not in done and other not in self._fresh:
-                    self._note(path, other)
+                    self._note(entry, one)
             del self._fresh[path]
             done.add(path)
             yield
@@ -149,29 +218,19 @@ class ClaimIndex:
         ranked = nsmallest(limit, (found for found, _, _ in self._found.values()), key=_rank)
         return ContradictionScan(tuple(ranked), bool(self._fresh) or len(self._found) > limit)
 
-    def _note(self, old: str, new: str) -> None:
-        memory, reading = self._memories[new]
-        if contradiction := self._against(old, memory, reading):
-            self._found[old, new] = (contradiction, self._memories[old][0], memory)
+    def _note(self, old: _Entry, new: _Entry) -> None:
+        if contradiction := _against(old, new.memory, new.reading):
+            self._found[contradiction.old, contradiction.new] = (contradiction, old.memory, new.memory)
 
     def _is_current(self, memory: PersonaMemory) -> bool:
-        known = self._memories.get(memory.path)
-        return known is not None and known[0] is memory
+        known = self._entries.get(memory.path)
+        return known is not None and known.memory is memory
 
-    def _age(self, path: str) -> tuple[float, str]:
-        return self._memories[path][0].created_at, path
-
-    def _against(
-        self, path: str, memory: PersonaMemory, reading: Reading, alike: Alike | None = None
-    ) -> Contradiction | None:
-        old, old_reading = self._memories[path]
-        return compare_readings(old, old_reading, memory, reading, alike) if comparable(old, memory) else None
-
-    def _candidates(self, memory: PersonaMemory, reading: Reading) -> list[str]:
+    def _candidates(self, memory: PersonaMemory, keys: frozenset[str]) -> list[str]:
         """The paths that share most words, rare words counting more; independent of the order of insertion."""
         postings = self._facets.get((memory.domain, memory.facet), {})
         lists = sorted(
-            ((term, postings[term]) for term in reading.keys if term in postings),
+            ((term, postings[term]) for term in keys if term in postings),
             key=lambda entry: (len(entry[1]), entry[0]),
         )
         scores: dict[str, float] = {}
@@ -194,6 +253,29 @@ class ClaimIndex:
         scores.pop(memory.path, None)
         ranked = nsmallest(MAX_CANDIDATES_COUNT, [(-score, path) for path, score in scores.items()])
         return [path for _, path in ranked]
+
+
+def _against(
+    entry: _Entry, memory: PersonaMemory, reading: Reading, alike: Alike | None = None
+) -> Contradiction | None:
+    if not comparable(entry.memory, memory):
+        return None
+    return compare_readings(entry.memory, entry.reading, memory, reading, alike)
+
+
+_SAYING: Final = attrgetter("value", "themes", "contradicts", "superseded_by", "conflict_of", "dismissed")
+
+
+def _said(memory: PersonaMemory) -> Any:
+    """All of a memory that its contradictions depend on, apart from its path and its age."""
+    return _SAYING(memory)
+
+
+def _stamp(memory: PersonaMemory) -> str:
+    """A hash of what its contradictions depend on."""
+    return blake2b(
+        repr((_said(memory), memory.created_at)).encode("utf-8", "surrogatepass"), digest_size=_STAMP_BYTES
+    ).hexdigest()
 
 
 def _rank(contradiction: Contradiction) -> tuple[float, str, str]:

@@ -194,10 +194,13 @@ def _same(one: Claim, other: Claim) -> bool:
 
 def _clauses(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
     """The opposition of two clauses as wholes."""
+    is_close = old.mood == new.mood and abs(len(old.subject) - len(new.subject)) <= MAX_PHRASE_WORDS
+    if not (is_close or new.turned or (old.states and new.states) or (old.figures and new.figures)):
+        return None  # most pairs end here
     shared = old.subject & new.subject
     if not shared:
         return None
-    found = _said(old, new, shared, alike) if old.mood == new.mood else None
+    found = _said(old, new, shared, alike) if is_close else None
     if found is None:
         return _superseded(old, new) or _other_figure(old, new) or _states(old, new)
     return found.at_most(_LIKELY) if old.mood != "fact" or alike else found

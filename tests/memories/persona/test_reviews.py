@@ -198,6 +198,44 @@ async def test_over_a_year_two_devices_and_the_relay_keep_the_same_few_logs(open
         assert await one.drafts() == await two.drafts() == []
 
 
+async def test_the_next_process_compares_only_what_is_new(open_store, monkeypatch):
+    """What was compared lies in the snapshot, in which no forgotten memory stays."""
+    monkeypatch.setattr("sense_memory.records.reader.SNAPSHOT_NEW_COUNT", 1)
+    monkeypatch.setattr(contradictions, "MAX_READ_COUNT", 4)
+    notes = [("Karl runs on", city) for city in ("Oslo trails", "Bergen trails")]
+    notes += [("Zoe likes", f"dish {number}") for number in range(8)]
+    compared, known = [], claim_index.compare_readings
+    monkeypatch.setattr(claim_index, "compare_readings", lambda *sides: compared.append(1) or known(*sides))
+
+    async def look(store):
+        compared.clear()
+        report = await store.persona_introspect()
+        pairs = [(item.old.key, item.new.key) for item in report.suggested_contradictions]
+        return pairs, "suggested_contradictions" in report.bounded, len(compared)
+
+    async with open_store(contradictions="off") as store:
+        for number, (who, what) in enumerate(notes):
+            await store.persona_remember("people", "facts", f"k{number}", f"{who} {what}")
+        whole = [await look(store) for _ in range(4)]
+        await store.persona_remember("people", "facts", "home-1", "Mira works at Bosch")
+        await store.persona_remember("people", "facts", "home-2", "Mira works at Siemens")
+        found, _, count = await look(store)
+    assert [bounded for _, bounded, _ in whole] == [True, True, False, False]
+    assert whole[-1][2] == 0
+    assert ("home-1", "home-2") in found
+    assert 0 < count
+
+    async with open_store(contradictions="off") as store:
+        assert await look(store) == (found, False, 0)
+        await store.persona_forget("people", "facts", "home-1")
+        await store.persona_remember("people", "facts", "k0", "Karl runs on Rome trails")
+    async with open_store(contradictions="off") as store:
+        gone, bounded, count = await look(store)
+    assert ("home-1", "home-2") not in gone
+    assert not bounded
+    assert 0 < count < 12
+
+
 # ── Pruning ─────────────────────────────────────────────────────────────────────────────
 
 

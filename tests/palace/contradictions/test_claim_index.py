@@ -1,5 +1,7 @@
 """The index of claims: what it finds among many memories, and that it answers as comparing with each would."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -245,3 +247,43 @@ def test_a_pair_that_was_dismissed_is_left_alone():
     claims.put(old.changed(dismissed=(new.path,)))
     assert not pairs(claims).contradictions
     assert not pairs(index([old, new.changed(dismissed=(old.path,))])).contradictions
+
+
+def test_a_restored_index_knows_what_was_compared_and_found(monkeypatch):
+    notes = [memory(f"Lisa lives in city {n}", f"home-{n}", created_at=float(n)) for n in range(5)]
+    claims = index(notes)
+    found, saved, read = pairs(claims).contradictions, claims.dump(), []
+    known = claim_index.read
+    monkeypatch.setattr(claim_index, "read", lambda one: read.append(one.key) or known(one))
+
+    again = ClaimIndex()
+    again.restore(saved, {one.path: one for one in notes})
+    assert (len(again), pairs(again).contradictions, read) == (5, found, [])
+
+    newer = memory("Lisa lives in city 7", "home-7", created_at=7.0)
+    assert [one.old for one in again.check(newer)] == [one.old for one in claims.check(newer)]
+    assert len(found) == 10
+
+
+def test_what_changed_since_an_index_was_saved_is_not_taken_over():
+    notes = [memory(f"Lisa lives in city {n}", f"home-{n}", created_at=float(n)) for n in range(4)]
+    claims = index(notes)
+    pairs(claims)
+    changed = notes[1].changed(value="Lisa lives in the country")
+    again = ClaimIndex()
+    again.restore(claims.dump(), {one.path: one for one in (notes[0], changed, notes[2])})
+
+    assert changed.path not in again
+    assert [(one.old[-1], one.new[-1]) for one in pairs(again).contradictions] == [("0", "2")]
+    again.put(changed)
+    assert pairs(again) == pairs(index([notes[0], changed, notes[2]]))
+
+
+@pytest.mark.parametrize(
+    "saved", [b"", b"[]", b"[[],[[1]],[]]", b'[[],[["people/facts/x","0",0,[7]]],[]]', b"7"]
+)
+def test_what_no_index_wrote_is_refused_or_ignored(saved):
+    claims = ClaimIndex()
+    with suppress(ValueError, TypeError, IndexError):
+        claims.restore(saved, {})
+    assert len(claims) == 0
