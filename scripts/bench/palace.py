@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 _SINGLE_COUNT: Final = 200  # writes, and searches, of each repetition
-_ROUNDS_COUNT: Final = 10  # introspections, after which a palace of 10,000 is compared
+_ROUNDS_COUNT: Final = 40  # introspections, after which a palace of 10,000 is compared
 _STARTS_COUNT: Final = 5  # processes; the best of them counts
 
 
@@ -169,7 +169,7 @@ async def _measure_views(stage: Stage, path: Path) -> list[Figure]:
             introspect,
             lambda: [set(value.split()) for value in texts],
             "splits the texts into words",
-            2_500.0 * large,
+            1_000.0 * large,
         ),
         _figure(
             f"persona_introspect of {stage.count:,}, when all were compared",

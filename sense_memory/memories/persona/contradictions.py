@@ -3,7 +3,7 @@
 Reading the claims of a memory costs far more than storing it. So the newest 5,000 memories of a facet are read before
 one of it is first written (0.6 s), and a few older ones before each later write; other tasks get their turn meanwhile. A
 memory is read again only when its text or its contradictions change. Introspection uses the same readings, and compares
-a memory with the others once, some 2,000 with each run. All of this outlives the process, in the snapshot.
+a memory with the others once, some 1,500 with each run. All of this outlives the process, in the snapshot.
 
 What a memory may contradict is found by its words, with an embedder too: the embedder only says which phrases of two
 memories mean the same. Candidates by their vectors added none in 10,000 memories, and cost a copy of all vectors.
@@ -155,7 +155,7 @@ def _stamp(memory: PersonaMemory) -> str:
 MAX_SCANNED_COUNT: Final = (
     10_000  # memories that one process compares for an introspection: their claims fill 70 MB
 )
-MAX_READ_COUNT: Final = 2_000  # of them, read for what they claim in one scan: some 0.3 s
+MAX_READ_COUNT: Final = 1_500  # of them, read for what they claim in one scan: some 0.25 s
 FIRST_READ_COUNT: Final = 5_000  # memories of a facet that are read before its first check: some 0.6 s
 LATER_READ_COUNT: Final = 8  # older memories that are read before each later check: some 1 ms
 _SLICE_COUNT: Final = 8  # memories read or compared before other tasks get their turn: some 3 ms

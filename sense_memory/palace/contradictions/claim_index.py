@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_CANDIDATES_COUNT: Final = 32  # memories compared by one check: those with the rarest words in common
 MAX_POSTINGS_COUNT: Final = 500  # entries of the index read by one check
 MAX_COMMON_COUNT: Final = 2_000  # memories that may hold a word for it to lead to others, with a second word
-MAX_PAIRS_COUNT: Final = 20_000  # comparisons in one scan: some 0.3 s
+MAX_PAIRS_COUNT: Final = 15_000  # comparisons in one scan: some 0.25 s
 _READING_COUNT: Final = 12  # comparisons that cost as much as reading a memory
 _STAMP_BYTES: Final = 8
 
