@@ -193,7 +193,9 @@ class ClaimIndex:
                 return
             entry = entries[path]
             candidates = self._candidates(entry.memory, entry.keys)
-            left -= len(candidates) + _READING_COUNT * sum(entries[other].known is None for other in candidates)
+            left -= len(candidates) + _READING_COUNT * sum(
+                entries[other].known is None for other in candidates
+            )
             for other in candidates:
                 one = entries[other]
                 if one.age < entry.age:
