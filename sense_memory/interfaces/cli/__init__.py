@@ -43,7 +43,7 @@ def _program() -> Program:
         search,
         sync,
     )
-    from sense_memory.interfaces.cli.palace import group, memory, reviews  # noqa: F401
+    from sense_memory.interfaces.cli.palace import group, memory, plot, reviews  # noqa: F401
     from sense_memory.interfaces.cli.program import app
 
     return app

@@ -157,7 +157,7 @@ def run(program, *arguments):
     ("command", "told"),
     [
         ("--agent bob init", "/keys/bob.key: File too large"),
-        ("relays add wss://relay.example", "/config.toml: File too large"),
+        ("relays add wss://relay.example", "/agents/default.toml: File too large"),
         ("remember k v", " could not be written (disk full or failing)"),
     ],
 )

@@ -34,7 +34,7 @@ NONE: Final = (
 _NAMED_COUNT: Final = 3  # memories that the line about what was left out names
 _ORDER: Final = (  # of the help page
     *("show", "connect", "disconnect", "dismiss", "contradict", "reconcile", "pin", "unpin"),
-    *("introspect", "compress", "prune", "stats", "domains", "facets"),
+    *("introspect", "compress", "prune", "plot", "stats", "domains", "facets"),
     *("remember", "recall", "search", "list", "as-of", "forget"),  # hidden
 )
 
