@@ -195,6 +195,7 @@ palace             | palace
 palace domains     | palace domains
 palace facets      | palace facets people
 palace stats       | palace stats
+palace plot        | palace plot
 palace compress    | palace compress
 palace introspect  | palace introspect
 palace introspect  | palace introspect

@@ -199,10 +199,11 @@ _SOFT: Final = "#5d6670"
 _FAINT: Final = "#d9dde2"
 _MAX_CURVES: Final = 120  # more would be a smear, and megabytes of SVG
 _MAX_DOMAINS: Final = 10
-_NAME_CHARS: Final = 24  # of a domain, in a label
+_LEAST_ROWS: Final = 4  # so that one bar alone does not fill the picture
+_NAME_CHARS: Final = 18  # of a domain, in a label
 _NEXT_COUNT: Final = 3  # memories that the subtitle names
 _PNG_DPI: Final = 150
-_LEAST_SHARE: Final = 0.06  # of the largest bar: a shorter stretch has no room for its number
+_DIGIT_SHARE: Final = 0.027  # of the largest bar: what a digit takes
 
 
 def _draw(file: Path, forecast: Forecast, domain: str | None) -> None:
@@ -311,6 +312,7 @@ def _draw_states(axes: Axes, forecast: Forecast) -> None:
     axes.set_ylim(0, len(forecast.memories))
     axes.set_ylabel("memories")
     axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     left = {state: int(numbers[-1]) for state, numbers in counts.items()}
     _named(
         axes,
@@ -332,7 +334,7 @@ def _draw_domains(axes: Axes, forecast: Forecast) -> None:
         for state, counts in forecast.states(places).items():
             if number := int(counts[0]):
                 axes.barh(row, number, left=begin, color=_COLOURS[state], height=0.66)
-                if number / largest > _LEAST_SHARE:
+                if number / largest > _DIGIT_SHARE * (1 + len(f"{number:,}")):
                     ink = "white" if state == "active" else _INK
                     axes.text(
                         begin + number / 2,
@@ -347,7 +349,7 @@ def _draw_domains(axes: Axes, forecast: Forecast) -> None:
         axes.text(begin + largest * 0.02, row, f"{begin:,}", va="center", fontsize=9.5)
     axes.set_yticks(range(len(shown)), [one_line(name, _NAME_CHARS) for name, _ in shown])
     axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
+    axes.set_ylim(max(len(shown), _LEAST_ROWS) - 0.5, -0.5)
     axes.set_xlim(0, largest * 1.12)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
