@@ -57,7 +57,7 @@ def test_a_picture_is_a_png_or_an_svg_and_names_of_memories_are_only_words_in_it
     palace("remember", "$x^$/facts/k", "markup that matplotlib could not read", "--wait", "0")
     png, svg = tmp_path / "palace.png", tmp_path / "palace.SVG"
 
-    assert palace("palace", "plot", png).stdout == f"drew 9 memories in {png}\n"
+    assert palace("palace", "plot", png).stdout == f"drew 8 memories in {png}\n"
     assert palace.json("palace", "plot", svg)["file"] == str(svg)
 
     assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
