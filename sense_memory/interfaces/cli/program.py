@@ -61,6 +61,7 @@ _ORDER = (  # of `--help`: commands that are needed first come first
     *("palace", "mind"),
     *("sync", "watch", "status", "relays", "relay"),
     *("backup", "export", "import"),
+    *("install", "uninstall", "hook"),
     *("completion", "help"),
 )
 

@@ -1,0 +1,362 @@
+"""`install` and `uninstall`, which put the memory into agent harnesses and take it out; and `hook`, which they run."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sense_memory.errors import InvalidInput, KeyMissing, SenseMemoryError
+from sense_memory.interfaces.cli.inputs import JsonOption, flag
+from sense_memory.interfaces.cli.invocation import (
+    Invocation,
+    note,
+    of,
+    say,
+    tell,
+    warnings_as_lines,
+    with_store,
+)
+from sense_memory.interfaces.cli.program import SETUP, Group, Program, app, ends
+from sense_memory.interfaces.cli.text import as_json, safe
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sense_memory.config.settings import Settings
+    from sense_memory.interfaces.harness.installation import FileChange
+    from sense_memory.interfaces.harness.specs import HarnessSpec, Launch, Machine
+    from sense_memory.store import MemoryStore
+
+BACKUPS: Final = "harness-backups"  # in the home folder of sense-memory
+_PARTS: Final = ("server", "hooks", "skill")
+_HOME_VARIABLE: Final = "SENSE_MEMORY_HOME"
+
+HarnessArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="HARNESS", show_default=False, help="Such as claude-code; `--list` names all."),
+]
+ProjectOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--project",
+        metavar="FOLDER",
+        help="Only for the project in this folder, such as `.`, not for all of this user's.",
+    ),
+]
+ApplyOption = Annotated[bool, flag("--apply", text="Write it. Without this option, nothing is changed.")]
+CreateKeyOption = Annotated[
+    bool,
+    flag("--create-key", text="Allow the server to make the agent's key on first use, if there is none."),
+]
+WithoutOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PART", help="Leave out server, hooks or skill. May be repeated."),
+]
+ListOption = Annotated[
+    bool, flag("--list", text="Show which harnesses this machine has, and what is installed.")
+]
+
+
+@app.command(
+    rich_help_panel=SETUP,
+    epilog=ends(
+        "# What this machine has:",
+        "sense-memory install --list",
+        "# Shows the change; with --apply it is written:",
+        "sense-memory install claude-code",
+        "sense-memory install codex --without hooks --agent bob",
+        codes={2: "wrong usage, or a file that cannot be edited safely; nothing was changed"},
+    ),
+)
+def install(
+    context: typer.Context,
+    harness: HarnessArgument = None,
+    *,
+    apply: ApplyOption = False,
+    project: ProjectOption = None,
+    create_key: CreateKeyOption = False,
+    without: WithoutOption = None,
+    show_list: ListOption = False,
+    _json: JsonOption = False,
+) -> None:
+    """Put the memory into an agent harness, such as Claude Code, Codex or Cursor.
+
+    Written are: the MCP server, which gives the agent its memory tools; where the harness has them, two hooks, which
+    show the palace at the start of a session and keep the conversation before it is compacted; and a skill, which says
+    when to use the memory. All other settings stay, with their comments. Each file is backed up first.
+    """
+    from sense_memory.interfaces.harness import installation
+
+    invocation, machine = of(context), _machine()
+    if show_list or harness is None:
+        _show_list(invocation, machine)
+        return
+    for part in without or ():
+        if part not in _PARTS:
+            context.fail(f"--without takes {', '.join(_PARTS)}, not {part!r}")
+    if invocation.ledger is not None or invocation.relays is not None:
+        context.fail(
+            "install takes no --ledger and no --relay: settings belong to the agent, see `relays add`"
+        )
+    spec, folder = _spec(context, harness), _folder(context, project)
+    settings = invocation.settings()
+    launch = _launch(invocation, settings, creates_key=create_key)
+    parts = [part for part in _PARTS if part not in (without or ())]
+    changes = installation.plan_install(spec, machine, launch, project=folder, parts=parts)
+    notes = [*spec.notes, *_warnings(settings, launch, parts, has_project=folder is not None)]
+    kept = _write(changes, settings, machine, folder) if apply else None
+    _show(invocation, spec, changes, kept, folder=folder, notes=notes)
+
+
+@app.command(
+    rich_help_panel=SETUP,
+    epilog=ends(
+        "# Shows the change; with --apply it is written:",
+        "sense-memory uninstall claude-code",
+        codes={2: "wrong usage, or a file that cannot be edited safely; nothing was changed"},
+    ),
+)
+def uninstall(
+    context: typer.Context,
+    harness: Annotated[
+        str, typer.Argument(metavar="HARNESS", show_default=False, help="Such as claude-code.")
+    ],
+    *,
+    apply: ApplyOption = False,
+    project: ProjectOption = None,
+    _json: JsonOption = False,
+) -> None:
+    """Take out of an agent harness what `install` put in, and nothing else. Memories and keys stay."""
+    from sense_memory.interfaces.harness import installation
+
+    invocation, machine = of(context), _machine()
+    spec, folder = _spec(context, harness), _folder(context, project)
+    settings = invocation.settings()
+    backups = settings.home / BACKUPS
+    changes = installation.plan_uninstall(spec, machine, project=folder, backups=backups)
+    kept = _write(changes, settings, machine, folder) if apply else None
+    _show(invocation, spec, changes, kept, folder=folder)
+
+
+# ── What is installed, and how ──────────────────────────────────────────────────────────
+
+
+def _machine() -> Machine:
+    from sense_memory.interfaces.harness.specs import Machine
+
+    return Machine(Path.home(), os.environ, sys.platform)
+
+
+def _spec(context: typer.Context, name: str) -> HarnessSpec:
+    from sense_memory.interfaces.harness.specs import HARNESSES
+
+    found = HARNESSES.get(name.lower())
+    if found is None:
+        context.fail(f"no harness {safe(name[:40])!r}; there are {', '.join(HARNESSES)}")
+    return found
+
+
+def _folder(context: typer.Context, project: Path | None) -> Path | None:
+    if project is not None and not project.is_dir():
+        context.fail(f"--project must be a folder that exists: {safe(str(project))}")
+    return None if project is None else project.absolute()
+
+
+def _launch(invocation: Invocation, settings: Settings, *, creates_key: bool) -> Launch:
+    """How harnesses start this program: by absolute paths, because they know nothing of this shell."""
+    from sense_memory.config.sources import DEFAULT
+    from sense_memory.interfaces.harness.specs import Launch
+
+    script = Path(sysconfig.get_path("scripts")) / "sense-memory"
+    program = (str(script),) if os.access(script, os.X_OK) else (sys.executable, "-m", "sense_memory")
+    options: list[str] = []
+    if settings.origins["agent"] != DEFAULT:
+        options += ["--agent", settings.agent]
+    if invocation.env_file is not None:
+        options += ["--env-file", str(invocation.env_file.absolute())]
+    env = {_HOME_VARIABLE: str(settings.home.absolute())} if os.environ.get(_HOME_VARIABLE) else {}
+    return Launch(program, tuple(options), creates_key, env)
+
+
+def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_project: bool) -> list[str]:
+    """What would keep the installed server from working."""
+    from sense_memory.config.settings import find_secret
+
+    found = []
+    if "server" in parts and importlib.util.find_spec("mcp") is None:
+        found.append("the server needs the extra `mcp`: pip install 'sense-memory[mcp]'")
+    if not launch.creates_key:
+        try:
+            _, place = find_secret(settings)
+            if place == "NOSTR_NSEC in the environment":
+                found.append(
+                    "a harness may not see NOSTR_NSEC of this shell: keep the key in a file, see `sense-memory init`"
+                )
+        except KeyMissing:
+            found.append("the agent has no key yet: run `sense-memory init`, or install with --create-key")
+        except SenseMemoryError as error:
+            found.append(str(error))
+    if has_project:
+        found.append("the files have absolute paths of this machine: think before you commit them")
+    return found
+
+
+# ── Output ──────────────────────────────────────────────────────────────────────────────
+
+
+def _write(
+    changes: Sequence[FileChange], settings: Settings, machine: Machine, folder: Path | None
+) -> list[Path]:
+    from sense_memory.interfaces.harness import installation
+
+    base = machine.home if folder is None else folder
+    return installation.apply(changes, settings.home / BACKUPS, base=base, is_project=folder is not None)
+
+
+def _show(
+    invocation: Invocation,
+    spec: HarnessSpec,
+    changes: Sequence[FileChange],
+    kept: Sequence[Path] | None,
+    *,
+    folder: Path | None,
+    notes: Sequence[str] = (),
+) -> None:
+    """Show a plan; `kept` are the backups where it was written, None where it was not."""
+    if invocation.as_json:
+        files = [
+            {"path": str(change.path), "action": change.action, "parts": change.parts, "diff": change.diff()}
+            for change in changes
+        ]
+        result = {
+            "harness": spec.name,
+            "project": folder and str(folder),
+            "applied": kept is not None,
+            "files": files,
+        }
+        typer.echo(as_json({**result, "backups": [str(path) for path in kept or ()], "notes": list(notes)}))
+        return
+    for change in changes:
+        what = "already there" if change.action == "unchanged" else change.action
+        typer.echo(f"{what}: {safe(str(change.path))} ({', '.join(change.parts)})")
+        if change.action in {"create", "change"}:
+            typer.echo(safe("".join(f"    {line}\n" for line in change.diff().splitlines())))
+    changed = [change for change in changes if change.action != "unchanged"]
+    if not changed:
+        tell(f"{spec.title}: nothing to change.")
+    elif kept is not None:
+        backups = f" Backups are in {safe(str(kept[0].parent))}." if kept else ""
+        tell(f"{spec.title}: done. Start it again to use the change.{backups}")
+    else:
+        tell(f"{spec.title}: nothing was written. With --apply, it will be as above.")
+    for line in notes:
+        note(f"note: {line}")
+
+
+def _show_list(invocation: Invocation, machine: Machine) -> None:
+    from sense_memory.interfaces.harness import installation
+    from sense_memory.interfaces.harness.specs import HARNESSES
+
+    rows = [
+        {
+            "name": spec.name,
+            "title": spec.title,
+            "found": installation.is_found(spec, machine),
+            "installed": installation.parts_installed(spec, machine),
+            "offers": list(dict.fromkeys(entry.part for entry in spec.entries)),
+            "documented": [source for source in spec.sources if source.startswith("https:")],
+        }
+        for spec in HARNESSES.values()
+    ]
+    if invocation.as_json:
+        typer.echo(as_json(rows))
+        return
+    width = max(len(spec.name) for spec in HARNESSES.values())
+    for row in rows:
+        found = "found" if row["found"] else "not found"
+        installed: Any = row["installed"]
+        state = f"installed: {', '.join(installed)}" if installed else found
+        typer.echo(f"{row['name']:{width}}  {state}")
+    tell("See what would be written with: sense-memory install HARNESS")
+
+
+# ── Hooks ───────────────────────────────────────────────────────────────────────────────
+
+hooks = Program(cls=Group, no_args_is_help=True)
+app.add_typer(
+    hooks,
+    name="hook",
+    rich_help_panel=SETUP,
+    help="What harnesses run; `install` writes these commands.\n\nA hook reads the harness's JSON on stdin, contacts no "
+    "relay, and exits with 0 whatever happens: a problem is told on stderr.",
+    epilog=ends("sense-memory hook session-start < /dev/null"),
+)
+
+
+@hooks.command(
+    "session-start",
+    epilog=ends("sense-memory hook session-start < /dev/null", codes={1: "never", 2: "never"}),
+)
+def session_start(context: typer.Context, _json: JsonOption = False) -> None:
+    """Print the compressed palace and the newest journal entries, as JSON with context for a new session."""
+
+    async def work(store: MemoryStore, _: dict[str, Any]) -> None:
+        from sense_memory.interfaces.harness.hooks import session_start as answer
+
+        told = await answer(store, time.time())
+        if told:
+            typer.echo(told)
+
+    _run_hook(of(context), work)
+
+
+@hooks.command(
+    "pre-compact", epilog=ends("sense-memory hook pre-compact < /dev/null", codes={1: "never", 2: "never"})
+)
+def pre_compact(context: typer.Context, _json: JsonOption = False) -> None:
+    """Keep the messages of the harness's transcript in the conversation memory, and note it in the journal."""
+
+    async def work(store: MemoryStore, event: dict[str, Any]) -> None:
+        from sense_memory.interfaces.harness.hooks import pre_compact as keep
+
+        count = await keep(store, event)
+        note(f"sense-memory: {count:,} new messages kept")
+
+    _run_hook(of(context), work)
+
+
+def _run_hook(invocation: Invocation, work: Callable[[MemoryStore, dict[str, Any]], Awaitable[None]]) -> None:
+    """Run a hook on the agent's store. Nothing that goes wrong may stop the harness."""
+    try:
+        event = _event()
+        with warnings_as_lines():
+            from sense_memory.config.settings import find_secret
+            from sense_memory.nostr.signer import LocalSigner
+
+            settings = invocation.load()
+            signer = LocalSigner(find_secret(settings)[0])  # no password can be asked for
+        asyncio.run(with_store(settings, signer, lambda store: work(store, event)))
+    except (SenseMemoryError, OSError) as error:
+        say("sense-memory", f"the hook did nothing: {error}")
+    except Exception as error:  # a bug of ours must not stop the harness; its text could hold a memory
+        say("sense-memory", f"the hook failed: {type(error).__name__}")
+
+
+def _event() -> dict[str, Any]:
+    from sense_memory.interfaces.harness import hooks as answers
+
+    if sys.stdin.isatty():
+        return {}
+    text = sys.stdin.buffer.read(answers.MAX_INPUT_BYTES + 1)
+    if len(text) > answers.MAX_INPUT_BYTES:
+        raise InvalidInput("the harness's JSON is too long")
+    return answers.event_of(text)

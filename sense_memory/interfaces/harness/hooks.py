@@ -1,0 +1,133 @@
+"""What runs at events of a harness's session: it reads the harness's JSON, and answers as the harness expects.
+
+At the start of a session the compressed palace and the newest journal entries are printed as context. Before a harness
+compacts its context, the messages that it is about to summarize are added to the mind's conversation memory, and the
+journal gets one entry that says so: no word is lost, and `sense-memory mind search` finds it. Both are offline, and
+safe to repeat: a message that is here already is skipped, and without a new message nothing is written.
+
+The answer is the JSON that Claude Code, Codex and Gemini CLI understand alike: `hookSpecificOutput.additionalContext`.
+Before a compaction nothing is printed, because Claude Code would take it as instructions for its summary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.cli.text import age, one_line, quantity
+from sense_memory.interfaces.harness.transcript import messages_of, without_keys
+from sense_memory.interfaces.tool_results import DATA_NOTE
+from sense_memory.mind.log import NewEntry
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sense_memory.interfaces.harness.transcript import Said
+    from sense_memory.store import MemoryStore
+
+MAX_INPUT_BYTES: Final = 1_000_000
+CONTEXT_TOKENS: Final = 1_000
+_JOURNAL_COUNT: Final = 3
+_JOURNAL_CHARS: Final = 400
+_QUOTED_CHARS: Final = 300  # of the last words of each side, in the journal
+_EXTRACTED_CHARS: Final = 20_000  # of what the user said, that is looked through for facts
+_FACT_COUNT: Final = 5
+_is_plain_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
+
+
+def event_of(text: bytes) -> dict[str, Any]:
+    """The JSON object that a harness writes to a hook's stdin; empty for no input.
+
+    Raises:
+        InvalidInput: it is something else.
+    """
+    if not text.strip():
+        return {}
+    try:
+        event = json.loads(text)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict):
+        raise InvalidInput("a hook expects one JSON object on stdin")
+    return event
+
+
+async def session_start(store: MemoryStore, now: float) -> str:
+    """The answer at the start of a session: context as JSON, or nothing where there is nothing to tell."""
+    palace = await store.persona_compress(max_tokens=CONTEXT_TOKENS)
+    entries = await store.recent(_JOURNAL_COUNT)
+    blocks = [f"# Memory (sense-memory)\n{DATA_NOTE}"]
+    if palace.included:
+        left = f"\n({quantity(len(palace.left_out), 'memory', 'memories')} more)" if palace.left_out else ""
+        blocks.append(f"## Palace\n{palace}{left}")
+    if entries:
+        lines = (
+            f"- {age(entry.created_at, now)}: {_brief(entry.content, _JOURNAL_CHARS)}" for entry in entries
+        )
+        blocks.append("\n".join(("## Journal, newest first", *lines)))
+    if len(blocks) == 1:
+        return ""
+    context = without_keys("\n\n".join(blocks))
+    answer = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": context}}
+    return json.dumps(answer, ensure_ascii=False)
+
+
+async def pre_compact(store: MemoryStore, event: Mapping[str, Any]) -> int:
+    """Keep the messages that a compaction is about to summarize; returns how many were new.
+
+    Args:
+        store: of the agent.
+        event: the harness's JSON, with `transcript_path` and `session_id`.
+
+    Raises:
+        InvalidInput: there is no transcript, or it is not a plain file of this user.
+        OSError: the transcript cannot be read.
+        SenseMemoryError: the memory could not be written.
+    """
+    path, session = event.get("transcript_path"), str(event.get("session_id") or "unknown")
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise InvalidInput("the harness named no transcript")
+    conversation = session if _is_plain_name(session) else hashlib.sha256(session.encode()).hexdigest()[:32]
+    known = {entry.id for entry in await store.mind.log.entries(conversation=conversation)}
+    new = [said for said in messages_of(Path(path), session) if said.id not in known]
+    if not new:
+        return 0
+    entries = (
+        NewEntry(
+            f"message.{said.role}", {"content": said.content}, said.role, None, conversation, said.at, said.id
+        )
+        for said in new
+    )
+    await store.mind.log.append_many(list(entries))
+    await store.journal(await _journal_text(store, event, conversation, new))
+    return len(new)
+
+
+async def _journal_text(
+    store: MemoryStore, event: Mapping[str, Any], conversation: str, new: Sequence[Said]
+) -> str:
+    """One entry about a compaction: where the words are, what was asked and answered last, and facts that were told."""
+    folder = _brief(str(event.get("cwd") or "an unknown folder"), _QUOTED_CHARS)
+    count = quantity(len(new), "message")
+    lines = [
+        f"A conversation in {folder} was compacted. Kept word for word: {count} of conversation {conversation}."
+    ]
+    for role, what in (("user", "Last request"), ("assistant", "Last answer")):
+        said = next((said for said in reversed(new) if said.role == role), None)
+        if said is not None:
+            lines.append(f"{what}: {_brief(said.content, _QUOTED_CHARS)}")
+    told = "\n".join(said.content for said in new if said.role == "user")[-_EXTRACTED_CHARS:]
+    facts = [found.value for found in await store.persona_extract(told)][-_FACT_COUNT:]
+    lines += [f"Told, and perhaps worth remembering: {_brief(fact, _QUOTED_CHARS)}" for fact in facts]
+    return "\n".join(lines)
+
+
+def _brief(text: str, limit: int) -> str:
+    """A text on one line, cut."""
+    plain = " ".join(text.split())
+    return one_line(plain if len(plain) <= limit else plain[:limit].rstrip() + "…")

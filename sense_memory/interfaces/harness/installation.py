@@ -1,0 +1,416 @@
+"""Puts the server, the hooks and the skill into a harness's files, and takes them out again.
+
+Everything is planned first, from what the files hold now: a plan is a list of `FileChange`, and nothing is written
+while it is made. `apply` then writes all of them or none: each file is compared with what the plan saw, backed up, and
+replaced atomically; if one fails, those before it are put back. What is taken out is exactly what was put in: a file
+whose backup plus our entries is what it holds now gets the bytes of that backup, otherwise the entries are cut out of
+its text. Costs: each file is read and parsed a few times.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.config.key_file import private_folder, sync_folder
+from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.harness import config_text
+from sense_memory.interfaces.harness.specs import Kind
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sense_memory.interfaces.harness.specs import Entry, HarnessSpec, Launch, Machine
+
+MAX_BYTES: Final = 32_000_000  # of a configuration file; Claude Code's state file grows to some megabytes
+_PROGRAMS: Final = frozenset({"sense-memory", "sense_memory"})
+_FILE_MODE: Final = 0o644  # of a new file in a project
+_is_our_hook = re.compile(r"\bsense[-_]memory\b.*\bhook (?:session-start|pre-compact)\b").search
+_STRING: Final = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(\s*:)?""")
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What happens to one file.
+
+    Attributes:
+        path: as the harness names it.
+        target: the file itself, behind symbolic links.
+        before: the bytes that it holds; None if there is no file.
+        after: the bytes that it gets; None if it is removed.
+        parts: what in it is ours: server, hooks, skill.
+    """
+
+    path: Path
+    target: Path
+    before: bytes | None = field(repr=False)
+    after: bytes | None = field(repr=False)
+    parts: tuple[str, ...]
+
+    @property
+    def action(self) -> str:
+        """`create`, `change`, `remove` or `unchanged`."""
+        if self.before == self.after:
+            return "unchanged"
+        return "create" if self.before is None else "remove" if self.after is None else "change"
+
+    def diff(self) -> str:
+        """A unified diff. Texts of lines that are not ours show as "…": they may be secrets of other servers."""
+        old, new = (_decoded(data or b"", self.path).splitlines() for data in (self.before, self.after))
+        if not (self.before and self.after):
+            return "\n".join(f"{'+' if self.after else '-'}{line}" for line in (new or old))
+        moved = {line.strip().rstrip(",") for line in old} & {line.strip().rstrip(",") for line in new}
+        lines = difflib.unified_diff(old, new, lineterm="", n=2)
+        return "\n".join(_shown(line, moved) for line in list(lines)[2:])
+
+
+def _shown(line: str, moved: set[str]) -> str:
+    is_ours = line[:1] in {"+", "-"} and line[1:].strip().rstrip(",") not in moved
+    if is_ours or line.startswith("@@"):
+        return line
+    return _STRING.sub(lambda found: found[0] if found[2] else '"…"', line)
+
+
+# ── Plans ───────────────────────────────────────────────────────────────────────────────
+
+
+def plan_install(
+    spec: HarnessSpec, machine: Machine, launch: Launch, *, project: Path | None, parts: Iterable[str]
+) -> list[FileChange]:
+    """What installing changes, file by file.
+
+    Args:
+        spec: the harness.
+        machine: where its files are.
+        launch: how it starts our program.
+        project: the folder of a project, instead of the user's files.
+        parts: what to install: server, hooks, skill.
+
+    Raises:
+        InvalidInput: a file is malformed, read-only, or has something of somebody else in our place; or there is
+            nothing to install.
+    """
+    wanted = [entry for entry in spec.entries if entry.part in set(parts)]
+    files = _files(spec, wanted, machine, project)
+    return [
+        _changed(path, entries, project, lambda text, entry: _put(text, entry, launch))
+        for path, entries in files
+    ]
+
+
+def plan_uninstall(
+    spec: HarnessSpec, machine: Machine, *, project: Path | None, backups: Path
+) -> list[FileChange]:
+    """What uninstalling changes, file by file; files without anything of ours are left out. Errors as `plan_install`."""
+    found = []
+    for path, entries in _files(spec, spec.entries, machine, project):
+        change = _changed(path, entries, project, _taken)
+        if change.action == "unchanged":
+            continue
+        exact = _from_backup(change, entries, backups)
+        is_blank = change.after is not None and not _plain(change.after.decode(), entries[0])
+        after = exact if exact is not None else None if is_blank else change.after
+        found.append(FileChange(path, change.target, change.before, after, change.parts))
+    return found
+
+
+def parts_installed(spec: HarnessSpec, machine: Machine, *, project: Path | None = None) -> list[str]:
+    """Which parts of ours a harness has; a file that cannot be read counts as without."""
+    found = []
+    for entry in spec.entries:
+        path = entry.file(machine, project)
+        try:
+            text = None if path is None else _text_of(path)
+            if text is not None and _present(text, entry):
+                found.append(entry.part)
+        except (InvalidInput, OSError):
+            continue
+    return list(dict.fromkeys(found))
+
+
+def is_found(spec: HarnessSpec, machine: Machine) -> bool:
+    """Whether a harness seems to be used on this machine."""
+    if spec.platforms and machine.platform not in spec.platforms:
+        return False
+    search = machine.environ.get("PATH", os.defpath)
+    return any(
+        shutil.which(trace, path=search) is not None if isinstance(trace, str) else trace.exists()
+        for trace in spec.traces(machine)
+    )
+
+
+def _files(
+    spec: HarnessSpec, entries: Iterable[Entry], machine: Machine, project: Path | None
+) -> list[tuple[Path, list[Entry]]]:
+    """The files, each with its entries."""
+    if spec.platforms and machine.platform not in spec.platforms:
+        raise InvalidInput(
+            f"{spec.title} documents no configuration file for this platform ({machine.platform}); nothing was changed"
+        )
+    found: dict[Path, list[Entry]] = {}
+    for entry in entries:
+        path = entry.file(machine, project)
+        if path is not None:
+            found.setdefault(path, []).append(entry)
+    if not found:
+        where = "a project" if project else "the user"
+        raise InvalidInput(f"{spec.title} has no file for that of {where}; nothing was changed")
+    return list(found.items())
+
+
+def _changed(path: Path, entries: Sequence[Entry], project: Path | None, edit: Any) -> FileChange:
+    target = _target(path, project)
+    text = _text_of(target)
+    new = text or ""
+    try:
+        for entry in entries:
+            new = edit(new, entry)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path} {error}; nothing was changed") from None
+    parts = tuple(dict.fromkeys(entry.part for entry in entries))
+    before = None if text is None else text.encode()
+    after = None if text is None and not new else new.encode()
+    if before != after and text is not None and not target.stat().st_mode & stat.S_IWUSR:
+        raise InvalidInput(
+            f"{path} is read-only: make it writable with `chmod u+w` first; nothing was changed"
+        )
+    return FileChange(path, target, before, after, parts)
+
+
+def _target(path: Path, project: Path | None) -> Path:
+    """The file behind links. Files of a project must not lead out of it: its links may be somebody else's."""
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError):
+        raise InvalidInput(f"{path} is a symbolic link that leads in a circle; nothing was changed") from None
+    if project is not None and not target.is_relative_to(project.resolve()):
+        raise InvalidInput(f"{path} leads out of the project, to {target}; nothing was changed")
+    if path.is_symlink() and not target.parent.is_dir():
+        raise InvalidInput(f"{path} is a symbolic link to nowhere; nothing was changed")
+    return target
+
+
+def _text_of(path: Path) -> str | None:
+    """The text of a file; None if there is none."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidInput(f"{path} is not a plain file; nothing was changed")
+    if status.st_size > MAX_BYTES:
+        raise InvalidInput(f"{path} has more than {MAX_BYTES:,} bytes; nothing was changed")
+    return _decoded(path.read_bytes(), path)
+
+
+def _decoded(data: bytes, path: Path) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text; nothing was changed") from None
+
+
+# ── Entries ─────────────────────────────────────────────────────────────────────────────
+
+
+def _put(text: str, entry: Entry, launch: Launch) -> str:
+    """A file's text with an entry; an older one of ours is replaced."""
+    value = entry.value(launch)
+    if entry.kind == Kind.FILE:
+        return str(value)
+    if entry.kind == Kind.JSON_ITEM:
+        ours = list(_our_items(text, entry))
+        if [item for _, item in ours] == [value]:
+            return text
+        for place, _ in reversed(ours):
+            text = config_text.json_remove(text, place, with_empty=False)
+        return config_text.json_append(text, entry.path, value)
+    old = _part(_plain(text, entry), entry.path)
+    if old is not None and not _is_our_server(old):
+        raise InvalidInput(
+            f"has an entry {'.'.join(entry.path)} that this program did not write: rename or remove it first"
+        )
+    edit = config_text.toml_set if entry.kind == Kind.TOML_TABLE else config_text.json_set
+    return edit(text, entry.path, value)
+
+
+def _taken(text: str, entry: Entry) -> str:
+    """A file's text without an entry of ours."""
+    if entry.kind == Kind.FILE:
+        return ""
+    if entry.kind == Kind.JSON_ITEM:
+        for place, _ in reversed(list(_our_items(text, entry))):
+            text = config_text.json_remove(text, place)
+        return text
+    if not _present(text, entry):
+        return text
+    remove = config_text.toml_remove if entry.kind == Kind.TOML_TABLE else config_text.json_remove
+    return remove(text, entry.path)
+
+
+def _present(text: str, entry: Entry) -> bool:
+    if entry.kind == Kind.FILE:
+        return True
+    if entry.kind == Kind.JSON_ITEM:
+        return next(_our_items(text, entry), None) is not None
+    return _is_our_server(_part(_plain(text, entry), entry.path))
+
+
+def _plain(text: str, entry: Entry) -> Any:
+    if entry.kind == Kind.FILE:
+        return text
+    return (config_text.toml_value if entry.kind == Kind.TOML_TABLE else config_text.json_value)(text)
+
+
+def _part(value: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _is_our_server(value: Any) -> bool:
+    """Whether an entry of a server starts this program's `mcp`."""
+    if not isinstance(value, dict):
+        return False
+    words: list[Any] = []
+    for name in ("command", "args"):
+        given = value.get(name, [])
+        words += given if isinstance(given, list) else [given]
+    names = {Path(word).name for word in words if isinstance(word, str)}
+    return bool(names & _PROGRAMS) and "mcp" in names
+
+
+def _our_items(text: str, entry: Entry) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Our hooks in a list, each with its place: a whole matcher group, or one hook in a group of somebody else."""
+    groups = _part(_plain(text, entry), entry.path)
+    for number, group in enumerate(groups if isinstance(groups, list) else ()):
+        hooks = group.get("hooks") if isinstance(group, dict) else None
+        inner = hooks if isinstance(hooks, list) else []
+        ours = [place for place, hook in enumerate(inner) if _is_our_command(hook)]
+        if inner and len(ours) == len(inner):
+            yield (*entry.path, number), group
+            continue
+        for place in ours:
+            yield (*entry.path, number, "hooks", place), inner[place]
+
+
+def _is_our_command(hook: Any) -> bool:
+    command = hook.get("command") if isinstance(hook, dict) else None
+    return isinstance(command, str) and _is_our_hook(command) is not None
+
+
+# ── Writing ─────────────────────────────────────────────────────────────────────────────
+
+
+def apply(changes: Sequence[FileChange], backups: Path, *, base: Path, is_project: bool) -> list[Path]:
+    """Write a plan, all of it or nothing; returns the backups of the files that were there.
+
+    Args:
+        changes: the plan.
+        backups: the private folder of backups, which is made if needed.
+        base: the user's home folder or the project's: folders below it that a removal leaves empty go too.
+        is_project: whether new files may be read by others.
+
+    Raises:
+        InvalidInput: a file has changed since the plan was made.
+        OSError: a file could not be written; what was written before it is put back.
+    """
+    done: list[FileChange] = []
+    kept: list[Path] = []
+    try:
+        for change in changes:
+            if change.action == "unchanged":
+                continue
+            now = change.target.read_bytes() if change.target.exists() else None
+            if now != change.before:
+                raise InvalidInput(
+                    f"{change.path} was changed meanwhile: run the command again; nothing was changed"
+                )
+            if change.before is not None:
+                kept.append(_back_up(change, backups))
+            _write(change.target, change.after, is_project=is_project, base=base)
+            done.append(change)
+    except BaseException:
+        for change in reversed(done):
+            _write(change.target, change.before, is_project=is_project, base=base)
+        raise
+    return kept
+
+
+def _write(target: Path, data: bytes | None, *, is_project: bool, base: Path) -> None:
+    if data is None:
+        target.unlink(missing_ok=True)
+        for folder in target.parents:
+            if base not in folder.parents or any(folder.iterdir()):
+                return
+            folder.rmdir()
+        return
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else _FILE_MODE if is_project else 0o600
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+            file.write(data)
+            file.flush()
+            os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+        Path(name).replace(target)
+    except BaseException as error:
+        Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(target)
+        raise
+    sync_folder(target.parent)
+
+
+def _back_up(change: FileChange, backups: Path) -> Path:
+    private_folder(backups)
+    path = backups / f"{_slot(change.target)}-{time.time_ns():020d}-{change.target.name}"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
+        file.write(change.before or b"")
+        os.fsync(file.fileno())
+    return path
+
+
+def _slot(target: Path) -> str:
+    """What names the backups of one file."""
+    return hashlib.sha256(os.fsencode(target)).hexdigest()[:16]
+
+
+def _from_backup(change: FileChange, entries: Sequence[Entry], backups: Path) -> bytes | None:
+    """The newest backup that, with our entries as they stand in the file, is what the file holds now."""
+    text = (change.before or b"").decode()
+    for path in sorted(backups.glob(f"{_slot(change.target)}-*"), reverse=True):
+        old = path.read_bytes()
+        try:
+            if _with_ours(old.decode(), text, entries).encode() == change.before:
+                return old
+        except (InvalidInput, UnicodeDecodeError):
+            continue
+    return None
+
+
+def _with_ours(old: str, text: str, entries: Sequence[Entry]) -> str:
+    """A text with the entries of ours that stand in another; a text that has some itself is refused."""
+    for entry in entries:
+        if entry.kind == Kind.FILE or _present(old, entry):
+            raise InvalidInput("is not from before the installation")
+        if not _present(text, entry):
+            continue
+        if entry.kind == Kind.JSON_ITEM:
+            for _, item in _our_items(text, entry):
+                old = config_text.json_append(old, entry.path, item)
+            continue
+        edit = config_text.toml_set if entry.kind == Kind.TOML_TABLE else config_text.json_set
+        old = edit(old, entry.path, _part(_plain(text, entry), entry.path))
+    return old

@@ -1,0 +1,165 @@
+"""Reads the conversation that a harness wrote: one JSON object a line.
+
+The shapes of three harnesses are known by their lines: Claude Code (`message` with a role, beside a `uuid`), Codex (a
+`payload` of type `message`) and Gemini CLI (`type` is user or gemini, beside `content`). What a person and the
+assistant said is taken, word for word; tool calls and their results, thoughts, side chains and what the harness itself
+put in are not. A transcript is not trusted: it must be a plain file of this user, links are refused, and its size,
+lines and messages are bounded; a line that is anything else is skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from sense_memory.errors import InvalidInput
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_BYTES: Final = 16_000_000  # of a transcript, from its end; a tenth of a second
+MAX_LINE_BYTES: Final = 2_000_000
+MAX_MESSAGES: Final = 2_000  # the newest
+MAX_MESSAGE_BYTES: Final = 32_000  # of a text as JSON; an entry of the log holds some 40,000
+_LAST_SECOND: Final = 253_402_300_799  # of the year 9999
+_SECRET_KEY: Final = re.compile(r"\bn(?:crypt)?sec1[02-9ac-hj-np-z]{20,}", re.IGNORECASE)
+_is_of_the_harness = re.compile(
+    r"\s*(?:<(?:command-[a-z]+|local-command-[a-z]+|system-reminder|user_instructions|environment_context|"
+    r"permissions|turn_aborted|INSTRUCTIONS|session_context|hook_context|bash-[a-z]+)\b|# AGENTS\.md instructions)"
+).match
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a transcript.
+
+    Attributes:
+        role: user or assistant.
+        content: the text, without secret keys.
+        at: seconds since 1970.
+        id: 20 hex digits, the same each time the same transcript is read.
+    """
+
+    role: str
+    content: str = field(repr=False)
+    at: float
+    id: str
+
+
+def messages_of(path: Path, session: str) -> list[Said]:
+    """The newest messages of a transcript, oldest first.
+
+    Args:
+        path: of the file.
+        session: the id of the session, which the ids of the messages depend on.
+
+    Raises:
+        InvalidInput: it is not a plain file of this user.
+        OSError: it cannot be read.
+    """
+    found: deque[Said] = deque(maxlen=MAX_MESSAGES)
+    for line in _lines(path):
+        said = _said(line, session)
+        if said is not None:
+            found.append(said)
+    return list({said.id: said for said in found}.values())
+
+
+def without_keys(text: str) -> str:
+    """A text whose Nostr secret keys are replaced by "nsec1…"."""
+    return _SECRET_KEY.sub("nsec1…", text)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The last lines of a file. Opening does not wait, because a named pipe may be there."""
+    if not path.is_absolute():
+        raise InvalidInput("the path of a transcript must be absolute")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+            raise InvalidInput("a transcript must be a plain file of this user")
+        if status.st_size > MAX_BYTES:
+            file.seek(status.st_size - MAX_BYTES)
+            file.readline(MAX_BYTES)
+        data = file.read(MAX_BYTES)  # not more, if it grows meanwhile
+    return (line for line in data.split(b"\n") if 2 < len(line) <= MAX_LINE_BYTES)
+
+
+def _said(line: bytes, session: str) -> Said | None:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(record, dict):
+        return None
+    role, content = _role_and_content(record)
+    text = without_keys(_text(content)).strip()
+    at = _seconds(record.get("timestamp"))
+    if role not in {"user", "assistant"} or not text or at is None:
+        return None
+    if role == "user" and _is_of_the_harness(text):
+        return None
+    text = _cut(text)
+    digest = hashlib.sha256(f"{session}\0{role}\0{at}\0{text}".encode()).hexdigest()
+    return Said(role, text, at, f"{int(at * 1e6) & (1 << 52) - 1:013x}{digest[:7]}")
+
+
+def _role_and_content(record: dict[str, Any]) -> tuple[Any, Any]:
+    """Who said what, by the shape of the record; (None, None) for any other record."""
+    payload = record.get("payload")
+    if isinstance(payload, dict):  # Codex
+        return (
+            (payload.get("role"), payload.get("content"))
+            if payload.get("type") == "message"
+            else (None, None)
+        )
+    message = record.get("message")
+    if isinstance(message, dict):  # Claude Code
+        is_said = not any(record.get(name) for name in ("isSidechain", "isMeta", "isCompactSummary"))
+        return (message.get("role"), message.get("content")) if is_said else (None, None)
+    role = {"user": "user", "gemini": "assistant"}.get(str(record.get("type")))  # Gemini CLI
+    return role, record.get("content")
+
+
+def _text(content: Any) -> str:
+    """The text of a message's content: a text, or a list of parts of which some have text."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [content]
+    texts = (
+        part if isinstance(part, str) else part.get("text", "")
+        for part in parts
+        if isinstance(part, str)
+        or (isinstance(part, dict) and part.get("type", "text") in {"text", "input_text", "output_text"})
+    )
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def _seconds(stamp: Any) -> float | None:
+    """An ISO 8601 time with a time zone, in seconds since 1970."""
+    if not isinstance(stamp, str) or len(stamp) > 40:
+        return None
+    try:
+        seconds = datetime.fromisoformat(stamp).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds <= _LAST_SECOND else None
+
+
+def _cut(text: str) -> str:
+    size = len(orjson.dumps(text))
+    while size > MAX_MESSAGE_BYTES:
+        text = text[: int(len(text) * (MAX_MESSAGE_BYTES - 20) / size)].rstrip() + "… (cut)"
+        size = len(orjson.dumps(text))
+    return text
