@@ -46,10 +46,9 @@ def palace_name(labels: Sequence[str], name: str) -> tuple[str, str, str]:
     The key may be longer than a memory's key may be; the store refuses it then.
     """
     domain, facet = _domain(labels[0]), ".".join(_escaped(label, _UNUSUAL_OR_DOT) for label in labels[1:])
-    key = _escaped(name) if name else _EMPTY
     facet, rest = _cut(facet or HERE)
     domain, first = _cut(domain)
-    return domain, facet, first + rest + key
+    return domain, facet, first + rest + memory_key(name)
 
 
 def palace_domain(label: str) -> str:
@@ -68,10 +67,24 @@ def nested_name(domain: str, facet: str, key: str) -> tuple[tuple[str, ...], str
     whole, joined = rests
     try:
         labels = (_read(whole), *(_read(label) for label in joined.split(".") if joined != HERE))
+    except UnicodeDecodeError:
+        return None
+    name = nested_key(key)
+    return (labels, name) if name is not None and all(labels) and palace_name(labels, name) == place else None
+
+
+def memory_key(name: str) -> str:
+    """The key of a name, as in `palace_name`; also that of a flat memory, whose name has no labels."""
+    return _escaped(name) if name else _EMPTY
+
+
+def nested_key(key: str) -> str | None:
+    """The name that has this key; None where no name has it."""
+    try:
         name = "" if key == _EMPTY else _read(key)
     except UnicodeDecodeError:
         return None
-    return (labels, name) if all(labels) and palace_name(labels, name) == place else None
+    return name if memory_key(name) == key else None
 
 
 def _domain(label: str) -> str:
