@@ -3,6 +3,10 @@
 One composable function over the parts of a mind. Each step can be replaced; without a language model, rules do all of them.
 An output that is not coherent is returned with the verdict and is not remembered. A model that fails in any step before
 remembering leaves the memory with the input alone.
+
+An output is no evidence for itself. Its entry names the thoughts that it was drafted with (`based_on`); a draft is recalled
+only where none of these is, and counts half. What an output only repeats is not kept as a thought again, so drafting the
+same input twice leaves the archive, the topics and the identity as they were.
 """
 
 from __future__ import annotations
@@ -12,10 +16,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.mind.identity import EVERY_COUNT
 from sense_memory.mind.model import Canonicalize, WriteReply
+from sense_memory.mind.rule_model import split_sentences
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from sense_memory.mind.archive import Archive
     from sense_memory.mind.identity import IdentityKernel
@@ -25,7 +30,9 @@ if TYPE_CHECKING:
     from sense_memory.mind.topics import Topics
 
 INPUT, OUTPUT = "agent.input", "agent.output"
+BASED_ON: Final = "based_on"  # of an output: ids of the thoughts that it was drafted with
 RECALLED_COUNT: Final = 5
+_LOOKED_AT: Final = 3  # hits that are looked at, for each one wanted
 _BACKFILLED: Final = frozenset({OUTPUT, "agent.spoke", "message.assistant"})
 
 
@@ -57,6 +64,7 @@ class DraftResult:
         topics: of the output; empty if it was not remembered.
         verdict: of the coherence check.
         has_new_identity: whether the identity was refreshed.
+        is_new: whether the output became a thought; false if it only repeats what was recalled, or says nothing.
     """
 
     ok: bool
@@ -66,6 +74,7 @@ class DraftResult:
     topics: tuple[str, ...]
     verdict: Coherence
     has_new_identity: bool = False
+    is_new: bool = False
 
 
 async def draft(
@@ -97,7 +106,8 @@ async def draft(
     """
     model = model or mind.model
     await mind.log.append(INPUT, {"text": text, "title": title}, actor="user")
-    recalled = await mind.recall(f"{title} {text}".strip(), recalled_count, topic)
+    hits = await mind.recall(f"{title} {text}".strip(), _LOOKED_AT * recalled_count, topic)
+    recalled = await _evidence(mind, hits, recalled_count)
     identity = await mind.identity.get()
     context = await gather(mind, recalled)
     reply = await model.answer(WriteReply(input=text, context=context))
@@ -106,12 +116,39 @@ async def draft(
     if not verdict.is_coherent:
         reason = "; ".join(f"{issue.against}: {issue.reason} ({issue.statement})" for issue in verdict.issues)
         return DraftResult(False, reason, found.text, tuple(recalled), (), verdict)
-    entry = await mind.log.append(OUTPUT, {"text": found.text, "title": title}, actor=actor)
+    is_new = not reply.is_empty and not _is_said(found.text, hits)
+    payload = {"text": found.text, "title": title, BASED_ON: [hit.id for hit in recalled]}
+    entry = await mind.log.append(OUTPUT, payload | ({} if is_new else {"is_new": False}), actor=actor)
+    if not is_new:
+        topics = tuple(
+            dict.fromkeys(name for hit in recalled if _is_said(found.text, [hit]) for name in hit.topics)
+        )
+        return DraftResult(True, "", found.text, tuple(recalled), topics, verdict)
     topics = await store_thought(mind, entry, title=title)
     is_due = await mind.identity.is_due(every=identity_every)
     if is_due:
         await mind.identity.refresh_identity_kernel()
-    return DraftResult(True, "", found.text, tuple(recalled), topics, verdict, is_due)
+    return DraftResult(True, "", found.text, tuple(recalled), topics, verdict, is_due, is_new=True)
+
+
+async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[MindHit]:
+    """The best hits; a draft of this pipeline counts half, and not at all beside what it was drafted with."""
+    found, ids = [], {hit.id for hit in hits}
+    for hit in hits:
+        entry = await mind.log.get(hit.id)
+        based_on = None if entry is None else entry.payload.get(BASED_ON)
+        if not isinstance(based_on, list):
+            found.append((hit.score, hit))
+        elif ids.isdisjoint(item for item in based_on if isinstance(item, str)):
+            found.append((hit.score / 2, hit))
+    best = sorted(found, key=lambda item: -item[0])[:count]
+    return [hit for _, hit in best]
+
+
+def _is_said(text: str, hits: Iterable[MindHit]) -> bool:
+    """Whether hits say every sentence of a text already."""
+    said = {" ".join(sentence.lower().split()) for hit in hits for sentence in split_sentences(hit.text)}
+    return all(" ".join(sentence.lower().split()) in said for sentence in split_sentences(text))
 
 
 async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
@@ -161,7 +198,8 @@ async def backfill(mind: Layers, *, progress: Callable[[int], None] | None = Non
     kept = {passage.source for passage in await mind.archive.all()}
     count = 0
     for entry in await mind.log.entries():
-        if entry.kind in _BACKFILLED and entry.id not in kept and entry.text.strip():
+        is_told = entry.text.strip() and entry.payload.get("is_new") is not False
+        if entry.kind in _BACKFILLED and entry.id not in kept and is_told:
             await store_thought(mind, entry, title=str(entry.payload.get("title", "")))
             count += 1
             if progress is not None:

@@ -413,9 +413,11 @@ class Reply(Answer):
 
     Attributes:
         text: the text.
+        is_empty: whether it says only that nothing is known; rules say so.
     """
 
     text: str
+    is_empty: SkipJsonSchema[bool] = False
 
 
 class WriteReply(Task[Reply]):

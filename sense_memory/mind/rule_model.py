@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sense_memory.mind.beliefs import as_memory
+from sense_memory.mind.corrections import corrects
 from sense_memory.mind.model import (
     MAX_SUMMARY_WORDS,
     Answer,
@@ -47,7 +48,7 @@ from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 _TOPIC_WORDS: Final = 120  # of a topic's summary
 _THEME_WORDS: Final = 150  # of an identity's themes
@@ -66,7 +67,19 @@ _filler = re.compile(
     r"[^,.]*,\s*)+",
     re.IGNORECASE,
 )
-_section = re.compile(r"(Task|State|Next): (.*?)(?= (?:State|Next): |$)", re.DOTALL)
+_section = re.compile(r"(Task|Facts|State|Next): (.*?)(?= (?:Facts|State|Next): |$)", re.DOTALL)
+_FACT_WORDS: Final = 49  # of a summary, for what has to be kept
+_FACT_CHUNK: Final = 14  # words of one such sentence
+_FACT_WEIGHT: Final = 2  # from which a sentence is one
+_duty = re.compile(
+    r"\b(?:decid|agree|chose|choose|settl|promis|must|never|always|deadline|due|remember|importan|have to|has to|may not"
+    r"|do not|don't|prefer|allerg|budget|at most|at least|called|named?\b|password|address|birthday|instead|no longer"
+    r"|appointment|requir|forbid|only)",
+    re.IGNORECASE,
+)
+_about_self = re.compile(r"\b(?:my|our|I am|I'm|we are|I live|I work|we live|we work)\b", re.IGNORECASE)
+_named = re.compile(r"(?<=[^.!?:\s] )(?:(?:Mr|Ms|Mrs|Dr)\b|(?!I\b)[A-Z][\w-]+)")
+_numbered = re.compile(r"\d")
 
 
 class RuleModel:
@@ -125,7 +138,11 @@ class RuleModel:
     # ── Conversations ───────────────────────────────────────────────────────────────────
 
     def _summarize(self, task: SummarizeConversation) -> Summary:
-        """The task (the first request, or that of the previous summary), the state, and the last thing said."""
+        """The task (the first request, or that of the previous summary), what has to be kept, the state, the last thing said.
+
+        What has to be kept (names, numbers, decisions, duties) competes by weight, not by age: a summary of a summary of a
+        summary still says what was important at first. A later sentence replaces one that it repeats or corrects.
+        """
         lines = [line.partition(": ")[::2] for line in task.conversation_history.splitlines() if line.strip()]
         contents = [content for _, content in lines if content]
         before = dict(_section.findall(task.previous_summary))
@@ -133,14 +150,41 @@ class RuleModel:
             (content for who, content in lines if who == "user" and content), next(iter(contents), "")
         )
         last = contents[-1] if contents else ""
-        middle = [sentence for content in contents for sentence in split_sentences(content)]
-        central = [sentence for sentence in self._central(middle) if sentence not in {asked, last}][:2]
-        state = " ".join(
-            (_cut(before.get("State", task.previous_summary), 14), *(_cut(item, 18) for item in central))
-        )
-        parts = {"Task": _cut(before.get("Task", asked), 24), "State": state.strip(), "Next": _cut(last, 20)}
+        first = before.get("Task", asked)
+        said = [sentence for content in contents for sentence in split_sentences(content)]
+        known = split_sentences(f"{before.get('Facts', '')} {before.get('Next', '')}")
+        kept = self._facts([*known, *said], {first, last})
+        rest = [item for item in said if item not in {first, last, *kept}]
+        central = self._central(rest)[:1] or split_sentences(before.get("State", task.previous_summary))[:1]
+        parts = {
+            "Task": _cut(first, 20),
+            "Facts": " ".join(kept),
+            "State": _cut(" ".join(central), 12),
+            "Next": _cut(last, 14),
+        }
         summary = " ".join(f"{name}: {text}" for name, text in parts.items() if text)
         return Summary(summary=_cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1))
+
+    def _facts(self, sentences: Sequence[str], besides: Collection[str]) -> list[str]:
+        """The weightiest sentences within `_FACT_WORDS`, in their order; of equals the earlier ones."""
+        kept: list[str] = []
+        for sentence in sentences:
+            fact = _cut(sentence, _FACT_CHUNK)
+            if sentence not in besides and _weight(fact) >= _FACT_WEIGHT:
+                old = (
+                    item for item in kept if corrects(fact, item) or self._alike(item, fact) >= _SAME_BOUND
+                )
+                for item in list(old):
+                    kept.remove(item)
+                kept.append(fact)
+                if len(kept) > _FACT_WORDS:
+                    kept.remove(min(reversed(kept), key=_weight))
+        left, chosen = _FACT_WORDS, set[str]()
+        for fact in sorted(kept, key=_weight, reverse=True):
+            if len(fact.split()) <= left:
+                left -= len(fact.split())
+                chosen.add(fact)
+        return [fact for fact in kept if fact in chosen]
 
     # ── TopicNames and identity ─────────────────────────────────────────────────────────────
 
@@ -243,7 +287,7 @@ class RuleModel:
         shared = {sentence: len(wanted & set(self._terms(sentence))) for sentence in sentences}
         best = sorted((item for item in sentences if shared[item]), key=lambda item: -shared[item])[:3]
         chosen = [sentence for sentence in sentences if sentence in best]
-        return Reply(text=" ".join(chosen) or "I remember nothing about that.")
+        return Reply(text=" ".join(chosen) or "I remember nothing about that.", is_empty=not chosen)
 
 
 def split_sentences(text: str) -> list[str]:
@@ -278,6 +322,14 @@ def _ranking(task: RerankPassages) -> PassageRanking:
     found = [int(hit.id) for hit in index.search(task.query, len(task.passages), explain=False)]
     rest = (place for place in range(len(task.passages)) if place not in found)
     return PassageRanking(ranked_indices=(*found, *rest))
+
+
+def _weight(sentence: str) -> int:
+    """How much a sentence has to be kept: names, numbers, decisions and duties do, questions do not."""
+    if sentence.rstrip("… ").endswith("?"):
+        return 0
+    is_told = bool(_named.search(sentence)) + bool(_numbered.search(sentence))
+    return 2 * bool(_duty.search(sentence)) + 2 * is_told + bool(_about_self.search(sentence))
 
 
 def _cut(text: str, count: int) -> str:

@@ -7,7 +7,7 @@ import pytest
 from sense_memory import EmbeddedRelay
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.draft import backfill, draft, store_thought
-from sense_memory.mind.model import Coherence, TopicNames
+from sense_memory.mind.model import Coherence, Reply, TopicNames
 from sense_memory.mind.rule_model import RuleModel
 from tests.mind.test_log import opened
 
@@ -58,10 +58,59 @@ async def test_the_pipeline_recalls_drafts_checks_and_remembers():
         await think(mind, "Kaja lives in Graz.", topics=["people"])
         result = await draft(mind, "Where does Kaja live?")
         assert (result.ok, result.text, result.topics) == (True, "Kaja lives in Graz.", ("people",))
-        assert result.has_new_identity
         kinds = [entry.kind for entry in await mind.log.entries()]
         assert kinds == ["agent.output", "agent.input", "agent.output"]
-        assert len(await mind.archive.all()) == 2
+
+
+class Talkative(RuleModel):
+    """Rules that add a sentence of their own to each reply."""
+
+    async def answer(self, task):
+        found = await super().answer(task)
+        return (
+            found.model_copy(update={"text": f"{found.text} {task.input} That is good."})
+            if isinstance(found, Reply)
+            else found
+        )
+
+
+async def test_drafting_the_same_input_again_adds_nothing_to_the_memory():
+    async with opened() as store:
+        mind = store.mind
+        await think(mind, "Kaja lives in Graz.", topics=["people"])
+        for model in (RuleModel(), Talkative()):
+            mind.model = model
+            first = await mind.draft("Where does Kaja live?")
+            assert first.is_new is isinstance(model, Talkative)
+            before = await mind.archive.all(), await mind.topics.all(), await mind.identity.get()
+            for _ in range(5):
+                assert not (await mind.draft("Where does Kaja live?")).is_new
+            assert (await mind.archive.all(), await mind.topics.all(), await mind.identity.get()) == before
+        assert await mind.backfill() == 0
+
+
+async def test_an_output_is_no_evidence_for_itself():
+    async with opened() as store:
+        mind = store.mind
+        await think(mind, "Kaja lives in Graz.", topics=["people"])
+        await think(mind, "Kaja paints bridges.", topics=["people"])
+        mind.model = Talkative()
+        drafted = await mind.draft("Where does Kaja live?")
+        assert drafted.is_new
+        later = await mind.draft("And where does Kaja live today?")
+        assert {hit.text for hit in later.recalled} == {"Kaja lives in Graz.", "Kaja paints bridges."}
+        for passage in await mind.archive.all():
+            if passage.content.startswith("Kaja"):
+                await mind.archive.delete(passage.id) if passage.content != drafted.text else None
+        alone = await mind.draft("Where does Kaja live?")
+        assert drafted.text in [hit.text for hit in alone.recalled]
+
+
+async def test_an_answer_that_says_nothing_is_no_thought():
+    async with opened() as store:
+        found = await store.mind.draft("Where does Kaja live?")
+        assert (found.ok, found.is_new) == (True, False)
+        assert await store.mind.archive.all() == []
 
 
 async def test_an_incoherent_output_is_not_remembered():

@@ -9,7 +9,6 @@ from sense_memory import mind as mind_package
 from sense_memory.loop_thread import BlockingView
 from sense_memory.mind import Mind
 from sense_memory.mind.beliefs import BeliefGraph
-from sense_memory.mind.draft import draft
 from sense_memory.mind.reflection import digest, reflect
 
 
@@ -37,7 +36,9 @@ async def fill(mind):
     done = await mind.identity.set_objective("Buy clay")
     await mind.identity.change_objective(done.id, status="done")
     for text in ("Cobalt glazes turn blue.", "Iron glazes turn brown."):
-        assert (await draft(mind, text, title="glazes")).ok
+        said = await mind.log.append("agent.spoke", {"text": text}, actor="potter")
+        assert await mind.store_thought(said, title="glazes")
+    assert (await mind.draft("What do cobalt glazes turn?")).ok
     await mind.identity.refresh_identity_kernel()
     rain = await mind.log.append("world.observed", {"text": "it rains"}, actor="world", turn=1)
     await reflect(mind.log, "potter", "Rain delays the kiln.", [rain], turn=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -57,6 +58,45 @@ async def test_a_summary_of_a_summary_keeps_the_first_task():
     )
     assert again.summary.startswith("Task: Please migrate the billing service")
     assert again.summary.endswith("Next: The smoke tests passed on staging.")
+
+
+CHATTER = (
+    "That sounds good to me.", "Let me have a look at it.", "I had lunch and it was good.", "Thanks, that helps a lot.",
+    "Could you show me that again?", "It took a while but it works.", "I made the text a bit shorter.",
+)  # fmt: skip
+TOLD = {
+    0: ("user: I want to move the shop to the new payment provider.", "user: The provider is called Mollie."),
+    1: ("user: Our contact there is Ms de Vries.", "user: Refunds have to work within 3 days."),
+    2: ("user: We agreed to keep PayPal until August.",),
+    4: ("assistant: I decided to test with the Dutch customers first.",),
+    6: ("user: Do not touch the invoices table.",),
+    7: ("user: We keep PayPal until October instead of August.",),
+    9: ("assistant: Next I will write the webhook handler.",),
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_ten_compactions_keep_task_names_decisions_and_the_next_step(seed):
+    chance, summary = random.Random(seed), ""
+    for number in range(10):
+        told = TOLD.get(number, ())
+        talk = [f"{('user', 'assistant')[line % 2]}: {chance.choice(CHATTER)}" for line in range(12)]
+        history = "\n".join([*told[:1], *talk, *told[1:]] if number < 9 else [*talk, *told])
+        task = SummarizeConversation(conversation_history=history, previous_summary=summary)
+        summary = (await MODEL.answer(task)).summary
+    for word in (
+        "new payment provider",
+        "Mollie",
+        "Vries",
+        "3 days",
+        "October",
+        "Dutch",
+        "invoices",
+        "webhook handler",
+    ):
+        assert word in summary
+    assert "until August" not in summary
+    assert len(summary.split()) < 100
 
 
 @pytest.mark.parametrize(
