@@ -597,12 +597,15 @@ class MemoryStore:
         async with self._open.writing() as store:
             await store.persona().links.pin(key, pinned=False)
 
-    async def persona_introspect(self) -> IntrospectionReport:
+    async def persona_introspect(self, *, dry_run: bool = False) -> IntrospectionReport:
         """Report on the palace: what needs attention, what could be connected, what changed since the last report.
 
-        No memory is changed. A log of keys and counts is written, encrypted, for the next introspection on any device.
-        Accept a suggested connection with `persona_connect`; decline it with `persona_dismiss`.
+        No memory is changed. A log of keys and counts is written, encrypted, for the next introspection on any device;
+        with `dry_run` none is, and the next introspection tells what changed since the one before. Accept a suggested
+        connection with `persona_connect`; decline it with `persona_dismiss`.
         """
+        if dry_run:
+            return await self._open.reviews().introspected()
         async with self._open.writing() as store:
             return await store.reviews().introspect()
 

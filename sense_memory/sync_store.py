@@ -525,13 +525,14 @@ class SyncMemoryStore:
         """Unpin a memory: its theme `pinned` is taken away. Errors as `persona_connect`."""
         return self._loop.wait(self._store.persona_unpin(key))
 
-    def persona_introspect(self) -> IntrospectionReport:
+    def persona_introspect(self, *, dry_run: bool = False) -> IntrospectionReport:
         """Report on the palace: what needs attention, what could be connected, what changed since the last report.
 
-        No memory is changed. A log of keys and counts is written, encrypted, for the next introspection on any device.
-        Accept a suggested connection with `persona_connect`; decline it with `persona_dismiss`.
+        No memory is changed. A log of keys and counts is written, encrypted, for the next introspection on any device;
+        with `dry_run` none is, and the next introspection tells what changed since the one before. Accept a suggested
+        connection with `persona_connect`; decline it with `persona_dismiss`.
         """
-        return self._loop.wait(self._store.persona_introspect())
+        return self._loop.wait(self._store.persona_introspect(dry_run=dry_run))
 
     def persona_introspections(self, every: float) -> BlockingIterator[IntrospectionReport]:
         """An introspection now, and another every so many seconds (1 or more) until the store is closed.

@@ -189,13 +189,18 @@ def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
     }
 
 
-def test_only_relay_drivers_and_the_endpoint_of_embeddings_open_sockets():
-    """The endpoint is asked only where a setting names it; `nostr.relay_url` takes URLs apart."""
+def test_only_relay_drivers_the_endpoint_of_embeddings_and_the_page_open_sockets():
+    """The endpoint is asked only where a setting names it; `nostr.relay_url` takes URLs apart; the page listens."""
     speakers = importers_of("websockets", "socket", "ssl", "http", "urllib", "httpx", "requests", "aiohttp")
 
     assert {
         part_of(module)
-        for module in speakers - {"sense_memory.search.embedders.endpoint", "sense_memory.nostr.relay_url"}
+        for module in speakers
+        - {
+            "sense_memory.search.embedders.endpoint",
+            "sense_memory.nostr.relay_url",
+            "sense_memory.interfaces.web.server",
+        }
     } <= {"relay"}
 
 

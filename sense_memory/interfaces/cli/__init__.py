@@ -43,6 +43,7 @@ def _program() -> Program:
         relays,
         search,
         sync,
+        web,
     )
     from sense_memory.interfaces.cli.palace import group, memory, plot, reviews  # noqa: F401
     from sense_memory.interfaces.cli.program import app

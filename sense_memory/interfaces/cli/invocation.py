@@ -108,11 +108,18 @@ class Invocation:
             problem = str(error).partition(": ")[2]
             raise InvalidSetting(_OPTIONS[error.name], "the command line", problem) from None
 
-    def run(self, work: Callable[[MemoryStore], Awaitable[_T]], *, creates: bool = False) -> _T:
-        """Call `work` with the agent's open store, which follows no relay by itself.
+    def run(
+        self,
+        work: Callable[[MemoryStore], Awaitable[_T]],
+        *,
+        creates: bool = False,
+        background: bool = False,
+    ) -> _T:
+        """Call `work` with the agent's open store.
 
         Args:
             work: what to do.
+            background: whether the store follows relays by itself meanwhile.
             creates: whether a ledger that was named and does not exist is made, with a message. Commands that write
                 make it; for commands that read, a missing ledger is an error, most likely of spelling.
 
@@ -129,7 +136,7 @@ class Invocation:
                 typer.echo(f"made a new ledger at {safe(str(settings.ledger))}", err=True)
             return await work(store)
 
-        return asyncio.run(with_store(settings, signer_of(settings), told))
+        return asyncio.run(with_store(settings, signer_of(settings), told, background=background))
 
 
 def check_ledger(settings: Settings) -> None:
@@ -152,14 +159,18 @@ def _is_new(path: Path | None) -> bool:
 
 
 async def with_store(
-    settings: Settings, signer: LocalSigner, work: Callable[[MemoryStore], Awaitable[_T]]
+    settings: Settings,
+    signer: LocalSigner,
+    work: Callable[[MemoryStore], Awaitable[_T]],
+    *,
+    background: bool = False,
 ) -> _T:
     """As `Invocation.run`, with a signer's store."""
     from sense_memory.config.settings import find_embedder, find_model, ledger_path
     from sense_memory.store import MemoryStore
 
     path = settings.ledger or ledger_path(settings.home, signer.public_key)
-    options: dict[str, Any] = {"ledger": path, "background": False, "plan": settings.plan}
+    options: dict[str, Any] = {"ledger": path, "background": background, "plan": settings.plan}
     if settings.wants_embedder:
         options |= {"embedder": partial(find_embedder, settings)}
     options |= {"share_embeddings": settings.share_embeddings}

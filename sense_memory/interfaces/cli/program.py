@@ -58,7 +58,7 @@ _ORDER = (  # of `--help`: commands that are needed first come first
         "recent",
     ),
     *("drafts", "refresh"),
-    *("palace", "mind"),
+    *("palace", "mind", "web"),
     *("sync", "watch", "status", "relays", "relay"),
     *("backup", "export", "import"),
     *("install", "uninstall", "hook"),

@@ -6,6 +6,7 @@ Most versions only record that a memory was read or linked. Undo goes back to th
 
 from __future__ import annotations
 
+import asyncio
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.version import PersonaVersion
     from sense_memory.records.reader import Reader
 
+_TURN_COUNT: Final = 200  # memories that are opened before other tasks get a turn
 _CONTENT: Final = (  # what undo restores; times and counts go on
     "value",
     "themes",
@@ -93,7 +95,9 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
 async def as_of(ledger: Ledger, reader: Reader, slots: Iterable[str], time: float) -> list[PersonaMemory]:
     """The memories of some slots as they were at a time (seconds since 1970), each in the state that it had then."""
     found = []
-    for slot in slots:
+    for number, slot in enumerate(slots, 1):
+        if not number % _TURN_COUNT:
+            await asyncio.sleep(0)  # a local signer never waits
         past = await versions(ledger, reader, slot)
         version = next((version for version in past if version.ts <= time), None)
         if version is not None:

@@ -175,26 +175,30 @@ class Reviews:
 
     async def introspect(self) -> IntrospectionReport:
         """Introspect, compare with the last introspection, and write a log for the next one."""
+        report = await self.introspected()
+        log = envelope.introspection(int(report.created_at), report.to_log())
+        await self._writer.write([log], drafts=False)
+        await self._thin_logs(report.created_at)
+        return report
+
+    async def introspected(self) -> IntrospectionReport:
+        """As `introspect`, without a log."""
         catalog = await self._persona.names.catalog()
         previous = await self._last_log()
         scan = await self._persona.suspected(SUGGESTED_PAIRS_COUNT)
         near = await self._persona.alike()
         memories, columns = tuple(catalog), catalog.columns()
-        now = self._clock()
         # In a thread, so that the event loop goes on; memories are immutable, and the columns are a copy.
-        report = await asyncio.to_thread(
+        return await asyncio.to_thread(
             introspect,
             memories,
-            now,
+            self._clock(),
             columns=columns,
             previous=previous,
             suspected=scan.contradictions,
             near=near,
             all_searched=not scan.bounded,
         )
-        await self._writer.write([envelope.introspection(int(now), report.to_log())], drafts=False)
-        await self._thin_logs(now)
-        return report
 
     async def _thin_logs(self, now: float) -> None:
         """Delete outdated logs, here and on relays, as far as one request reaches; the next run continues.

@@ -21,7 +21,12 @@ from tests.time_unit import SECOND
 
 
 PROGRAM = typer.main.get_command(app)
-ENDLESS = {"relay", "watch", "--schedule"}  # they run until somebody ends them, and have tests of their own
+ENDLESS = {
+    "relay",
+    "watch",
+    "web",
+    "--schedule",
+}  # they run until somebody ends them, and have tests of their own
 SHELL = re.compile(r"^(?:[^'|<>$*]|'[^']*')*[|<>$*]").search  # what only a shell understands
 ENDS_WITH = {  # where no 0 can be expected: nobody to ask, no such thing
     "init": 1,  # the agent has a key already

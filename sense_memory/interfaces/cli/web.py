@@ -1,0 +1,109 @@
+"""`web`: shows the palace in the browser, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sense_memory.errors import MissingExtra
+from sense_memory.interfaces.cli.inputs import JsonOption, flag
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of
+from sense_memory.interfaces.cli.program import PALACE, app, ends
+from sense_memory.interfaces.cli.text import as_json
+
+
+if TYPE_CHECKING:
+    from sense_memory.store import MemoryStore
+
+
+@app.command(
+    rich_help_panel=PALACE,
+    epilog=ends(
+        "sense-memory web",
+        "# Also change memories from the page: undo, accept and decline suggestions:",
+        "sense-memory web --edit",
+        "# On a machine without a screen: print the address only:",
+        "sense-memory web --no-open --port 8765",
+        codes={0: "it was ended", 1: "it could not start, for example because the port is taken"},
+    ),
+)
+def web(
+    context: typer.Context,
+    *,
+    edit: Annotated[
+        bool, flag("--edit", text="Let the page change memories. Without it, nothing is written.")
+    ] = False,
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65_535, metavar="PORT", help="TCP port on 127.0.0.1; 0 takes a free one."),
+    ] = 0,
+    no_open: Annotated[bool, flag("--no-open", text="Print the address and open no browser.")] = False,
+    _json: JsonOption = False,
+) -> None:
+    """Show the palace in the browser, until Ctrl-C.
+
+    The page is served on 127.0.0.1 only, to the first browser that opens the printed address; the address works once.
+    It has no part that comes from another server. It needs the extra `web`.
+    """
+    invocation = of(context)
+    try:
+        import starlette
+        import uvicorn  # noqa: F401 - both are looked for before a store is opened
+    except ImportError:
+        raise MissingExtra("web", "sense-memory[web]") from None
+    del starlette
+
+    async def work(store: MemoryStore) -> None:
+        await _serve(invocation, store, port, may_edit=edit, opens=not no_open and _has_display())
+
+    invocation.run(work, background=edit)  # what is edited is sent at once
+
+
+async def _serve(
+    invocation: Invocation, store: MemoryStore, port: int, *, may_edit: bool, opens: bool
+) -> None:
+    from sense_memory.interfaces.web.api import Api
+    from sense_memory.interfaces.web.server import Access, WebServer, application, listening
+
+    try:
+        listener = listening(port)
+    except OSError as error:
+        problem = f"choose another --port, or none: port {port} cannot be used ({error.strerror})"
+        raise CommandFailed(ExitCode.ERROR, "OSError", problem) from None
+    with listener:
+        access = Access(listener.getsockname()[1], may_edit)
+        api = Api(store, access, agent=invocation.settings().agent)
+        server = WebServer(application(access, api.routes()))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, server.stop)
+        if invocation.as_json:
+            typer.echo(as_json({"url": access.url, "edit": may_edit}))
+        else:
+            typer.echo(f"the palace is at {access.url}")
+            typer.echo(
+                f"{'It can be edited there.' if may_edit else 'Read-only; --edit changes that.'} End it: Ctrl-C"
+            )
+        opening = asyncio.create_task(_open(access.url)) if opens else None
+        await server.serve([listener])
+        if opening is not None:
+            opening.cancel()
+
+
+async def _open(url: str) -> None:
+    """Open the page in the user's browser, in a thread, because that may take seconds."""
+    import webbrowser
+
+    await asyncio.to_thread(webbrowser.open, url)
+
+
+def _has_display() -> bool:
+    """Whether a browser could show a page; a browser in the terminal would take the terminal over."""
+    if sys.platform in {"darwin", "win32"}:
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,535 @@
+"""The API of the page: calls of a store as JSON, each answer below a megabyte. It decides nothing about memories.
+
+Long lists come in pieces, which `next` continues. Texts are sent as they are: the page shows them as text. Reading writes
+nothing, and revives no memory.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from functools import wraps
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sense_memory.__about__ import __version__
+from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
+from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
+from sense_memory.palace import current_relevance
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from starlette.requests import Request
+
+    from sense_memory.interfaces.web.server import Access
+    from sense_memory.models import IntrospectionReport, PersonaMemory
+    from sense_memory.store import MemoryStore
+
+    _Handler = Callable[[Request], Awaitable[Any]]
+
+MAX_ANSWER_BYTES: Final = 700_000  # of one list; the rest of an answer is small
+_EXCERPT_CHARS: Final = 160
+_SEARCH_CHARS: Final = 400
+_SEARCH_COUNT: Final = 30
+_VERSIONS_COUNT: Final = 60
+_LISTED_COUNT: Final = 100  # of each list of an introspection
+_ENTRIES_COUNT: Final = 100
+_NODES_COUNT: Final = 160
+_PICTURES_COUNT: Final = 4  # pictures of the palace that are remembered, for those who page through them
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The palace at a moment, which does not change while the page reads it in pieces.
+
+    Attributes:
+        number: names the picture.
+        at: seconds since 1970.
+        memories: in the order of their paths.
+    """
+
+    number: int
+    at: float
+    memories: tuple[PersonaMemory, ...]
+
+
+class Api:
+    """The routes of one store.
+
+    Args:
+        store: an open store.
+        access: the secrets of this run.
+        agent: the name of the agent, as settings have it.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self, store: MemoryStore, access: Access, *, agent: str = "", clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store, self._access, self._agent, self._clock = store, access, agent, clock
+        self._pictures: dict[int, Picture] = {}
+        self._number = 0
+
+    def routes(self) -> list[Route]:
+        """The routes, all under `/api/`."""
+        reads: dict[str, _Handler] = {
+            "palace": self._palace,
+            "memory": self._memory,
+            "flat": self._flat,
+            "graph": self._graph,
+            "search": self._search,
+            "introspection": self._introspection,
+            "relays": self._relays,
+            "journal": self._journal,
+            "mind": self._mind,
+            "conversation": self._conversation,
+        }
+        routes = [Route(f"/api/{name}", _answering(read), methods=["GET"]) for name, read in reads.items()]
+        routes.append(Route("/api/session", self._session, methods=["GET"]))
+        routes.append(Route("/api/act", _answering(self._act), methods=["POST"]))
+        return routes
+
+    async def _session(self, request: Request) -> Response:
+        """Who the agent is; for the browser that has the cookie, or exchanges the token for it."""
+        cookie, given = "", request.headers.get(TOKEN_HEADER)
+        if not self._access.admits(request.cookies.get(self._access.cookie, "")):
+            cookie = self._access.exchange(given) if given else ""
+            if not cookie:
+                return _json(
+                    {"error": {"type": "Unauthorized", "message": "this link was used already"}}, 401
+                )
+        state = self._store.status()
+        answer = _json(
+            {
+                "npub": self._store.npub,
+                "agent": self._agent,
+                "version": __version__,
+                "now": self._clock(),
+                "edit": self._access.edit_token if self._access.may_edit else None,
+                "counts": dict(state.counts),
+                "relays": len(state.relays),
+            }
+        )
+        if cookie:
+            answer.set_cookie(self._access.cookie, cookie, httponly=True, samesite="strict", path="/")
+        return answer
+
+    # ── The palace ──────────────────────────────────────────────────────────────────────
+
+    async def _picture(self, request: Request) -> Picture:
+        """The picture that a request names, or a new one, now or at a time of the past."""
+        number = _number(request, "picture")
+        if number is not None:
+            if int(number) not in self._pictures:
+                raise InvalidInput("this picture of the palace is gone; ask for a new one")
+            return self._pictures[int(number)]
+        at = _number(request, "at")
+        if at is None:
+            at, memories = self._clock(), await self._memories()
+        else:
+            memories = await self._store.persona_as_of(at)
+        self._number += 1
+        picture = Picture(self._number, at, tuple(sorted(memories, key=lambda memory: memory.path)))
+        self._pictures[picture.number] = picture
+        while len(self._pictures) > _PICTURES_COUNT:
+            del self._pictures[min(self._pictures)]
+        return picture
+
+    async def _memories(self) -> list[PersonaMemory]:
+        try:
+            return await self._store.persona_recall(include_forgotten=True)
+        except NotSynced:
+            return []
+
+    async def _palace(self, request: Request) -> dict[str, Any]:
+        """The memories in pieces, each as a row of `_row`."""
+        picture = await self._picture(request)
+        start = int(_number(request, "start") or 0)
+        rows = (orjson.dumps(_row(memory)) for memory in islice(picture.memories, start, None))
+        listed, end = _bounded(rows, start)
+        return {
+            "picture": picture.number,
+            "at": picture.at,
+            "now": self._clock(),
+            "total": len(picture.memories),
+            "rows": listed,
+            "next": end,
+        }
+
+    async def _memory(self, request: Request) -> dict[str, Any]:
+        """One memory of the palace, or a flat one: as it is, its versions, and which relays hold it."""
+        path = request.query_params.get("path", "")
+        versions = await self._store.history(path)
+        shown: dict[str, Any] | None = None
+        relevance: float | None = None
+        if path.count("/") == 2:
+            domain, facet, key = path.split("/")
+            listed = await self._store.persona_recall(domain, facet, include_forgotten=True)
+            found = next((memory for memory in listed if memory.key == key), None)
+            if found is not None:
+                shown = found.model_dump(mode="json", exclude={"seen"})
+                relevance = current_relevance(found, self._clock())
+        elif (flat := await self._store.recall(path)) is not None:
+            shown = flat.model_dump(mode="json")
+        if shown is None:
+            raise InvalidInput("there is no such memory")
+        rows = [orjson.dumps(asdict(version)) for version in versions[:_VERSIONS_COUNT]]
+        return {
+            "now": self._clock(),
+            "memory": shown,
+            "relevance": relevance,
+            "versions": _bounded(rows, 0)[0],
+            "versions_total": len(versions),
+            "holders": self._store.holders(shown["event_id"]),
+            "relays": list(self._store.relays),
+        }
+
+    async def _flat(self, request: Request) -> dict[str, Any]:
+        """The flat memories, in pieces."""
+        start = int(_number(request, "start") or 0)
+        memories = await _or_nothing(self._store.recall_all())
+        rows = (
+            orjson.dumps([memory.key, _excerpt(memory.value), memory.created_at])
+            for memory in memories[start:]
+        )
+        listed, end = _bounded(rows, start)
+        return {"total": len(memories), "rows": listed, "next": end}
+
+    async def _graph(self, request: Request) -> dict[str, Any]:
+        """Memories that are linked, and their links: around one memory, or the most linked ones of a domain or all."""
+        memories = {memory.path: memory for memory in await self._memories()}
+        now, domain = self._clock(), request.query_params.get("domain") or None
+        links = _links(memories.values(), memories)
+        around = request.query_params.get("path")
+        if around is not None:
+            names = _neighbourhood(around, links)
+        else:
+            degrees = {path: len(others) for path, others in links.items() if others}
+            wanted = [path for path in degrees if domain in {None, memories[path].domain}]
+            names = sorted(
+                wanted, key=lambda path: (-degrees[path], -current_relevance(memories[path], now), path)
+            )[:_NODES_COUNT]
+        places = {path: place for place, path in enumerate(names)}
+        edges = {
+            (min(one, other), max(one, other), kind)
+            for one in names
+            for other, kind in links.get(one, {}).items()
+            if other in places
+        }
+        return {
+            "now": now,
+            "rows": [_row(memories[path]) for path in names if path in memories],
+            "edges": [[places[one], places[other], kind] for one, other, kind in sorted(edges)],
+            "linked": sum(map(bool, links.values())),
+            "total": len(memories),
+        }
+
+    # ── Search, reviews, relays ─────────────────────────────────────────────────────────
+
+    async def _search(self, request: Request) -> dict[str, Any]:
+        """The hits of a question, each with the reasons why it was found."""
+        query = request.query_params.get("q", "").strip()
+        if not query:
+            return {"hits": []}
+        begun = time.perf_counter()
+        hits = await _or_nothing(self._store.search(query, _SEARCH_COUNT))
+        shown = []
+        for hit in hits:
+            fields = hit.model_dump(mode="json")
+            fields["is_cut"] = len(hit.value) > _SEARCH_CHARS
+            fields["value"] = hit.value[:_SEARCH_CHARS]
+            shown.append(fields)
+        return {"hits": shown, "seconds": time.perf_counter() - begun}
+
+    async def _introspection(self, _request: Request) -> dict[str, Any]:
+        """What needs attention. Nothing is written: the page asks more often than anybody introspects."""
+        try:
+            return _report(await self._store.persona_introspect(dry_run=True))
+        except NotSynced:
+            return {"lists": [], "digest": [], "counts": {}}
+
+    async def _relays(self, _request: Request) -> dict[str, Any]:
+        """What the ledger knows of each relay. No relay is asked."""
+        state = self._store.status()
+        heads = state.counts["heads"] + state.counts["mind"]  # as relays are counted
+        relays = [
+            asdict(relay)
+            | {"holds_all": relay.holds_all, "missing": max(0, heads - relay.memories - relay.promised)}
+            for relay in state.relays
+        ]
+        return {"now": self._clock(), "heads": heads, "counts": dict(state.counts), "relays": relays}
+
+    async def _journal(self, request: Request) -> dict[str, Any]:
+        """The journal, the newest entries first, in pieces."""
+        start = int(_number(request, "start") or 0)
+        found = await _or_nothing(self._store.recent(start + _ENTRIES_COUNT + 1))
+        rows = [
+            orjson.dumps(entry.model_dump(mode="json")) for entry in found[start : start + _ENTRIES_COUNT]
+        ]
+        listed, end = _bounded(rows, start)
+        if end is None and len(found) > start + _ENTRIES_COUNT:
+            end = start + _ENTRIES_COUNT
+        return {"rows": listed, "next": end, "total": self._store.status().counts["entries"]}
+
+    # ── The mind ────────────────────────────────────────────────────────────────────────
+
+    async def _mind(self, _request: Request) -> dict[str, Any]:
+        """Blocks, topics, the identity, objectives, and the conversations with the number of their messages."""
+        mind = self._store.mind
+        identity = await mind.identity.get()
+        topics = await mind.topics.all()
+        conversations = await mind.conversations()
+        return {
+            "blocks": _listed(map(asdict, await mind.blocks.all())),
+            "topics": _listed(map(asdict, topics)),
+            "topics_total": len(topics),
+            "identity": {"lines": identity.lines(), "at": identity.at, "values": identity.values},
+            "objectives": _listed(map(asdict, await mind.identity.objectives())),
+            "conversations": _listed({"id": name, "count": count} for name, count in conversations.items()),
+            "conversations_total": len(conversations),
+        }
+
+    async def _conversation(self, request: Request) -> dict[str, Any]:
+        """The messages of a conversation, the newest first, in pieces; and the summary of older ones."""
+        conversation = self._store.mind.conversation(request.query_params.get("id", ""))
+        start = int(_number(request, "start") or 0)
+        messages = (await conversation.messages())[::-1]
+        rows = [orjson.dumps(asdict(message)) for message in messages[start : start + _ENTRIES_COUNT]]
+        listed, end = _bounded(rows, start)
+        if end is None and len(messages) > start + _ENTRIES_COUNT:
+            end = start + _ENTRIES_COUNT
+        state = await conversation.state()
+        return {
+            "rows": listed,
+            "next": end,
+            "total": len(messages),
+            "summary": state.summary,
+            "covered": state.covered_count,
+        }
+
+    # ── Editing ─────────────────────────────────────────────────────────────────────────
+
+    async def _act(self, request: Request) -> dict[str, Any]:
+        """Carry out one action of the page: `{"action": …, "names": […]}`."""
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MAX_BODY_BYTES:
+                raise InvalidInput("the request is too large; nothing was changed")
+        try:
+            wanted = orjson.loads(bytes(body))
+            action, names = wanted["action"], wanted["names"]
+        except (orjson.JSONDecodeError, TypeError, KeyError):
+            raise InvalidInput("the request is not an action; nothing was changed") from None
+        known = self._actions()
+        if (
+            not isinstance(action, str)
+            or action not in known
+            or not isinstance(names, list)
+            or not all(isinstance(n, str) for n in names)
+        ):
+            raise InvalidInput("there is no such action; nothing was changed")
+        count, act = known[action]
+        if len(names) != count:
+            raise InvalidInput(f"this action is for {count} memories; nothing was changed")
+        result = await act(*names)
+        return {"done": action, "changed": action != "undo" or result is not None}
+
+    def _actions(self) -> Mapping[str, tuple[int, Callable[..., Awaitable[Any]]]]:
+        """By name, how many memories an action is for, and the method of the store."""
+        store = self._store
+
+        async def recall(path: str) -> None:
+            await store.persona_recall(*path.split("/"))
+
+        return {
+            "connect": (2, store.persona_connect),
+            "contradict": (2, store.persona_contradict),
+            "dismiss": (2, store.persona_dismiss),
+            "recall": (1, recall),
+            "reconcile": (2, store.persona_reconcile),
+            "undo": (1, store.undo),
+        }
+
+
+# ── Shapes ──────────────────────────────────────────────────────────────────────────────
+
+
+def _row(memory: PersonaMemory) -> list[Any]:
+    """A memory as the page lists it; `decay.js` names the columns."""
+    return [
+        memory.path,
+        _excerpt(memory.value),
+        memory.relevance,
+        memory.halflife_days,
+        memory.last_accessed,
+        memory.created_at,
+        len(memory.connections),
+        len(memory.contradicts),
+        memory.superseded_by is not None,
+    ]
+
+
+def _excerpt(text: str) -> str:
+    beginning = " ".join(text[: 2 * _EXCERPT_CHARS].split())
+    cut = len(beginning) > _EXCERPT_CHARS or len(text) > 2 * _EXCERPT_CHARS
+    return f"{beginning[:_EXCERPT_CHARS]}…" if cut else beginning
+
+
+def _links(memories: Iterable[PersonaMemory], known: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """By path, the memories that one is linked with, both ways, and how; a contradiction counts before a connection."""
+    links: dict[str, dict[str, str]] = {path: {} for path in known}
+    for memory in memories:
+        kinds = dict.fromkeys(memory.connections, "connection")
+        kinds |= dict.fromkeys(memory.contradicts, "contradiction")
+        if memory.superseded_by is not None:
+            kinds[memory.superseded_by] = "contradiction"
+        for other, kind in kinds.items():
+            if other in links and links[memory.path].get(other) != "contradiction":
+                links[memory.path][other] = links[other][memory.path] = kind
+    return links
+
+
+def _neighbourhood(path: str, links: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """A memory, those linked with it, and those linked with them, the nearest first."""
+    found = dict.fromkeys([path] if path in links else [])
+    for _ in range(2):
+        for one in list(found):
+            found |= dict.fromkeys(links[one])
+    return list(found)[:_NODES_COUNT]
+
+
+_PAIRS: Final = ("contradictions", "suggested_connections")
+_LISTS: Final = (
+    "contradictions",
+    "suggested_contradictions",
+    "suggested_connections",
+    "conflicts",
+    "suggested_revisions",
+    "stale_beliefs",
+    "forgotten_memories",
+    "orphaned",
+    "overloaded_facets",
+    "suggested_compressions",
+)
+
+
+def _report(report: IntrospectionReport) -> dict[str, Any]:
+    """An introspection: each list with the beginning of its items and their reasons."""
+    lists = []
+    for name in _LISTS:
+        items = getattr(report, name)
+        reasons = report.reasons.get(name, ())
+        shown = [
+            {"memories": [_told(memory) for memory in _members(item)], "reason": reason}
+            for item, reason in zip(items[:_LISTED_COUNT], reasons, strict=False)
+        ]
+        if name in {"overloaded_facets", "suggested_compressions"}:
+            shown = [
+                {"place": place, "memories": [], "reason": reason}
+                for place, reason in zip(items[:_LISTED_COUNT], reasons, strict=False)
+            ]
+        lists.append({"name": name, "count": len(items), "items": shown, "bounded": report.bounded.get(name)})
+    counts = {state: getattr(report, state) for state in ("active", "fading", "forgotten", "dissolved")}
+    return {
+        "at": report.created_at,
+        "total": report.total_memories,
+        "counts": counts,
+        "digest": report.digest,
+        "lists": lists,
+    }
+
+
+def _members(item: Any) -> Sequence[PersonaMemory]:
+    """The memories that an item of a report is about."""
+    if isinstance(item, str):
+        return ()
+    if isinstance(item, tuple):
+        return item
+    return (item.old, item.new) if hasattr(item, "old") else (item,)
+
+
+def _told(memory: PersonaMemory) -> dict[str, str]:
+    return {"path": memory.path, "excerpt": _excerpt(memory.value)}
+
+
+# ── Answers ─────────────────────────────────────────────────────────────────────────────
+
+
+def _answering(handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
+    """A handler whose errors are answers."""
+
+    @wraps(handler)
+    async def answer(request: Request) -> Response:
+        try:
+            return _json(await handler(request))
+        except InvalidInput as error:
+            return _json(_problem(error), 400)
+        except SenseMemoryError as error:
+            return _json(_problem(error), 409)
+
+    return answer
+
+
+def _problem(error: SenseMemoryError) -> dict[str, Any]:
+    return {"error": {"type": type(error).__name__, "message": str(error)}}
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    body = orjson.dumps(content)
+    return Response(body, status, {"Cache-Control": "no-store"}, "application/json")
+
+
+def _bounded(rows: Iterable[bytes], start: int) -> tuple[list[orjson.Fragment], int | None]:
+    """The first rows of a list that fit an answer, one at least; and where the next piece starts, None at the end."""
+    size, kept = 0, list[orjson.Fragment]()
+    for row in rows:
+        size += len(row) + 1
+        if size > MAX_ANSWER_BYTES and kept:
+            return kept, start + len(kept)
+        kept.append(orjson.Fragment(row))
+    return kept, None
+
+
+def _listed(items: Iterable[Any]) -> list[orjson.Fragment]:
+    """The first items of a list, some 200 KB of them at most."""
+    rows, size = [], 0
+    for item in items:
+        row = orjson.dumps(item)
+        size += len(row)
+        if size > MAX_ANSWER_BYTES // 4:
+            break
+        rows.append(orjson.Fragment(row))
+    return rows
+
+
+async def _or_nothing(reading: Awaitable[list[Any]]) -> list[Any]:
+    """What a read finds; nothing where no relay was ever asked, which the page says beside it."""
+    try:
+        return await reading
+    except NotSynced:
+        return []
+
+
+def _number(request: Request, name: str) -> float | None:
+    """A number of the query; None where there is none.
+
+    Raises:
+        InvalidInput: it is not a number of at least 0.
+    """
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 2**53:
+        raise InvalidInput(f"{name} must be a number, 0 or more")
+    return number

@@ -1,0 +1,69 @@
+// The server of this page, and no other.
+
+export const session = { npub: "", agent: "", edit: null, now: 0, counts: {}, relays: 0, version: "" };
+
+export class Refused extends Error {
+  constructor(status, type, message) {
+    super(message);
+    this.status = status;
+    this.type = type;
+  }
+}
+
+async function answer(response) {
+  const isJson = (response.headers.get("content-type") ?? "").startsWith("application/json");
+  const body = isJson ? await response.json() : { error: { type: "Refused", message: (await response.text()).trim() } };
+  if (response.ok) return body;
+  throw new Refused(response.status, body.error.type, body.error.message);
+}
+
+/** Ask for something, with the parameters of the query that are not undefined. */
+export async function get(name, parameters = {}, options = {}) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null);
+  const query = given.length ? `?${new URLSearchParams(given)}` : "";
+  return answer(await fetch(`/api/${name}${query}`, options));
+}
+
+/** Change something; only where the server was started with `--edit`. */
+export async function act(action, ...names) {
+  const headers = { "content-type": "application/json", "x-sense-memory-edit": session.edit };
+  const done = await answer(await fetch("/api/act", { method: "POST", headers, body: JSON.stringify({ action, names }) }));
+  forgetPalace();
+  return done;
+}
+
+/** Exchange the token of the address for the cookie, or show the cookie; the address loses the token. */
+export async function open() {
+  const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
+  if (token) history.replaceState(null, "", location.pathname + "#/");
+  const headers = token ? { "x-sense-memory-token": token } : {};
+  Object.assign(session, await get("session", {}, { headers }));
+}
+
+// ── The palace, read in pieces ──────────────────────────────────────────────────────────
+
+let kept = null;
+
+export function forgetPalace() {
+  kept = null;
+}
+
+/** Every row of the palace, now or at a time; `arrived` gets the rows so far, after each piece. */
+export async function palace(at, arrived) {
+  if (at === undefined && kept && Date.now() - kept.asked < 30_000) {
+    arrived?.(kept.rows, true);
+    return kept;
+  }
+  const first = await get("palace", { at });
+  const rows = first.rows;
+  arrived?.(rows, first.next === null);
+  for (let next = first.next; next !== null; ) {
+    const piece = await get("palace", { picture: first.picture, start: next });
+    rows.push(...piece.rows);
+    next = piece.next;
+    arrived?.(rows, next === null);
+  }
+  const whole = { rows, now: first.now, at: first.at, asked: Date.now() };
+  if (at === undefined) kept = whole;
+  return whole;
+}

@@ -1,0 +1,91 @@
+// Elements and words. Text enters the page as text nodes only: nothing here parses markup.
+
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+
+/** A text with its control, direction and zero-width characters made visible. */
+export function visible(text) {
+  return String(text).replace(HIDDEN, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** An element: properties are attributes, `on…` are listeners, children are nodes or texts. */
+export function el(tag, properties = {}, ...children) {
+  const space = properties.svg ? "http://www.w3.org/2000/svg" : "http://www.w3.org/1999/xhtml";
+  const made = document.createElementNS(space, tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "svg" || value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "text") made.append(visible(value));
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat(3)) {
+    if (child === null || child === undefined || child === false) continue;
+    made.append(child instanceof Node ? child : visible(child));
+  }
+  return made;
+}
+
+export const svg = (tag, properties, ...children) => el(tag, { svg: true, ...properties }, ...children);
+
+/** A text of a memory: in its own direction, and apart from the words around it. */
+export const quoted = (text, tag = "span", kind = "") => el(tag, { dir: "auto", class: `quoted ${kind}`, text });
+
+const DATE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const LONG = new Intl.DateTimeFormat("en-GB", { weekday: "long", day: "numeric", month: "long", year: "numeric" });
+const NUMBER = new Intl.NumberFormat("en-GB");
+
+export const day = (seconds) => DATE.format(seconds * 1000);
+export const longDay = (seconds) => LONG.format(seconds * 1000);
+export const clock = (seconds) => TIME.format(seconds * 1000);
+export const moment = (seconds) => `${day(seconds)}, ${clock(seconds)}`;
+export const number = (value) => NUMBER.format(value);
+export const count = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
+export const percent = (share) => `${Math.round(100 * share)} %`;
+
+/** How long ago, or ahead, in words. */
+export function ago(seconds, now) {
+  const passed = Math.abs(now - seconds);
+  const steps = [[60, 1, "second"], [3600, 60, "minute"], [86400, 3600, "hour"], [86400 * 60, 86400, "day"], [86400 * 730, 86400 * 30.44, "month"], [Infinity, 86400 * 365.25, "year"]];
+  const [, unit, word] = steps.find(([limit]) => passed < limit);
+  const value = Math.max(1, Math.round(passed / unit));
+  if (passed < 45) return "just now";
+  return seconds <= now ? `${count(value, word)} ago` : `in ${count(value, word)}`;
+}
+
+export const timeOf = (seconds, words) => el("time", { datetime: new Date(seconds * 1000).toISOString(), title: moment(seconds) }, words ?? moment(seconds));
+
+/** Say something to those who do not see the page. */
+export function announce(words) {
+  const status = document.getElementById("status");
+  status.textContent = "";
+  requestAnimationFrame(() => { status.textContent = visible(words); });
+}
+
+/** What a view shows where there is nothing to show. */
+export const empty = (title, ...words) => el("div", { class: "empty" }, el("p", { class: "empty-title" }, title), words.length ? el("p", {}, ...words) : null);
+
+/** A list that grows by a button, and by itself when its end comes into sight. */
+export function growing(list, more, words = "Show more") {
+  const button = el("button", { type: "button", class: "more" }, words);
+  let isBusy = false;
+  async function grow() {
+    if (isBusy) return;
+    isBusy = true;
+    const isDone = await more();
+    isBusy = false;
+    if (isDone) { watch.disconnect(); button.remove(); }
+  }
+  const watch = new IntersectionObserver((seen) => { if (seen.some((one) => one.isIntersecting)) grow(); }, { rootMargin: "600px" });
+  button.addEventListener("click", grow);
+  watch.observe(button);
+  return el("div", {}, list, button);
+}
+
+export const route = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
+export const memoryLink = (path, ...children) => el("a", { href: route("memory", path), class: "memory-link" }, children.length ? children : pathName(path));
+
+/** A path as people read it: the key first in sight, domain and facet before it, quieter. */
+export function pathName(path) {
+  const cut = path.lastIndexOf("/");
+  return el("span", { class: "path", dir: "auto" }, cut < 0 ? null : el("span", { class: "place" }, `${path.slice(0, cut).replaceAll("/", " / ")} / `), el("b", { text: path.slice(cut + 1) }));
+}

@@ -1,0 +1,114 @@
+// One memory: its text, how it fades, what it is linked with, its versions, and which relays hold it.
+
+import { act, get, session } from "./api.js";
+import { GLYPHS, stateOf } from "./decay.js";
+import { ago, announce, count, day, el, empty, memoryLink, moment, percent, quoted, route, timeOf } from "./dom.js";
+import { life } from "./charts.js";
+import { difference } from "./diff.js";
+import { draw } from "./app.js";
+
+export const HELD = {
+  queued: "waits to be sent", acked: "accepted", confirmed: "held, and seen there", refused: "refused", parked: "tried for a week, parked", superseded: "has a newer version", deleted: "deleted there",
+};
+
+/** A button that carries out an action and draws the page anew. */
+export function button(words, action, names, done, kind = "") {
+  const made = el("button", { type: "button", class: `act ${kind}` }, words);
+  made.addEventListener("click", async () => {
+    made.disabled = true;
+    try {
+      const result = await act(action, ...names);
+      announce(result.changed ? done : "There was nothing to change.");
+      await draw({ keepsFocus: true });
+    } catch (error) {
+      made.disabled = false;
+      announce(error.message);
+      made.after(el("span", { class: "problem", role: "alert" }, error.message));
+    }
+  });
+  return made;
+}
+
+export async function showMemory(path) {
+  const told = await get("memory", { path });
+  const { memory, now } = told;
+  const isPersona = memory.domain !== undefined;
+  const state = isPersona ? stateOf(told.relevance) : null;
+  const crumbs = isPersona
+    ? [el("a", { href: "#/" }, "Palace"), " / ", el("span", { text: memory.domain, dir: "auto" }), " / ", el("a", { href: route("facet", memory.domain, memory.facet), text: memory.facet, dir: "auto" })]
+    : [el("a", { href: "#/" }, "Palace"), " / ", el("a", { href: route("flat") }, "Flat memories")];
+  const head = el("div", { class: "memory-head" },
+    el("p", { class: "crumbs" }, crumbs),
+    el("h1", { text: memory.key, dir: "auto" }),
+    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · relevance ${percent(told.relevance)} · last used ${ago(memory.last_accessed, now)}`) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
+  const text = quoted(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
+  const against = isPersona ? opposed(memory) : null;
+  const actions = session.edit ? el("p", { class: "actions" },
+    told.versions_total > 1 ? button("Undo the last edit", "undo", [path], "Undone.") : null,
+    isPersona ? button("Recall: make it fresh again", "recall", [path], "Recalled; its relevance is full again.") : null) : null;
+  return [head, el("div", { class: "memory" },
+    el("div", { class: "memory-main" }, text, against, actions, isPersona ? curve(memory, told) : null, versions(told)),
+    el("aside", { class: "memory-side", "aria-label": "About this memory" }, isPersona ? facts(memory, now) : null, isPersona ? links(memory) : null, holders(told)))];
+}
+
+function opposed(memory) {
+  const names = [...new Set([memory.superseded_by, ...memory.contradicts].filter(Boolean))];
+  if (!names.length) return null;
+  return el("div", { class: "against-box" }, names.map((name) => el("p", {},
+    name === memory.superseded_by ? "Superseded by " : "Contradicted by ", memoryLink(name), name === memory.superseded_by ? ", so it fades four times as fast. " : ". ",
+    session.edit ? button("Both are right", "reconcile", [memory.path ?? `${memory.domain}/${memory.facet}/${memory.key}`, name], "Reconciled.") : null)));
+}
+
+function curve(memory, told) {
+  const shape = { relevance: memory.relevance, halflife: memory.halflife_days, accessed: memory.last_accessed, created: memory.created_at, connections: memory.connections.length, contradicts: memory.contradicts.length, isSuperseded: memory.superseded_by !== null };
+  const place = el("div", { class: "life", role: "img", "aria-label": `Relevance is ${percent(told.relevance)} now. It halves every ${count(memory.halflife_days, "day")}${shape.isSuperseded ? ", four times as fast because it is superseded" : ""}.` });
+  requestAnimationFrame(() => life(place, shape, told.now, told.versions.map((version) => version.created_at)));
+  return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today, dashed if it is not used again. Triangles mark versions. Before its last use, the line is what its first day alone would give."));
+}
+
+function facts(memory, now) {
+  const rows = [
+    ["First written", timeOf(memory.created_at, day(memory.created_at))],
+    ["Last used", timeOf(memory.last_accessed, ago(memory.last_accessed, now))],
+    ["Recalled", count(memory.access_count, "time")],
+    ["Half-life", count(memory.halflife_days, "day")],
+    ["Confidence", percent(memory.confidence)],
+    ["Source", memory.source || "unknown"],
+    memory.themes.length ? ["Themes", el("span", {}, memory.themes.map((theme) => el("span", { class: "chip", text: theme, dir: "auto" })))] : null,
+    memory.conflict_of ? ["Lost edit of", memoryLink(memory.conflict_of)] : null,
+  ];
+  return el("section", {}, el("h2", {}, "Facts"), el("dl", {}, rows.filter(Boolean).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
+}
+
+function links(memory) {
+  if (!memory.connections.length) return null;
+  const path = `${memory.domain}/${memory.facet}/${memory.key}`;
+  return el("section", {}, el("h2", {}, "Connected with"), el("ul", { class: "plain-list" }, memory.connections.map((name) => el("li", {}, memoryLink(name)))), el("p", {}, el("a", { href: route("graph", path) }, "Show in the graph")));
+}
+
+function versions(told) {
+  const { versions: listed } = told;
+  const items = listed.map((version, place) => {
+    const before = listed[place + 1];
+    const isFirst = place === listed.length - 1 && listed.length === told.versions_total;
+    let body, kind = "";
+    if (version.value === null) body = el("p", { class: "note" }, "Forgotten.");
+    else if (before?.value === undefined || before.value === null) body = quoted(version.value, "p", "diff");
+    else if (before.value === version.value) { kind = "quiet"; body = null; }
+    else body = el("p", { class: "diff quoted", dir: "auto" }, difference(before.value, version.value).map(([piece, text]) => el({ same: "span", gone: "del", new: "ins" }[piece], { text })));
+    const word = isFirst ? "written" : version.restored ? "undone: an earlier text came back" : kind ? "used or linked, same text" : "edited";
+    return el("li", { class: kind }, el("p", { class: "version-head" }, timeOf(version.created_at, moment(version.created_at)), ` · ${word}`, version.is_head ? el("span", { class: "chip" }, "counts now") : null), body);
+  });
+  const more = told.versions_total - listed.length;
+  return el("section", {}, el("h2", {}, `${count(told.versions_total, "version")} on this machine`), el("ol", { class: "versions" }, items), more > 0 ? el("p", { class: "note" }, `${count(more, "older version")}: sense-memory history`) : null);
+}
+
+function holders(told) {
+  const title = el("h2", {}, "Copies");
+  if (!told.relays.length) return el("section", {}, title, el("p", { class: "note" }, "Only on this machine: no relays are configured."));
+  const rows = told.relays.map((url) => {
+    const state = told.holders[url];
+    return el("li", { class: `copy ${state ?? "missing"}` }, el("span", { class: "dot", "aria-hidden": "true" }), el("span", { text: url, class: "url" }), el("span", { class: "copy-state" }, HELD[state] ?? "not sent there"));
+  });
+  return el("section", {}, title, el("ul", { class: "copies" }, rows));
+}

@@ -1,0 +1,276 @@
+// The palace: its rooms at a moment that a slider chooses, and the memories of one facet.
+
+import { get, palace, session } from "./api.js";
+import { GLYPHS, STATES, countsOver, memoryOf, relevanceThen, stateOf } from "./decay.js";
+import { ago, announce, clock, count, day, el, empty, growing, memoryLink, number, percent, quoted, route } from "./dom.js";
+import { colours, stacked } from "./charts.js";
+
+const DAY = 86400;
+const ROWS = 100;
+const moments = { now: 0, at: 0 }; // the slider stays where it was left, from one room to the next
+
+/** What a memory is at a moment; null where it did not exist. */
+function seen(memory, at) {
+  const relevance = relevanceThen(memory, at);
+  return relevance === null ? null : { memory, relevance, state: stateOf(relevance) };
+}
+
+const seenAll = (memories, at) => memories.map((memory) => seen(memory, at)).filter(Boolean);
+
+function tally(items) {
+  const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
+  for (const item of items) counts[item.state] += 1;
+  return counts;
+}
+
+const inWords = (counts) => STATES.filter((state) => counts[state]).map((state) => `${number(counts[state])} ${state}`).join(", ") || "nothing yet";
+
+export const stateMark = (state) => el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`);
+
+function legend(counts) {
+  return STATES.map((state) => el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${number(counts[state])} ${state}`));
+}
+
+// ── Time ────────────────────────────────────────────────────────────────────────────────
+
+/** The slider with the chart behind it; `moved` gets a time and the memories as they are known at that time. */
+function timeline(memories, moved) {
+  const now = moments.now;
+  const first = Math.min(now - 30 * DAY, ...[memories.reduce((least, memory) => Math.min(least, memory.created), now)]);
+  const days = { back: Math.ceil((now - first) / DAY), ahead: 365 };
+  const times = Array.from({ length: 240 }, (_, index) => first + (index * (days.back + days.ahead) * DAY) / 239);
+  const chart = el("div", { class: "timeline-chart", "aria-hidden": "true" });
+  const slider = el("input", { type: "range", min: -days.back, max: days.ahead, step: 1, value: Math.round((moments.at - now) / DAY), id: "when", list: null });
+  const words = el("output", { class: "when", for: "when" });
+  const tallied = el("p", { class: "tally" });
+  const note = el("p", { class: "note" });
+  const play = el("button", { type: "button", class: "plain" }, "Play the year ahead");
+  const back = el("button", { type: "button", class: "plain", hidden: true }, "Back to now");
+  let asking = 0, playing = 0, past = null;
+
+  /** The memories of a moment: of the past, as the ledger knows them, as soon as it was asked. */
+  function known(at) {
+    if (!past || past.at !== at) return memories;
+    const then = new Map(past.rows.map((row) => [row[0], memoryOf(row)]));
+    return [...then.values(), ...memories.filter((memory) => !then.has(memory.path) && memory.created <= at)];
+  }
+
+  function show() {
+    const at = moments.at, items = seenAll(known(at), at);
+    const offset = Math.round((at - now) / DAY);
+    const name = offset === 0 ? "Today" : day(at);
+    words.replaceChildren(el("b", {}, name), offset === 0 ? "" : ` · ${ago(at, now)}`);
+    slider.setAttribute("aria-valuetext", `${name}: ${inWords(tally(items))}`);
+    slider.parentElement?.style.setProperty("--at", `${(100 * (offset + days.back)) / (days.back + days.ahead)}%`);
+    tallied.replaceChildren(...legend(tally(items)));
+    back.hidden = offset === 0;
+    if (offset > 0) note.textContent = "If nothing is recalled or written until then.";
+    else if (offset === 0) note.textContent = "";
+    else note.textContent = past?.at === at ? "As this machine's ledger has it." : "By the dates of today's memories.";
+    moved(items, at);
+  }
+
+  function choose(offset) {
+    moments.at = offset === 0 ? now : now + offset * DAY;
+    clearTimeout(asking);
+    if (offset < 0) asking = setTimeout(recall, 180, moments.at);
+    show();
+  }
+
+  async function recall(at) {
+    const found = await palace(at).catch(() => null);
+    if (found && at === moments.at && slider.isConnected) {
+      past = { at, rows: found.rows };
+      show();
+    }
+  }
+
+  function step() {
+    const offset = Math.min(days.ahead, Number(slider.value) + 2);
+    slider.value = offset;
+    choose(offset);
+    playing = offset < days.ahead && slider.isConnected ? requestAnimationFrame(step) : stop();
+  }
+
+  function stop() {
+    cancelAnimationFrame(playing);
+    play.textContent = "Play the year ahead";
+    return 0;
+  }
+
+  slider.addEventListener("input", () => { if (playing) playing = stop(); choose(Number(slider.value)); });
+  slider.addEventListener("change", () => announce(slider.getAttribute("aria-valuetext")));
+  back.addEventListener("click", () => { if (playing) playing = stop(); slider.value = 0; choose(0); slider.focus(); });
+  play.addEventListener("click", () => {
+    if (playing) { playing = stop(); return; }
+    if (Number(slider.value) >= days.ahead || Number(slider.value) < 0) slider.value = 0;
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) { // one step instead of a film
+      slider.value = Math.min(days.ahead, Number(slider.value) + 30);
+      choose(Number(slider.value));
+      return;
+    }
+    play.textContent = "Pause";
+    playing = requestAnimationFrame(step);
+  });
+
+  const scale = el("div", { class: "scale", "aria-hidden": "true" },
+    el("span", {}, day(first)), el("span", { class: "scale-now" }, "today"), el("span", {}, day(now + days.ahead * DAY)));
+  const track = el("div", { class: "track" }, chart, slider, scale);
+  track.style.setProperty("--now", `${(100 * days.back) / (days.back + days.ahead)}%`);
+  const box = el("section", { class: "timeline", "aria-label": "Time" },
+    el("div", { class: "timeline-head" }, el("label", { for: "when", class: "hidden" }, "Show the palace at this day"), words, tallied, el("span", { class: "grow" }), back, play),
+    track, note);
+  const drawn = () => stacked(chart, times, countsOver(memories, times));
+  return { box, begin() { drawn(); choose(Number(slider.value)); } };
+}
+
+// ── Rooms ───────────────────────────────────────────────────────────────────────────────
+
+export async function showPalace() {
+  let view = null;
+  const whole = await palace(undefined, (rows, isWhole) => { if (!isWhole && !view) view = rows.length; });
+  moments.now = whole.now;
+  if (!moments.at || Math.abs(moments.at - whole.now) < DAY) moments.at = whole.now;
+  const memories = whole.rows.map(memoryOf);
+  const flat = await get("flat").catch(() => ({ total: 0, rows: [] }));
+  const title = el("h1", {}, "Palace");
+  if (!memories.length && !flat.total) {
+    return [title, session.relays && !session.counts.heads
+      ? empty("No memories are here yet", "Relays may hold some: run sense-memory sync.")
+      : empty("No memories yet", "Write the first one: sense-memory remember people/facts/lisa \"artist, teaches workshops\". It gets a room here, and fades unless it is recalled.")];
+  }
+  const rooms = el("div", { class: "rooms" });
+  const cards = new Map();
+  for (const memory of memories) {
+    const facets = cards.get(memory.domain) ?? cards.set(memory.domain, new Map()).get(memory.domain);
+    const facet = facets.get(memory.facet) ?? facets.set(memory.facet, { size: 0 }).get(memory.facet);
+    facet.size += 1;
+  }
+  const sizes = [...cards].map(([domain, facets]) => [domain, facets, [...facets.values()].reduce((sum, facet) => sum + facet.size, 0)]);
+  sizes.sort(([one, , size], [other, , more]) => more - size || one.localeCompare(other));
+  for (const [domain, facets, size] of sizes) rooms.append(room(domain, facets, size));
+  if (flat.total) rooms.append(flatRoom(flat));
+
+  function paint(items) {
+    const by = new Map();
+    for (const item of items) {
+      const name = `${item.memory.domain}/${item.memory.facet}`;
+      (by.get(name) ?? by.set(name, []).get(name)).push(item);
+    }
+    for (const shelf of rooms.querySelectorAll(".shelf")) drawShelf(shelf, by.get(shelf.dataset.name) ?? []);
+  }
+  let last = [];
+  const time = memories.length ? timeline(memories, (items) => { last = items; paint(items); }) : null;
+  const begin = () => { time?.begin(); };
+  requestAnimationFrame(begin);
+  document.addEventListener("painted", () => { if (rooms.isConnected) paint(last); });
+  return [title, time?.box, rooms].filter(Boolean);
+}
+
+function room(domain, facets, size) {
+  const listed = [...facets].sort(([one], [other]) => one.localeCompare(other));
+  const more = listed.slice(12);
+  return el("section", { class: "room" },
+    el("h2", { dir: "auto" }, el("span", { text: domain }), el("small", {}, count(size, "memory", "memories"))),
+    el("ul", { class: "shelves" }, listed.slice(0, 12).map(([facet]) => shelf(domain, facet))),
+    more.length ? el("details", {}, el("summary", {}, count(more.length, "more facet")), el("ul", { class: "plain-list" }, more.map(([facet, { size: held }]) => el("li", {}, el("a", { href: route("facet", domain, facet), text: facet }), ` ${number(held)}`)))) : null);
+}
+
+function shelf(domain, facet) {
+  return el("li", {}, el("a", { class: "shelf", href: route("facet", domain, facet), "data-name": `${domain}/${facet}` },
+    el("span", { class: "shelf-name", dir: "auto", text: facet }), el("span", { class: "shelf-count" }), el("canvas", { "aria-hidden": "true" }), el("span", { class: "hidden shelf-words" })));
+}
+
+/** One tile for each memory, the more relevant the fuller. */
+function drawShelf(box, items) {
+  const canvas = box.querySelector("canvas"), paint = colours();
+  const width = canvas.clientWidth || 260, dots = devicePixelRatio || 1;
+  const [tile, gap] = items.length > 1200 ? [3, 1] : items.length > 300 ? [5, 1] : items.length > 60 ? [8, 2] : [13, 3];
+  const across = Math.max(1, Math.floor((width + gap) / (tile + gap)));
+  const height = Math.max(1, Math.ceil(items.length / across)) * (tile + gap);
+  canvas.width = width * dots;
+  canvas.height = height * dots;
+  canvas.style.height = `${height}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(dots, dots);
+  items.sort((one, other) => other.relevance - one.relevance);
+  items.forEach((item, place) => {
+    const x = (place % across) * (tile + gap), y = Math.floor(place / across) * (tile + gap);
+    const full = Math.min(1, item.relevance);
+    pen.fillStyle = pen.strokeStyle = paint[item.state];
+    pen.globalAlpha = 0.22;
+    pen.fillRect(x, y, tile, tile);
+    pen.globalAlpha = item.state === "dissolved" ? 0.35 : 1;
+    const filled = Math.max(1, tile * full);
+    pen.fillRect(x, y + tile - filled, tile, filled);
+  });
+  box.querySelector(".shelf-count").textContent = number(items.length);
+  box.querySelector(".shelf-words").textContent = `: ${inWords(tally(items))}`;
+}
+
+function flatRoom(flat) {
+  return el("section", { class: "room" },
+    el("h2", {}, el("span", {}, "Flat memories"), el("small", {}, `${number(flat.total)}, which do not fade`)),
+    el("ul", { class: "plain-list" }, flat.rows.slice(0, 6).map(([key, excerpt]) => el("li", {}, el("a", { class: "flat", href: route("memory", key) }, el("b", { text: key, dir: "auto" }), " ", quoted(excerpt))))),
+    flat.total > 6 ? el("p", {}, el("a", { href: route("flat") }, `All ${number(flat.total)}`)) : null);
+}
+
+// ── One facet ───────────────────────────────────────────────────────────────────────────
+
+export async function showFacet(domain, facet) {
+  const whole = await palace();
+  moments.now = whole.now;
+  if (!moments.at) moments.at = whole.now;
+  const memories = whole.rows.map(memoryOf).filter((memory) => memory.domain === domain && memory.facet === facet);
+  const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace"), " / ", el("span", { text: domain })), el("h1", { text: facet, dir: "auto" }));
+  if (!memories.length) return [title, empty("This room is empty", "Its memories were forgotten, or moved.")];
+  const list = el("ul", { class: "rows" });
+  let items = [], shown = 0;
+  function more() {
+    for (const item of items.slice(shown, shown + ROWS)) list.append(row(item));
+    shown = Math.min(items.length, shown + ROWS);
+    return shown >= items.length;
+  }
+  const holder = el("div");
+  let waiting = 0;
+  const time = timeline(memories, (found) => {
+    items = found.sort((one, other) => other.relevance - one.relevance || one.memory.path.localeCompare(other.memory.path));
+    cancelAnimationFrame(waiting);
+    waiting = requestAnimationFrame(() => {
+      shown = 0;
+      list.replaceChildren();
+      if (!items.length) list.append(el("li", { class: "none" }, "Nothing was here yet."));
+      holder.replaceChildren(more() ? list : growing(list, async () => more(), "Show more"));
+    });
+  });
+  requestAnimationFrame(() => time.begin());
+  return [title, time.box, holder];
+}
+
+function row({ memory, relevance, state }) {
+  const bar = el("span", { class: `bar ${state}`, "aria-hidden": "true" }, el("i"));
+  bar.firstChild.style.width = `${Math.min(100, Math.max(2, 100 * relevance))}%`;
+  return el("li", {}, el("a", { class: `row ${state}`, href: route("memory", memory.path) },
+    el("span", { class: "row-key" }, el("b", { text: memory.key, dir: "auto" }), memory.isSuperseded ? el("span", { class: "chip against" }, "superseded") : memory.contradicts ? el("span", { class: "chip against" }, "contradicted") : null),
+    quoted(memory.excerpt, "span", "row-text"),
+    el("span", { class: "row-state" }, bar, el("span", {}, stateMark(state), ` ${percent(relevance)}`))));
+}
+
+export async function showFlat() {
+  const list = el("ul", { class: "rows" });
+  let next = 0;
+  async function more() {
+    const piece = await get("flat", { start: next });
+    for (const [key, excerpt, created] of piece.rows) {
+      list.append(el("li", {}, el("a", { class: "row", href: route("memory", key) }, el("span", { class: "row-key" }, el("b", { text: key, dir: "auto" })), quoted(excerpt, "span", "row-text"), el("span", { class: "row-state" }, `${day(created)}, ${clock(created)}`))));
+    }
+    next = piece.next;
+    return next === null;
+  }
+  const isDone = await more();
+  const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace")), el("h1", {}, "Flat memories"));
+  if (!list.children.length) return [title, empty("No flat memories", "They have a key and no room, and do not fade: sense-memory remember user_timezone America/Vancouver.")];
+  return [title, isDone ? list : growing(list, more)];
+}
+
+export { memoryLink };

@@ -1,0 +1,101 @@
+// What is not in the palace's rooms: the journal, the mind with its conversations, and the relays.
+
+import { get } from "./api.js";
+import { ago, clock, count, el, empty, growing, longDay, moment, number, quoted, route, timeOf } from "./dom.js";
+
+// ── Journal ─────────────────────────────────────────────────────────────────────────────
+
+export async function showJournal() {
+  const title = el("h1", {}, "Journal");
+  const days = el("div", { class: "journal" });
+  let next = 0, last = "", list = null;
+  async function more() {
+    const piece = await get("journal", { start: next });
+    for (const entry of piece.rows) {
+      const name = longDay(entry.created_at);
+      if (name !== last) {
+        list = el("ol", { class: "entries" });
+        days.append(el("section", {}, el("h2", {}, name), list));
+        last = name;
+      }
+      list.append(el("li", {}, timeOf(entry.created_at, clock(entry.created_at)), quoted(entry.content, "p", "entry")));
+    }
+    next = piece.next;
+    return next === null;
+  }
+  const isDone = await more();
+  if (!list) return [title, empty("The journal is empty", "Write its first entry: sense-memory journal \"Met Lisa. She teaches printmaking.\"")];
+  return [title, isDone ? days : growing(days, more)];
+}
+
+// ── Mind ────────────────────────────────────────────────────────────────────────────────
+
+export async function showMind() {
+  const mind = await get("mind");
+  const title = el("h1", {}, "Mind");
+  const blocks = mind.blocks.filter((block) => block.version > 0);
+  const parts = [
+    blocks.length ? el("section", {}, el("h2", {}, "Blocks", el("small", {}, "always in the prompt")), el("div", { class: "blocks" }, blocks.map(block))) : null,
+    mind.identity.lines.length ? el("section", {}, el("h2", {}, "Identity"), mind.identity.lines.map((line) => quoted(line, "p", "entry"))) : null,
+    mind.objectives.length ? el("section", {}, el("h2", {}, "Objectives"), el("ol", { class: "objectives" }, mind.objectives.map((objective) => el("li", {}, el("span", { class: "chip" }, `priority ${objective.priority}`), quoted(objective.text))))) : null,
+    mind.topics.length ? el("section", {}, el("h2", {}, "Topics", el("small", {}, number(mind.topics_total))), el("dl", { class: "topics" }, mind.topics.map((topic) => [el("dt", {}, el("b", { text: topic.name, dir: "auto" }), el("small", {}, count(topic.passages, "passage"))), el("dd", {}, topic.summary ? quoted(topic.summary) : "No summary yet.")]))) : null,
+    mind.conversations.length ? el("section", {}, el("h2", {}, "Conversations", el("small", {}, number(mind.conversations_total))), el("ul", { class: "rows" }, mind.conversations.map((one) => el("li", {}, el("a", { class: "row", href: route("conversation", one.id) }, el("span", { class: "row-key" }, el("b", { text: one.id, dir: "auto" })), el("span", { class: "row-text" }, ""), el("span", { class: "row-state" }, count(one.count, "message"))))))) : null,
+  ].filter(Boolean);
+  if (!parts.length) return [title, empty("The mind is empty", "Blocks, topics and conversations appear here when an agent writes them: sense-memory mind --help.")];
+  return [title, el("div", { class: "mind" }, parts)];
+}
+
+function block(one) {
+  const used = one.limit ? one.value.length / one.limit : 0;
+  return el("article", { class: "block" }, el("h3", {}, el("span", { text: one.label }), one.read_only ? el("span", { class: "chip" }, "read-only") : null),
+    one.description ? quoted(one.description, "p", "note") : null, quoted(one.value || "Empty.", "p", "entry"),
+    el("p", { class: "note" }, `version ${one.version}, ${moment(one.updated_at)} · ${number(one.value.length)} of ${number(one.limit)} characters${used > 0.9 ? ", nearly full" : ""}`));
+}
+
+export async function showConversation(id) {
+  const list = el("ol", { class: "messages", reversed: true });
+  let next = 0, told = null;
+  async function more() {
+    told = await get("conversation", { id, start: next });
+    for (const message of told.rows) {
+      list.append(el("li", { class: `message ${message.role}` }, el("p", { class: "message-head" }, el("b", { text: message.name || message.role }), " ", timeOf(message.at, moment(message.at))), quoted(message.content || "(a tool call)", "p", "entry")));
+    }
+    next = told.next;
+    return next === null;
+  }
+  const isDone = await more();
+  const head = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/mind" }, "Mind"), " / Conversations"), el("h1", { text: id, dir: "auto" }));
+  if (!told.total) return [head, empty("No messages", "This conversation has none on this machine.")];
+  const summary = told.summary ? el("section", { class: "summary" }, el("h2", {}, `Summary of the first ${number(told.covered)} messages`), quoted(told.summary, "p", "entry")) : null;
+  return [head, el("p", { class: "note" }, `${count(told.total, "message")}, the newest first`), summary, isDone ? list : growing(list, more)].filter(Boolean);
+}
+
+// ── Relays ──────────────────────────────────────────────────────────────────────────────
+
+export async function showRelays() {
+  const told = await get("relays");
+  const title = el("h1", {}, "Relays");
+  const held = el("p", { class: "lead" }, `This machine holds ${count(told.heads, "record")}: ${count(told.counts.heads - told.counts.entries, "memory", "memories")}, ${count(told.counts.entries, "journal entry", "journal entries")}, and those of the mind.${told.counts.drafts ? ` ${count(told.counts.drafts, "draft")} ${told.counts.drafts === 1 ? "is" : "are"} in no memory.` : ""}`);
+  if (!told.relays.length) return [title, held, empty("No relays are configured", "Everything is on this machine only, and would be lost with it: sense-memory relays add wss://relay.example")];
+  const elsewhere = told.relays.filter((relay) => relay.holds_all && !relay.is_local).length;
+  const verdict = elsewhere
+    ? el("p", { class: "lead good" }, `If this machine were lost, the memory would survive: ${count(elsewhere, "relay")} elsewhere ${elsewhere === 1 ? "says it holds" : "say they hold"} all of it. Keep the key elsewhere too.`)
+    : el("p", { class: "lead bad" }, "If this machine were lost, a part of the memory would be lost: no relay elsewhere has all of it. Run sense-memory sync.");
+  return [title, held, verdict, el("div", { class: "relays" }, told.relays.map((relay) => one(relay, told)))];
+}
+
+function one(relay, told) {
+  const share = told.heads ? Math.min(1, relay.memories / told.heads) : 1, promised = told.heads ? Math.min(1 - share, relay.promised / told.heads) : 0;
+  const bar = el("div", { class: "holding", role: "img", "aria-label": `holds ${number(relay.memories)} of ${number(told.heads)}` }, el("i", { class: "held" }), el("i", { class: "promised" }));
+  bar.children[0].style.width = `${100 * share}%`;
+  bar.children[1].style.width = `${100 * promised}%`;
+  const waits = (relay.events.queued ?? 0) + (relay.events.parked ?? 0);
+  const rows = [["Held", number(relay.memories), "shown by the relay itself"], ["Promised", number(relay.promised), "accepted, not shown yet"], ["Missing", number(relay.missing), "neither shown nor promised"], ["Waiting", number(waits), "to be sent"], ["Refused", number(relay.events.refused ?? 0), ""]];
+  const remarks = [relay.problem, ...Object.entries(relay.reasons).map(([reason, times]) => `${reason} (${number(times)})`), ...relay.remarks].filter(Boolean);
+  return el("article", { class: `relay ${relay.holds_all ? "whole" : "part"}` },
+    el("h2", {}, el("span", { text: relay.url, class: "url" }), relay.is_local ? el("span", { class: "chip" }, "this machine: not a backup") : null),
+    el("p", { class: "standing" }, relay.last_complete === null ? "Never showed everything, so it may have memories that are not here." : ["Last seen whole ", timeOf(relay.last_complete, ago(relay.last_complete, told.now)), relay.holds_all ? " · holds everything" : ""]),
+    bar, el("dl", { class: "figures" }, rows.map(([name, value, why]) => el("div", { title: why }, el("dt", {}, name), el("dd", {}, value)))),
+    remarks.length ? el("ul", { class: "remarks" }, remarks.map((remark) => el("li", { text: remark }))) : null,
+    relay.notices.length ? el("details", {}, el("summary", {}, "The relay's own last words"), el("ul", { class: "remarks" }, relay.notices.map((notice) => el("li", {}, quoted(notice))))) : null);
+}

@@ -1,0 +1,62 @@
+// Introspection: what needs attention, and the decisions on it. Looking writes nothing.
+
+import { get, session } from "./api.js";
+import { GLYPHS, STATES } from "./decay.js";
+import { count, el, empty, memoryLink, number, quoted, visible } from "./dom.js";
+import { button } from "./memory.js";
+
+const TITLES = {
+  contradictions: ["Contradictions", "One of each pair counts less, or was replaced."],
+  suggested_contradictions: ["Suspected contradictions", "These seem to say the opposite, and are not marked."],
+  suggested_connections: ["Could be connected", "They share themes or words."],
+  conflicts: ["Edits that lost", "Another device changed the same memory at the same time."],
+  suggested_revisions: ["May need a new text", "Old enough to be wrong by now."],
+  stale_beliefs: ["Weakly held beliefs", "Low confidence, and hardly used."],
+  forgotten_memories: ["About to dissolve", "An exact recall revives them."],
+  orphaned: ["Without a link", "Nothing leads to them."],
+  overloaded_facets: ["Crowded rooms", "Too many active memories in one facet."],
+  suggested_compressions: ["Large domains", "Their active memories fill a prompt."],
+};
+
+export async function showReview() {
+  const told = await get("introspection");
+  const title = el("h1", {}, "Review");
+  const lists = told.lists.filter((list) => list.count);
+  if (!told.total) return [title, empty("Nothing to review yet", "The palace has no memories.")];
+  const head = el("p", { class: "tally" }, STATES.map((state) => el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${number(told.counts[state])} ${state}`)));
+  const note = session.edit ? null : el("p", { class: "note" }, "Read-only. Start sense-memory web --edit to decide here.");
+  if (!lists.length) return [title, head, empty("All in order", "No contradiction, no suggestion, nothing about to dissolve.")];
+  return [title, head, note, el("div", { class: "reviews" }, lists.map(section))].filter(Boolean);
+}
+
+function section(list) {
+  const [title, lead] = TITLES[list.name] ?? [list.name, ""];
+  const first = list.items.slice(0, 8), rest = list.items.slice(8);
+  const left = list.count - list.items.length;
+  return el("section", { class: `review ${list.name}`, id: list.name },
+    el("h2", {}, title, el("small", {}, number(list.count))), el("p", { class: "note" }, lead),
+    el("ul", { class: "cases" }, first.map((item) => one(list.name, item))),
+    rest.length ? el("details", {}, el("summary", {}, `${number(rest.length)} more`), el("ul", { class: "cases" }, rest.map((item) => one(list.name, item)))) : null,
+    left > 0 ? el("p", { class: "note" }, `${count(left, "further one", "further ones")}: sense-memory palace introspect`) : null,
+    list.bounded ? el("p", { class: "note" }, list.bounded) : null);
+}
+
+function one(name, item) {
+  const paths = item.memories.map((memory) => memory.path);
+  const body = item.place ? el("p", {}, el("b", { text: item.place, dir: "auto" })) : item.memories.map((memory) => el("p", { class: "case-memory" }, memoryLink(memory.path), quoted(memory.excerpt, "span", "case-text")));
+  return el("li", {}, body, item.reason ? el("p", { class: "reason" }, visible(item.reason)) : null, session.edit ? decisions(name, paths) : null);
+}
+
+function decisions(name, paths) {
+  const named = paths.map((path) => path.split("/").at(-1)).join(" and ");
+  const act = (words, action, done, kind) => {
+    const made = button(words, action, paths, `${done}: ${named}`, kind);
+    made.setAttribute("aria-label", visible(`${words}: ${named}`));
+    return made;
+  };
+  if (name === "contradictions") return el("p", { class: "actions" }, act("Both are right", "reconcile", "Reconciled"));
+  if (name === "suggested_contradictions") return el("p", { class: "actions" }, act("Accept: the newer counts", "contradict", "Marked", "yes"), act("Dismiss", "dismiss", "Dismissed"));
+  if (name === "suggested_connections") return el("p", { class: "actions" }, act("Connect", "connect", "Connected", "yes"), act("Dismiss", "dismiss", "Dismissed"));
+  if (name === "forgotten_memories") return el("p", { class: "actions" }, act("Recall", "recall", "Recalled", "yes"));
+  return null;
+}

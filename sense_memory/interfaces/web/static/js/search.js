@@ -1,0 +1,61 @@
+// The hits of a question while it is typed, each with the reasons why it was found.
+
+import { get } from "./api.js";
+import { GLYPHS } from "./decay.js";
+import { ago, announce, count, el, empty, memoryLink, moment, quoted, route, visible } from "./dom.js";
+
+const WORDS = { word: "word", prefix: "beginning of a word", phrase: "phrase", neighbours: "said just before and after", session: "said that day", date: "date", speaker: "source", meaning: "meaning" };
+let asked = null;
+
+export async function showSearch(query) {
+  const field = document.getElementById("query");
+  if (document.activeElement !== field) field.value = query;
+  asked?.abort();
+  asked = new AbortController();
+  const begun = performance.now();
+  const { hits } = await get("search", { q: query }, { signal: asked.signal }).catch((error) => {
+    if (error.name === "AbortError") return { hits: [] };
+    throw error;
+  });
+  const took = performance.now() - begun;
+  const title = el("h1", { class: "search-title" }, hits.length ? count(hits.length, "memory", "memories") : "Nothing", " for ", quoted(query, "q"));
+  announce(hits.length ? count(hits.length, "hit") : "No hits");
+  if (!hits.length) return [title, empty("Nothing was found", "Try fewer words, or the beginning of one: photo*. Forgotten memories are left out; their rooms still show them.")];
+  const best = hits[0].score;
+  const now = Date.now() / 1000;
+  return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching revives nothing.`), el("ol", { class: "hits", "data-took": took.toFixed(1) }, hits.map((hit) => shown(hit, best, now)))];
+}
+
+function shown(hit, best, now) {
+  const terms = hit.why.evidence.filter((item) => ["word", "prefix", "phrase"].includes(item.kind)).map((item) => item.detail.replace(/\*$/, ""));
+  const name = hit.kind === "journal" ? el("a", { class: "memory-link", href: route("journal") }, el("span", { class: "place" }, "journal / "), el("b", {}, moment(hit.created_at))) : memoryLink(hit.path);
+  const most = Math.max(...hit.why.evidence.map((item) => item.contribution), 1e-9);
+  return el("li", { class: "hit" },
+    el("p", { class: "hit-head" }, hit.state ? el("span", { class: `state ${hit.state}`, title: hit.state, role: "img", "aria-label": hit.state }, GLYPHS[hit.state]) : null, name, hit.superseded_by ? el("span", { class: "chip against" }, "superseded") : null, el("span", { class: "hit-age" }, ago(hit.created_at, now))),
+    el("p", { class: "hit-text quoted", dir: "auto" }, marked(hit.value, terms), hit.is_cut ? "…" : ""),
+    el("details", { class: "why" },
+      el("summary", {}, el("span", { class: "score", "aria-hidden": "true" }, meter(hit.score / best)), el("span", { text: hit.why.text })),
+      el("table", {}, el("caption", { class: "hidden" }, "What the score is made of"),
+        el("tbody", {}, hit.why.evidence.map((item) => el("tr", {},
+          el("th", { scope: "row" }, item.detail ? quoted(item.detail) : WORDS[item.kind] ?? item.kind),
+          el("td", {}, item.detail ? `${WORDS[item.kind] ?? item.kind}${item.fields.length ? ` in ${item.fields.join(" and ")}` : ""}` : ""),
+          el("td", { class: "meter-cell" }, meter(item.contribution / most)),
+          el("td", { class: "figure" }, item.contribution.toFixed(2))))))));
+}
+
+function meter(share) {
+  const inner = el("i");
+  inner.style.width = `${Math.max(2, 100 * share)}%`;
+  return el("span", { class: "meter" }, inner);
+}
+
+const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+
+/** A text with the words that were found marked; words also match at their beginning, as search stems them. */
+function marked(text, terms) {
+  const stems = terms.map((term) => fold(term)).filter((term) => term.length > 1).map((term) => (term.length > 5 ? term.slice(0, -2) : term));
+  return visible(text).split(/([\p{L}\p{N}\p{M}]+)/u).map((piece, place) => {
+    const isFound = place % 2 && stems.some((stem) => fold(piece).startsWith(stem));
+    return isFound ? el("mark", { text: piece }) : piece;
+  });
+}

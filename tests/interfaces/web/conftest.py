@@ -1,0 +1,102 @@
+"""The real program in a process of its own, with a palace that holds hostile and harmless texts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.cookies import SimpleCookie
+from select import select
+
+import pytest
+
+from sense_memory import LocalSigner, MemoryStore
+from tests.time_unit import SECOND
+
+
+NSEC = "nsec1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqstywftw"
+
+
+@dataclass(slots=True)
+class Page:
+    """A running `sense-memory web`.
+
+    Attributes:
+        url: as printed, with the token.
+        port: of the server.
+        process: the program.
+    """
+
+    url: str
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def token(self) -> str:
+        return self.url.partition("#token=")[2]
+
+
+@contextmanager
+def running(home, *options):
+    """The program on the ledger of a folder, until the end of the block; it has to end cleanly and say nothing."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SENSE_MEMORY")}
+    key = home / "key"
+    key.write_text(NSEC)
+    key.chmod(0o600)
+    environment |= {
+        "SENSE_MEMORY_HOME": str(home),
+        "SENSE_MEMORY_KEY_FILE": str(key),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    program = [sys.executable, "-W", "error", "-m", "sense_memory", "--ledger", str(home / "palace.db")]
+    process = subprocess.Popen(
+        [*program, "web", "--no-open", "--json", *options],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        said = b""
+        while not said.endswith(b"}\n"):
+            ready, _, _ = select([process.stdout], [], [], 30 * SECOND)
+            line = os.read(process.stdout.fileno(), 4_096) if ready else b""
+            assert line, process.stderr.read1().decode()
+            said += line
+        url = json.loads(said)["url"]
+        yield Page(url, int(url.split(":")[2].split("/")[0]), process)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=10 * SECOND)
+        assert (0, b"", b"") == (process.returncode, out, errors)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def written(home, work, **options):
+    """Have `work` write into the ledger of a folder."""
+
+    async def write() -> None:
+        signer = LocalSigner.from_nsec(NSEC)
+        async with MemoryStore(signer, ledger=home / "palace.db", background=False, **options) as store:
+            await work(store)
+
+    home.mkdir(exist_ok=True)
+    asyncio.run(write())
+
+
+@pytest.fixture(scope="module")
+def signed_in():
+    """Exchange a token; the header with the cookie."""
+
+    def exchange(response: bytes) -> str:
+        head = response.partition(b"\r\n\r\n")[0].decode()
+        line = next(line for line in head.split("\r\n") if line.lower().startswith("set-cookie:"))
+        ((name, morsel),) = SimpleCookie(line.partition(":")[2]).items()
+        return f"Cookie: {name}={morsel.value}"
+
+    return exchange

@@ -1,0 +1,230 @@
+"""What the page is told: calls of the store as JSON, in answers below a megabyte."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from sense_memory import LocalSigner, MemoryStore
+from sense_memory.interfaces.web.api import Api
+from sense_memory.interfaces.web.server import EDIT_HEADER, Access, application
+
+
+class Client:
+    """Asks the application itself, without a socket, as the browser that has the cookie."""
+
+    def __init__(self, store, clock, *, edits=True) -> None:
+        self.access = Access(7, edits)
+        self.cookie = self.access.exchange(self.access.token)
+        self._app = application(self.access, Api(store, self.access, clock=clock).routes())
+
+    async def __call__(self, path, method="GET", data=b""):
+        status, content = await self.raw(path, method, data)
+        assert len(content) < 1_000_000
+        return status, json.loads(content)
+
+    async def raw(self, path, method, data):
+        path, _, query = path.partition("?")
+        headers = [(b"host", b"127.0.0.1:7"), (b"cookie", f"sense-memory-7={self.cookie}".encode())]
+        headers += [
+            (EDIT_HEADER.encode(), self.access.edit_token.encode()),
+            (b"content-type", b"application/json"),
+        ]
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": headers,
+            "scheme": "http",
+            "server": ("127.0.0.1", 7),
+            "root_path": "",
+        }
+        sent = []
+
+        async def receive():
+            return {"type": "http.request", "body": data, "more_body": False}
+
+        async def send(message):
+            sent.append(message)
+
+        await self._app(scope, receive, send)
+        return sent[0]["status"], b"".join(part.get("body", b"") for part in sent[1:])
+
+    async def act(self, action, *names):
+        return await self("/api/act", "POST", json.dumps({"action": action, "names": names}).encode())
+
+
+@pytest.fixture
+def opened(tmp_path, clock):
+    def open_store():
+        return MemoryStore(
+            LocalSigner.generate(), ledger=tmp_path / "palace.db", background=False, clock=clock
+        )
+
+    return open_store
+
+
+# ── Reading ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_palace_comes_in_pieces_below_a_megabyte(opened, clock):
+    """Rows are of one picture, whatever is written meanwhile."""
+    async with opened() as store:
+        await store.persona_remember_many(
+            [
+                {"domain": "world", "facet": "facts", "key": f"{number:04}-{'k' * 200}", "value": "ü" * 900}
+                for number in range(800)
+            ],
+            contradictions="off",
+        )
+        client = Client(store, clock)
+        _, first = await client("/api/palace")
+        await store.persona_forget("world", "facts", f"0000-{'k' * 200}")
+        rows, following = first["rows"], first["next"]
+        while following is not None:
+            _, piece = await client(f"/api/palace?picture={first['picture']}&start={following}")
+            rows, following = rows + piece["rows"], piece["next"]
+
+        assert first["next"] is not None
+        assert [f"world/facts/{number:04}-{'k' * 200}" for number in range(800)] == [row[0] for row in rows]
+        assert 800 == first["total"]
+
+
+async def test_the_past_is_what_the_ledger_saw(opened, clock):
+    async with opened() as store:
+        await store.persona_remember("people", "facts", "lisa", "artist")
+        clock.advance(1_000)
+        then = clock()
+        clock.advance(1_000)
+        await store.persona_remember("people", "facts", "lisa", "printmaker")
+        await store.persona_remember("people", "facts", "emil", "seven")
+
+        _, past = await Client(store, clock)(f"/api/palace?at={then}")
+
+        assert [("people/facts/lisa", "artist")] == [tuple(row[:2]) for row in past["rows"]]
+
+
+async def test_looking_writes_nothing_and_revives_nothing(opened, clock, tmp_path):
+    async with opened() as store:
+        await store.persona_remember(
+            "people", "facts", "lisa", "printmaker", created_at=clock() - 40 * 86_400
+        )
+        client, before = Client(store, clock), (store.status().counts, await store.persona_recall())
+        for path in (
+            "palace",
+            "memory?path=people/facts/lisa",
+            "graph",
+            "search?q=printmaker",
+            "introspection",
+            "relays",
+            "journal",
+            "mind",
+            "flat",
+        ):
+            assert 200 == (await client(f"/api/{path}"))[0], path
+
+        assert before == (store.status().counts, await store.persona_recall())
+
+
+async def test_a_memory_comes_with_its_versions_and_holders(opened, clock):
+    async with opened() as store:
+        await store.persona_remember("people", "facts", "lisa", "artist")
+        clock.advance(5)
+        await store.persona_remember("people", "facts", "lisa", "printmaker")
+        client = Client(store, clock)
+
+        _, told = await client("/api/memory?path=people/facts/lisa")
+
+        assert ["printmaker", "artist"] == [version["value"] for version in told["versions"]]
+        assert ({}, [], 1.0) == (told["holders"], told["relays"], told["relevance"])
+        assert (400, "there is no such memory") == _error(
+            await client("/api/memory?path=people/facts/nobody")
+        )
+
+
+async def test_a_hit_says_why(opened, clock):
+    async with opened() as store:
+        await store.persona_remember("people", "facts", "lisa", "teaches printmaking")
+
+        _, told = await Client(store, clock)(f"/api/search?q={quote('printmaking')}")
+
+        (hit,) = told["hits"]
+        assert "people/facts/lisa" == hit["path"]
+        assert ("word", ["value"]) == (hit["why"]["evidence"][0]["kind"], hit["why"]["evidence"][0]["fields"])
+
+
+async def test_links_join_the_memories_of_the_graph(opened, clock):
+    async with opened() as store:
+        for key in ("lisa", "emil", "jonas", "alone"):
+            await store.persona_remember("people", "facts", key, f"this is {key}", contradictions="off")
+        await store.persona_connect("lisa", "emil")
+        await store.persona_contradict("emil", "jonas")
+
+        _, told = await Client(store, clock)("/api/graph")
+        names = [row[0].rpartition("/")[2] for row in told["rows"]]
+        edges = {(*sorted((names[one], names[other])), kind) for one, other, kind in told["edges"]}
+
+        assert {"lisa", "emil", "jonas"} == set(names)
+        assert {("emil", "lisa", "connection"), ("emil", "jonas", "contradiction")} == edges
+
+
+@pytest.mark.parametrize(
+    "path", ["palace?start=-1", "palace?at=nan", "palace?at=soon", "palace?picture=9", "conversation?id=a/b"]
+)
+async def test_what_cannot_be_asked_is_an_error_and_no_crash(opened, clock, path):
+    async with opened() as store:
+        assert 400 == (await Client(store, clock)(f"/api/{path}"))[0]
+
+
+# ── Editing ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_decisions_are_those_of_the_store(opened, clock):
+    async with opened() as store:
+        for key in ("one", "two"):
+            await store.persona_remember("people", "facts", key, f"text of {key}", contradictions="off")
+        client = Client(store, clock)
+
+        async def memory(key):
+            return next(found for found in await store.persona_recall("people", "facts") if found.key == key)
+
+        assert 200 == (await client.act("connect", "people/facts/one", "people/facts/two"))[0]
+        assert ("people/facts/two",) == (await memory("one")).connections
+        assert 200 == (await client.act("contradict", "people/facts/one", "people/facts/two"))[0]
+        assert "people/facts/two" == (await memory("one")).superseded_by
+        assert 200 == (await client.act("reconcile", "people/facts/one", "people/facts/two"))[0]
+        assert (await memory("one")).superseded_by is None
+        assert {"done": "undo", "changed": True} == (await client.act("undo", "people/facts/one"))[1]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b'{"action":"undo"}',
+        b'{"action":"forget","names":["a/b/c"]}',
+        b'{"action":"undo","names":[1]}',
+        b'{"action":"undo","names":["a","b"]}',
+        b'{"action":["undo"],"names":["a"]}',
+    ],
+)
+async def test_what_is_no_action_changes_nothing(opened, clock, data):
+    async with opened() as store:
+        await store.remember("a", "b")
+        client = Client(store, clock)
+
+        assert (400, True) == (
+            (found := await client("/api/act", "POST", data))[0],
+            "nothing was changed" in found[1]["error"]["message"],
+        )
+        assert "b" == (await store.recall("a")).value
+
+
+def _error(answer):
+    return answer[0], answer[1]["error"]["message"]
