@@ -77,8 +77,8 @@ async def test_the_palace_comes_in_pieces_below_a_megabyte(opened, clock):
     async with opened() as store:
         await store.persona_remember_many(
             [
-                {"domain": "world", "facet": "facts", "key": f"{number:04}-{'k' * 200}", "value": "ü" * 900}
-                for number in range(800)
+                {"domain": "world", "facet": "facts", "key": f"{number:04}-{'k' * 200}", "value": "語" * 200}
+                for number in range(1_000)
             ],
             contradictions="off",
         )
@@ -91,8 +91,8 @@ async def test_the_palace_comes_in_pieces_below_a_megabyte(opened, clock):
             rows, following = rows + piece["rows"], piece["next"]
 
         assert first["next"] is not None
-        assert [f"world/facts/{number:04}-{'k' * 200}" for number in range(800)] == [row[0] for row in rows]
-        assert 800 == first["total"]
+        assert [f"world/facts/{number:04}-{'k' * 200}" for number in range(1_000)] == [row[0] for row in rows]
+        assert 1_000 == first["total"]
 
 
 async def test_the_past_is_what_the_ledger_saw(opened, clock):
