@@ -54,7 +54,7 @@ class MindTool:
             return f"error: {error}"
 
     def as_openai(self) -> dict[str, Any]:
-        """The tool for OpenAI's chat completions and responses."""
+        """The tool for OpenAI's chat completions; `interfaces.openai_tools` has strict ones, and those of responses."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return {"type": "function", "function": function}
 
