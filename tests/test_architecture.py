@@ -25,6 +25,7 @@ MAX_LINES = 600
 # The order of the folders is the architecture: a module imports from its own folder and from those below it.
 LAYERS = (
     "interfaces",
+    "exchange",
     "sync_store",
     "store",
     "mind",
@@ -190,18 +191,17 @@ def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
 
 
 def test_only_relay_drivers_the_endpoint_of_embeddings_and_the_page_open_sockets():
-    """The endpoint is asked only where a setting names it; `nostr.relay_url` takes URLs apart; the page listens."""
+    """The endpoint is asked only where a setting names it; three modules take URLs apart; the page listens."""
     speakers = importers_of("websockets", "socket", "ssl", "http", "urllib", "httpx", "requests", "aiohttp")
 
-    assert {
-        part_of(module)
-        for module in speakers
-        - {
-            "sense_memory.search.embedders.endpoint",
-            "sense_memory.nostr.relay_url",
-            "sense_memory.interfaces.web.server",
-        }
-    } <= {"relay"}
+    others = {
+        "sense_memory.search.embedders.endpoint",
+        "sense_memory.nostr.relay_url",
+        "sense_memory.exchange.items",
+        "sense_memory.exchange.markdown",
+        "sense_memory.interfaces.web.server",
+    }
+    assert {part_of(module) for module in speakers - others} <= {"relay"}
 
 
 def test_the_protocol_has_no_io_and_no_clock():
@@ -260,6 +260,7 @@ def test_nobody_hands_the_session_of_a_relay_anything_that_could_do_io():
 def test_time_is_a_parameter_below_the_store():
     """The clock is read where a user's call or a relay's connection begins, and handed down from there."""
     clockless = {"sense_memory.ledger.database", "sense_memory.mind.tools"}  # one waits, one writes a date
+    clockless |= {"sense_memory.exchange.items", "sense_memory.exchange.readable"}  # the dates in files
     clocks = importers_of("time", "datetime") - clockless
 
     assert {part_of(module) for module in clocks} <= {"store", "sync_store", "relay", "interfaces", "config"}

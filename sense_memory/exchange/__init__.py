@@ -1,0 +1,28 @@
+"""Import from other programs, and the readable export: `read`, `plan_import`, `carry_out`, `write_readable`."""
+
+from __future__ import annotations
+
+from sense_memory.exchange.execution import Imported, carry_out
+from sense_memory.exchange.formats import NAMES, read, recognise
+from sense_memory.exchange.items import Item, Kind, Problem, Reading
+from sense_memory.exchange.plan import Fate, ImportPlan, Step, plan_import
+from sense_memory.exchange.readable import Exported, write_readable
+
+
+__all__ = [
+    "NAMES",
+    "Exported",
+    "Fate",
+    "ImportPlan",
+    "Imported",
+    "Item",
+    "Kind",
+    "Problem",
+    "Reading",
+    "Step",
+    "carry_out",
+    "plan_import",
+    "read",
+    "recognise",
+    "write_readable",
+]

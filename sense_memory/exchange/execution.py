@@ -1,0 +1,139 @@
+"""Carrying out the plan of an import.
+
+Batches are durable whole. An item that the store refuses is reported and stops no other. What was interrupted is completed
+by planning and carrying out again, because the plan leaves alone what is here already.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.exchange.items import Item, Kind, Problem
+from sense_memory.mind.log import NewEntry
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sense_memory.exchange.plan import ImportPlan
+    from sense_memory.store import MemoryStore
+
+_BATCH: Final = {Kind.PALACE: 200, Kind.FLAT: 500, Kind.JOURNAL: 500, Kind.LOG: 200, Kind.MIND: 50}
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import did.
+
+    Attributes:
+        written: how many items of each kind.
+        problems: items that the store refused, each with the reason.
+    """
+
+    written: Counter[Kind] = field(default_factory=Counter)
+    problems: list[Problem] = field(default_factory=list)
+
+
+async def carry_out(
+    store: MemoryStore, made: ImportPlan, *, progress: Callable[[int], None] | None = None
+) -> Imported:
+    """Write what a plan says, in batches; an interrupted call is completed by planning and carrying out again.
+
+    Args:
+        store: the store that the plan was made for.
+        made: the plan.
+        progress: called with the number of items written so far.
+
+    Raises:
+        LedgerError, PlanLimitError, ClockSkewError: nothing more can be written; earlier batches stay.
+    """
+    done, count = Imported(), 0
+    by_kind: defaultdict[Kind, list[Item]] = defaultdict(list)
+    for item in made.to_write:
+        by_kind[item.kind].append(item)
+    for kind, write in _WRITERS.items():
+        for start in range(0, len(by_kind[kind]), _BATCH[kind]):
+            batch = by_kind[kind][start : start + _BATCH[kind]]
+            done.written[kind] += await _written(store, batch, write, done.problems)
+            count += len(batch)
+            if progress is not None:
+                progress(count)
+    return done
+
+
+async def _written(
+    store: MemoryStore,
+    batch: Sequence[Item],
+    write: Callable[[MemoryStore, Sequence[Item]], Awaitable[object]],
+    problems: list[Problem],
+) -> int:
+    """Write a batch; where the store refuses it, each item alone. Returns how many were written."""
+    try:
+        await write(store, batch)
+    except InvalidInput as error:
+        if len(batch) == 1:
+            problems.append(Problem(batch[0].file, batch[0].line, _plain(error)))
+            return 0
+        return sum([await _written(store, [item], write, problems) for item in batch])
+    return len(batch)
+
+
+def _plain(error: InvalidInput) -> str:
+    """The reason in an error, without its number in the batch."""
+    text = str(error).removeprefix("entry 1")
+    text = text.partition("): ")[2] if text.startswith(" (") else text.removeprefix(": ")
+    return text.removesuffix("; nothing was written").removesuffix(", and nothing was written")
+
+
+async def _write_palace(store: MemoryStore, batch: Sequence[Item]) -> None:
+    memories = []
+    for item in batch:
+        domain, facet, key = item.path.split("/")
+        given = {"domain": domain, "facet": facet, "key": key, "value": item.text, "created_at": item.at}
+        memories.append({"source": item.origin, **item.fields, **given})
+    await store.persona_remember_many(memories, contradictions="off")
+
+
+async def _write_flat(store: MemoryStore, batch: Sequence[Item]) -> None:
+    now = store.mind.store.options.clock()
+    await store.remember_many([(item.path, item.text, now if item.at is None else item.at) for item in batch])
+
+
+async def _write_journal(store: MemoryStore, batch: Sequence[Item]) -> None:
+    await store.journal_many([item.text if item.at is None else (item.text, item.at) for item in batch])
+
+
+async def _write_log(store: MemoryStore, batch: Sequence[Item]) -> None:
+    entries = []
+    for item in batch:
+        payload, fields = dict(item.fields["payload"]), item.fields
+        if item.origin:
+            payload["origin"] = item.origin
+        conversation = fields.get("conversation", item.path)
+        told = (
+            fields["kind"],
+            payload,
+            fields["actor"],
+            fields.get("turn"),
+            conversation,
+            item.at,
+            fields["id"],
+        )
+        entries.append(NewEntry(*told))
+    await store.mind.log.append_many(entries)
+
+
+async def _write_mind(store: MemoryStore, batch: Sequence[Item]) -> None:
+    await store.mind.records.write({item.path: item.fields for item in batch})
+
+
+_WRITERS: Final = {
+    Kind.PALACE: _write_palace,
+    Kind.FLAT: _write_flat,
+    Kind.JOURNAL: _write_journal,
+    Kind.MIND: _write_mind,
+    Kind.LOG: _write_log,
+}

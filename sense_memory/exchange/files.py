@@ -1,0 +1,259 @@
+"""Files to import: a folder, a zip archive or one file as a list of named bytes; and bytes as text.
+
+Bounds, because what is imported comes from anywhere: a file of at most `MAX_FILE_BYTES`, also when it is unpacked from
+an archive, whatever the archive says of its size; folders are walked without following links to folders, so that a
+circle ends. Nothing is unpacked to disk, so names in an archive cannot reach outside.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.exchange.items import Problem
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_FILE_BYTES: Final = 1_000_000_000  # an export of ten years of chats has some 500 MB
+MAX_NOTE_BYTES: Final = 50_000_000  # of one Markdown file
+MAX_FILES_COUNT: Final = 200_000
+_HIDDEN: Final = "hidden files and folders"
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file.
+
+    Attributes:
+        name: its path within what is imported, with `/`.
+        shown: its name for people and for `document:` origins, such as `vault/People/Lisa.md`.
+        size: in bytes, as the folder or archive says.
+        read: gives its bytes; raises InvalidInput where they cannot be read.
+    """
+
+    name: str
+    shown: str
+    size: int
+    read: Callable[[], bytes] = field(repr=False)
+
+    @property
+    def path(self) -> PurePosixPath:
+        """The name as a path."""
+        return PurePosixPath(self.name)
+
+
+@dataclass(slots=True)
+class Files:
+    """What was given: its files, and what was left out while listing them.
+
+    Attributes:
+        label: how origins name the whole, such as `vault`.
+        sources: the files, by name.
+        problems: files that cannot be read.
+        left_out: what is no file of notes, by reason.
+        is_single: whether one plain file was given.
+    """
+
+    label: str
+    sources: list[Source] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    is_single: bool = False
+
+    def named(self, *names: str) -> list[Source]:
+        """The files with these names, in any case, at the top."""
+        wanted = {name.casefold() for name in names}
+        return [source for source in self.sources if source.name.casefold() in wanted]
+
+
+def open_files(path: Path) -> Files:
+    """The files of a folder, of a zip archive, or one file.
+
+    Raises:
+        InvalidInput: there is nothing at the path, or it is neither a file nor a folder.
+        OSError: it cannot be read.
+    """
+    label = _label(path)
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        return _folder(path, label)
+    if not stat.S_ISREG(mode):
+        raise InvalidInput(f"{path} is neither a file nor a folder; nothing was written")
+    with path.open("rb") as file:
+        is_zip = file.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
+    if is_zip:
+        return _archive(path, path.name)
+    # The folder's name belongs to the origin: every project has a MEMORY.md.
+    shown = f"{path.absolute().parent.name}/{path.name}".lstrip("/")
+    return Files(label, [Source(path.name, shown, path.stat().st_size, _reader(path))], is_single=True)
+
+
+def _label(path: Path) -> str:
+    return path.name if path.name not in {"", ".", ".."} else path.resolve().name or "files"
+
+
+def _folder(root: Path, label: str) -> Files:
+    files = Files(label)
+
+    def failed(error: OSError) -> None:
+        name = os.path.relpath(error.filename, root) if error.filename else label
+        files.problems.append(Problem(f"{label}/{name}", 0, f"cannot be read ({error.strerror})"))
+
+    for folder, folders, names in os.walk(root, onerror=failed):
+        here = Path(folder)
+        links = [name for name in folders if (here / name).is_symlink()]
+        for name in links:
+            files.problems.append(
+                Problem(f"{label}/{(here / name).relative_to(root).as_posix()}", 0, "a link to a folder")
+            )
+        hidden = {name for name in folders if name.startswith(".") or name == "node_modules"}
+        files.left_out[_HIDDEN] += len(hidden)
+        folders[:] = sorted(name for name in folders if name not in {*links, *hidden})
+        for name in sorted(names):
+            _add_file(files, root, here / name, label)
+        if len(files.sources) > MAX_FILES_COUNT:
+            raise InvalidInput(
+                f"import its folders one by one: {root} has more than {MAX_FILES_COUNT:,} files"
+            )
+    files.left_out += Counter()  # drops zeros
+    return files
+
+
+def _add_file(files: Files, root: Path, path: Path, label: str) -> None:
+    name = path.relative_to(root).as_posix()
+    if path.name.startswith("."):
+        files.left_out[_HIDDEN] += 1
+        return
+    try:
+        found = path.stat()
+    except OSError as error:
+        files.problems.append(Problem(f"{label}/{name}", 0, f"cannot be read ({error.strerror})"))
+        return
+    if not stat.S_ISREG(found.st_mode):
+        files.left_out["neither files nor folders"] += 1
+        return
+    files.sources.append(
+        Source(_printable(name), _printable(f"{label}/{name}"), found.st_size, _reader(path))
+    )
+
+
+def _printable(name: str) -> str:
+    """A name whose bytes are not UTF-8, with the bytes escaped."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _reader(path: Path) -> Callable[[], bytes]:
+    def read() -> bytes:
+        with path.open("rb") as file:
+            found = file.read(MAX_FILE_BYTES + 1)
+        return _bounded(found)
+
+    return read
+
+
+def _bounded(found: bytes) -> bytes:
+    if len(found) > MAX_FILE_BYTES:
+        raise InvalidInput(f"has more than {MAX_FILE_BYTES:,} bytes")
+    return found
+
+
+def _archive(path: Path, label: str) -> Files:
+    try:
+        archive = zipfile.ZipFile(path)
+        infos = [info for info in archive.infolist() if not info.is_dir()]
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise InvalidInput(f"{path} is a damaged zip archive ({error}); nothing was written") from None
+    if len(infos) > MAX_FILES_COUNT:
+        raise InvalidInput(f"{path} holds more than {MAX_FILES_COUNT:,} files; nothing was written")
+    files = Files(label)
+    names = [info.filename.replace("\\", "/") for info in infos]
+    top = {name.partition("/")[0] for name in names if not name.startswith("__MACOSX/")}
+    prefix = f"{next(iter(top))}/" if len(top) == 1 and all("/" in name for name in names) else ""
+    for info, full in zip(infos, names, strict=True):
+        name = full.removeprefix(prefix)
+        if any(part.startswith(".") or part == "__MACOSX" for part in full.split("/")):
+            files.left_out[_HIDDEN] += 1
+        else:
+            files.sources.append(Source(name, f"{label}/{name}", info.file_size, _unpacker(archive, info)))
+    return files
+
+
+def _unpacker(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], bytes]:
+    def read() -> bytes:
+        if info.flag_bits & 1:
+            raise InvalidInput("is encrypted; unpack the archive with its password first")
+        try:
+            with archive.open(info) as file:
+                return _bounded(file.read(MAX_FILE_BYTES + 1))
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            raise InvalidInput(f"cannot be unpacked ({error})") from None
+
+    return read
+
+
+def read_source(source: Source) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        InvalidInput: they cannot be read, or are too many.
+    """
+    try:
+        return source.read()
+    except OSError as error:
+        raise InvalidInput(f"cannot be read ({error.strerror})") from None
+    except MemoryError:
+        raise InvalidInput("is too large for the memory of this machine") from None
+
+
+def text_of(raw: bytes) -> tuple[str, str]:
+    """Bytes as text, with the name of the encoding if it is not UTF-8.
+
+    A byte order mark decides; else UTF-8; else UTF-16 where every second byte is zero; else Windows-1252, in which any
+    text of Western Europe from before UTF-8 is.
+
+    Raises:
+        InvalidInput: the bytes are no text.
+    """
+    for mark, name in _BOMS:
+        if raw.startswith(mark):
+            try:
+                return raw.decode(name), "" if name == "utf-8-sig" else name.upper()
+            except UnicodeDecodeError:
+                raise InvalidInput(f"begins as {name.upper()} and is not") from None
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        if "\0" not in text:
+            return text, ""
+    head = raw[:4_000]
+    for zeros, name in ((head[1::2], "utf-16-le"), (head[::2], "utf-16-be")):
+        if zeros and zeros.count(0) > 0.4 * len(zeros):
+            try:
+                return raw.decode(name), name.upper()
+            except UnicodeDecodeError:
+                break
+    if b"\0" in raw:
+        raise InvalidInput("is no text")
+    try:
+        return raw.decode("cp1252"), "Windows-1252"
+    except UnicodeDecodeError:
+        return raw.decode("latin-1"), "Latin-1"

@@ -1,0 +1,237 @@
+"""Which format a file or a folder has, from what is in it; and the reader of each.
+
+The name is asked only where the content says nothing: every Markdown file is a note, and `2026-11-20.md` a day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from sense_memory.errors import InvalidInput
+from sense_memory.exchange import conversations, markdown, readable, structured
+from sense_memory.exchange.files import Files, open_files, read_source, text_of
+from sense_memory.exchange.items import Problem, Reading
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sense_memory.exchange.files import Source
+
+EVENTS: Final = "events"  # our encrypted export, and any Nostr events: `MemoryStore.import_` takes them
+_CHATS: Final = re.compile(r"(?:.*/)?conversations[-_]?\d*\.json").fullmatch
+_ABOUT_ACCOUNTS: Final = frozenset(
+    {
+        "users.json",
+        "user.json",
+        "user_settings.json",
+        "message_feedback.json",
+        "model_comparisons.json",
+        "shared_conversations.json",
+        "chat.html",
+    }
+)
+_HEAD_BYTES: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format.
+
+    Attributes:
+        name: as `--as` takes it.
+        about: what it is, for people.
+        read: the reader.
+    """
+
+    name: str
+    about: str
+    read: Callable[[Files], Reading]
+
+
+def _json_files(files: Files, format_: str = "") -> Reading:
+    reading = Reading(format_ or "JSON", problems=list(files.problems), left_out=Counter(files.left_out))
+    for source in files.sources:
+        try:
+            reading.add(_json(source, format_))
+        except InvalidInput as error:
+            reading.problems.append(Problem(source.shown, 0, str(error)))
+    return reading
+
+
+def _json(source: Source, format_: str = "") -> Reading:
+    raw = _utf8(read_source(source))
+    found, bad = structured.parsed(raw)
+    first = next((value for _, value in found), None)
+    if readable.is_readable_line(first):
+        return readable.read_lines(raw, source.shown)
+    if format_ in {"", "chats"} and _are_chats(found):
+        reading = conversations.read(found, source.shown)
+        reading.problems += [Problem(source.shown, number, reason) for number, reason in bad]
+        return reading
+    name = format_ or ("mem0" if structured.is_mem0(first) else "JSON")
+    return structured.objects(found, bad, source.shown, name)
+
+
+def _are_chats(found: list[tuple[int, Any]]) -> bool:
+    values = [value for _, value in found[:20]]
+    return any(conversations.kind_of(value) for value in values) or (
+        bool(values) and all(conversations.is_message(value) for value in values)
+    )
+
+
+def _utf8(raw: bytes) -> bytes:
+    """JSON in UTF-8, whatever its encoding was."""
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return text_of(raw)[0].encode()
+    return raw.removeprefix(b"\xef\xbb\xbf") if b"\0" not in raw[:_HEAD_BYTES] else text_of(raw)[0].encode()
+
+
+def _chat_files(files: Files) -> Reading:
+    """An export of ChatGPT or Claude: its conversations, and Claude's projects and memories."""
+    reading = Reading("conversations", problems=list(files.problems), left_out=Counter(files.left_out))
+    formats = []
+    for source in files.sources:
+        name = source.path.name
+        try:
+            if _CHATS(source.name) or files.is_single:
+                found = conversations.read(structured.parsed(_utf8(read_source(source)))[0], source.shown)
+                formats.append(found.format)
+            elif name in {"projects.json", "memories.json"}:
+                take = (
+                    conversations.claude_projects
+                    if name == "projects.json"
+                    else conversations.claude_memories
+                )
+                found = take(structured.parsed(read_source(source))[0], source.shown)
+            else:
+                reading.left_out["data of the account" if name in _ABOUT_ACCOUNTS else "other files"] += 1
+                continue
+        except InvalidInput as error:
+            reading.problems.append(Problem(source.shown, 0, str(error)))
+            continue
+        reading.add(found)
+    reading.format = formats[0] if len(set(formats)) == 1 else "conversations"
+    return reading
+
+
+FORMATS: Final = {
+    item.name: item
+    for item in (
+        Format("readable", "our own readable export", readable.read_folder),
+        Format("openclaw", "an OpenClaw workspace", lambda files: markdown.folder(files, "OpenClaw")),
+        Format("markdown", "a folder of notes", lambda files: markdown.folder(files, "a folder of notes")),
+        Format(
+            "notes", "one note with headings and lists", lambda files: markdown.note(files, as_daily=False)
+        ),
+        Format("daily", "one daily note", lambda files: markdown.note(files, as_daily=True)),
+        Format("json", "JSON or JSON lines", lambda files: _json_files(files, "JSON")),
+        Format("mem0", "memories of mem0", lambda files: _json_files(files, "mem0")),
+        Format("mempalace", "an export of MemPalace", markdown.mempalace),
+        Format("chats", "conversations of ChatGPT, Claude and others", _chat_files),
+    )
+}
+NAMES: Final = (*FORMATS, EVENTS)
+
+
+def recognise(path: Path) -> tuple[str, Files | None]:
+    """The name of the format of what lies at a path, and its files where the format is not `events`.
+
+    Raises:
+        InvalidInput: nothing is known about it.
+        OSError: it cannot be read.
+    """
+    if re.match(r"wss?:/", str(path)):
+        raise InvalidInput(
+            f"add the relay and sync instead: `sense-memory relays add {path}`, then `sense-memory sync`. What the "
+            "published sense-memory 0.3 wrote lies on its relays under its key (`init --import`), and arrives so"
+        )
+    files = open_files(path)
+    name = _of_file(files.sources[0]) if files.is_single else _of_folder(files)
+    return (name, None) if name == EVENTS else (name, files)
+
+
+def read(path: Path, format_: str = "") -> Reading:
+    """Read what lies at a path.
+
+    Args:
+        path: a file, a folder or a zip archive.
+        format_: one of `NAMES`; by default what `recognise` finds.
+
+    Raises:
+        InvalidInput: there is no such format, or the events are for `MemoryStore.import_`.
+        OSError: the path cannot be read.
+    """
+    if format_ and format_ not in FORMATS:
+        raise InvalidInput(f"there is no format {format_!r}; choose {', '.join(NAMES)}")
+    name, files = (format_, open_files(path)) if format_ else recognise(path)
+    if files is None:
+        raise InvalidInput(f"{path} holds events; `store.import_` takes them")
+    if name == "file":
+        return _json_files(files)
+    return FORMATS[name].read(files)
+
+
+def _of_folder(files: Files) -> str:
+    names = {source.name for source in files.sources}
+    if readable.MANIFEST in names:
+        return "readable"
+    if any(_CHATS(name) for name in names):
+        return "chats"
+    if index := files.named("index.md"):
+        head = _head(index[0])
+        if head.startswith((b"# Palace Export", b"# Snapshot Index", b"# Wing Export")):
+            return "mempalace"
+    if files.named("MEMORY.md") or {"SOUL.md", "memory"} & {name.partition("/")[0] for name in names}:
+        return "openclaw"
+    notes = [source for source in files.sources if source.path.suffix.lower() in markdown.NOTES]
+    objects = [source for source in files.sources if source.path.suffix.lower() in {".json", ".jsonl"}]
+    if objects and not notes:
+        return "file"
+    return "markdown"
+
+
+def _of_file(source: Source) -> str:
+    suffix = source.path.suffix.lower()
+    head = _head(source)
+    if suffix in markdown.NOTES:
+        is_ours = head.startswith((b"---\nsense-memory: ", b"---\r\nsense-memory: "))
+        return "readable" if is_ours else "daily" if markdown.is_daily(source) else "notes"
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if (
+        start[:1] not in {b"{", b"["}
+        and not head.startswith((b"\xff\xfe", b"\xfe\xff"))
+        and b"\0" not in head
+    ):
+        return EVENTS  # whose import says for each line what is wrong
+    return EVENTS if _is_event(source) else "file"
+
+
+def _head(source: Source) -> bytes:
+    try:
+        return read_source(source)[:_HEAD_BYTES] if source.size < 64 * 1_024 * 1_024 else b"["
+    except InvalidInput:
+        return b""
+
+
+def _is_event(source: Source) -> bool:
+    """Whether the first line that is JSON is a Nostr event."""
+    try:
+        raw = read_source(source)
+    except InvalidInput:
+        return False
+    for line in raw[:4_000_000].split(b"\n")[:50]:
+        try:
+            found = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        return isinstance(found, dict) and {"pubkey", "sig"} <= found.keys()
+    return False

@@ -1,0 +1,115 @@
+"""Front matter: the lines of `name: value` between two lines `---` that Markdown files begin with. Pure.
+
+Read is the part of YAML that notes use: texts, quoted or not, lists on one line or many, and JSON. Everything else stays
+as lines, so that nothing is lost. Written is JSON after each name, which is YAML too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAX_LINES: Final = 2_000  # of front matter; a longer one is a text that begins with a line
+_FENCE: Final = "---"
+_entry = re.compile(r"([A-Za-z_][\w .-]{0,80}?)\s*:(?:[ \t]+(.*))?").fullmatch
+_item = re.compile(r"\s*-\s+(.*)").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """What stands before the text of a note.
+
+    Attributes:
+        values: by name, in lower case: a text, a list of texts, or what JSON says.
+        lines: of each name, its lines as they stand.
+        body: the text, word for word.
+        body_line: the line of the file on which the text begins, from 1.
+    """
+
+    values: Mapping[str, Any] = field(repr=False)
+    lines: Mapping[str, str] = field(repr=False)
+    body: str = field(repr=False)
+    body_line: int
+
+
+def split(text: str) -> FrontMatter:
+    """Part a note into its front matter and its text. A note without front matter is all text."""
+    first, break_, _ = text.partition("\n")
+    if not break_ or first.rstrip() != _FENCE:
+        return FrontMatter({}, {}, text, 1)
+    place, lines = len(first) + 1, list[str]()
+    while len(lines) < _MAX_LINES and place < len(text):
+        end = text.find("\n", place)
+        line = text[place:] if end < 0 else text[place:end]
+        place = len(text) if end < 0 else end + 1
+        if line.rstrip() in {_FENCE, "..."}:
+            found = _parsed(lines)
+            if found is None:
+                break
+            return FrontMatter(*found, text[place:], len(lines) + 3)
+        lines.append(line.removesuffix("\r"))
+    return FrontMatter({}, {}, text, 1)
+
+
+def _parsed(lines: list[str]) -> tuple[dict[str, Any], dict[str, str]] | None:
+    """Values and lines by name; None where it is no front matter, but a text between two rules."""
+    groups: list[tuple[str, str, list[str]]] = []
+    for line in lines:
+        found = _entry(line)
+        if found is not None:
+            groups.append((found[1].strip().lower(), (found[2] or "").strip(), [line]))
+        elif groups:
+            groups[-1][2].append(line)
+        elif line.strip() and not line.startswith("#"):
+            return None
+    values = {name: _value(first, rest[1:]) for name, first, rest in groups}
+    return values, {name: "\n".join(rest) for name, _, rest in groups}
+
+
+def _value(first: str, rest: list[str]) -> Any:
+    if first in {"|", ">", "|-", ">-", "|+", ">+"}:
+        return "\n".join(line.strip() for line in rest).strip()
+    if not first:
+        items = [_item(line) for line in rest]
+        return [_scalar(found[1]) for found in items if found] if any(items) else ""
+    if first[0] in '["{':
+        try:
+            return orjson.loads(first)
+        except orjson.JSONDecodeError:
+            pass
+    if first.startswith("[") and first.endswith("]"):
+        return [_scalar(part) for part in first[1:-1].split(",") if part.strip()]
+    return _scalar(first)
+
+
+def _scalar(text: str) -> str:
+    bare = text.strip()
+    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'":
+        return bare[1:-1]
+    return bare.partition(" #")[0].rstrip()
+
+
+def texts(value: object) -> list[str]:
+    """A value as a list of texts: a list, or texts with commas or, for tags, blanks between them."""
+    if isinstance(value, str):
+        parts = value.split(",") if "," in value else value.split()
+        return [part.strip() for part in parts if part.strip()]
+    return (
+        [str(item) for item in value if isinstance(item, str | int | float)]
+        if isinstance(value, list)
+        else []
+    )
+
+
+def joined(values: Mapping[str, Any], body: str) -> str:
+    """A note from its front matter and its text, which `split` gives back word for word, with one line break more."""
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
+    return "\n".join((_FENCE, *lines, _FENCE, body)) + "\n"

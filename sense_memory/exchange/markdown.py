@@ -1,0 +1,514 @@
+"""Markdown: curated notes (`MEMORY.md`, `CLAUDE.md`), daily notes, folders of notes (Obsidian), MemPalace exports. Pure.
+
+What becomes what:
+
+* A curated note has many memories: each point of a list is one, with what is indented below it; what stands between two
+  lists is one, and so is a numbered list, or a list after a line that ends in a colon. The nearest heading names the
+  facet. The domain is the file's, unless a heading above is named self, people, projects, world or skills.
+* A daily note (`2026-11-20.md`) has journal entries of that day, one for each heading.
+* Any other note of a folder is one memory: its folder names the domain, the folder below it the facet, its name the key.
+
+A point that begins with a label (`**Editor:** Helix`) has the label as its key; else its first words are the key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from sense_memory.errors import InvalidInput
+from sense_memory.exchange import front_matter, items
+from sense_memory.exchange.files import MAX_NOTE_BYTES, read_source, text_of
+from sense_memory.exchange.items import Item, Kind, Problem, Reading
+from sense_memory.limits import MAX_LINKS_COUNT
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from sense_memory.exchange.files import Files, Source
+    from sense_memory.exchange.front_matter import FrontMatter
+
+DOMAINS: Final = frozenset({"self", "people", "projects", "world", "skills"})
+NOTES: Final = frozenset({".md", ".markdown", ".mdown", ".mdx", ".txt"})
+_CURATED: Final = frozenset(
+    {"memory", "claude", "claude.local", "agents", "gemini", "user", "soul", "identity", "tools", "dreams"}
+)
+_OF_A_PROJECT: Final = frozenset({"claude", "claude.local", "agents", "gemini"})
+_PLACES: Final = {"user": "people", "soul": "self", "identity": "self", "tools": "skills"}
+_ORDERS: Final = frozenset({"heartbeat", "bootstrap", "boot"})  # of OpenClaw: instructions, not memories
+_DATES: Final = ("created", "created_at", "date created", "date", "creation date", "timestamp")
+_TAGS: Final = ("tags", "tag", "keywords", "themes", "categories", "topics")
+_NAMES: Final = ("aliases", "alias", "title")
+_FACET: Final = "notes"
+
+_heading = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$").match
+_point = re.compile(r" {0,1}[-*+][ \t]+(?=\S)").match
+_number = re.compile(r" {0,1}\d{1,9}[.)][ \t]+\S").match
+_fence = re.compile(r" {0,3}(`{3,}|~{3,})").match
+_rule = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$").match
+_label = re.compile(
+    r"(?:\*\*|__)?([^\s*_`:\[(][^*`:\[(]{0,40}?)(?::(?:\*\*|__)|(?:\*\*|__)?:)(?=\s+\S)"
+).match
+_tag = re.compile(r"(?<![\w/#&])#([^\W\d_][\w/-]*)").findall
+_wiki = re.compile(r"\[\[([^\[\]|#^]+)(?:[#^][^\[\]|]*)?(?:\\?\|[^\[\]]*)?\]\]").findall
+_link = re.compile(r"\[[^\[\]]*\]\(<?([^()<>\s]+\.(?:md|markdown))(?:#[^()\s]*)?>?\)", re.IGNORECASE).findall
+_day_name = re.compile(r"\d{4}-?\d{2}-?\d{2}(?:[-_ ].*)?").fullmatch
+_clock = re.compile(r"(?<!\d)([01]?\d|2[0-3])[:.]([0-5]\d)(?!\d)").search
+
+
+# ── Parts of a note ─────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class Section:
+    """A heading and what stands under it, up to the next heading.
+
+    Attributes:
+        titles: the headings above and its own, by level.
+        heading: its own line, word for word; empty before the first heading.
+        line: of the first line below the heading.
+        lines: below the heading.
+    """
+
+    titles: tuple[str, ...]
+    heading: str
+    line: int
+    lines: list[str] = field(default_factory=list)
+
+
+def sections(text: str, first_line: int = 1) -> list[Section]:
+    """The sections of a note; headings in code are text."""
+    found = [Section((), "", first_line)]
+    levels: list[tuple[int, str]] = []
+    fence = ""
+    for number, line in enumerate(text.split("\n"), first_line):
+        fence = _fence_after(fence, line)
+        match = None if fence else _heading(line.rstrip("\r"))
+        if match is None:
+            found[-1].lines.append(line)
+            continue
+        levels = [level for level in levels if level[0] < len(match[1])] + [(len(match[1]), match[2])]
+        found.append(Section(tuple(title for _, title in levels), line.rstrip("\r"), number + 1))
+    return found
+
+
+def _fence_after(fence: str, line: str) -> str:
+    """The fence of the code that a line is in, or opens; empty outside of code and on the closing line."""
+    match = _fence(line)
+    if not fence:
+        return match[1] if match else ""
+    closes = match is not None and match[1][0] == fence[0] and len(match[1]) >= len(fence)
+    return "" if closes and not line.strip().strip(fence[0]) else fence
+
+
+@dataclass(slots=True)
+class Block:
+    """What becomes one memory: lines from a line on, and whether they are a point of a list."""
+
+    line: int
+    is_point: bool
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The text, without the mark of the list and without blank lines around it."""
+        lines = list(self.lines)
+        if self.is_point:
+            mark = _point(lines[0])
+            width = len(mark[0]) if mark else 0
+            lines = [lines[0][width:], *(_dedented(line, width) for line in lines[1:])]
+        return "\n".join(lines).strip("\r\n").rstrip()
+
+
+def _dedented(line: str, width: int) -> str:
+    blank = len(line) - len(line.lstrip(" "))
+    return line[min(blank, width) :]
+
+
+def blocks(section: Section) -> list[Block]:
+    """The blocks of a section."""
+    found: list[Block] = []
+    fence, is_after_blank = "", False
+    for number, line in enumerate(section.lines, section.line):
+        was_code = bool(fence)
+        fence = _fence_after(fence, line)
+        current = found[-1] if found else None
+        is_point = not was_code and _point(line) is not None and not _rule(line.rstrip())
+        if not was_code and _rule(line.rstrip("\r")):
+            current = None
+            if found:
+                found.append(Block(number, is_point=False))
+        elif is_point and not (current and not current.is_point and _introduces(current)):
+            found.append(Block(number, is_point=True, lines=[line]))
+        elif current is None or (current.is_point and is_after_blank and _is_outside(line, was_code)):
+            found.append(Block(number, is_point=False, lines=[line]))
+        else:
+            current.lines.append(line)
+        is_after_blank = not line.strip()
+    return [_trimmed(block) for block in found if any(line.strip() for line in block.lines)]
+
+
+def _is_outside(line: str, was_code: bool) -> bool:
+    """Whether a line after a blank line no longer belongs to the point above it."""
+    return not was_code and bool(line.strip()) and not line.startswith((" ", "\t"))
+
+
+def _introduces(block: Block) -> bool:
+    """Whether a block ends in a colon, or has a list after such a line."""
+    lines = [line.rstrip() for line in block.lines if line.strip()]
+    listed = next((place for place, line in enumerate(lines) if _point(line) or _number(line)), len(lines))
+    return listed > 0 and lines[listed - 1].rstrip("*_").endswith(":")
+
+
+def _trimmed(block: Block) -> Block:
+    while block.lines and not block.lines[0].strip():
+        del block.lines[0]
+        block.line += 1
+    return block
+
+
+# ── Curated notes ───────────────────────────────────────────────────────────────────────
+
+
+def is_curated(source: Source) -> bool:
+    """Whether a note is one of those that agents keep, with many memories in it."""
+    return _stem(source) in _CURATED
+
+
+def is_daily(source: Source) -> bool:
+    """Whether a note is named after a day."""
+    return _day_name(source.path.stem) is not None and items.day_in(source.path.stem) is not None
+
+
+def _stem(source: Source) -> str:
+    return source.path.stem.casefold()
+
+
+def curated(source: Source, note: FrontMatter, domain: str = "") -> Reading:
+    """The memories of a curated note."""
+    reading = Reading("notes")
+    names, place = Names(), domain or _domain_of(source)
+    at, themes = _date(note.values), _tags(note.values)
+    found = sections(note.body, note.body_line)
+    title = _title(found)
+    for section in found:
+        titles = [name for name in section.titles if name != title]
+        home, facet = _place(titles, place)
+        for block in blocks(section):
+            text = block.text
+            if text.startswith("<!--") and text.endswith("-->"):
+                reading.left_out["comments"] += 1
+                continue
+            label = _label(text) if block.is_point else None
+            name = (
+                label[1]
+                if label
+                else items.key_of(text)
+                if block.is_point
+                else titles[-1]
+                if titles
+                else text
+            )
+            key = items.slug(name) if label or titles else items.key_of(name)
+            path = names.free(f"{home}/{facet}/{key}", text)
+            if not path:
+                reading.left_out["said twice"] += 1
+                continue
+            tags = {"themes": items.themes_of((*themes, *_tag(_prose(text)), *_wiki(_prose(text))))}
+            origin = items.document(source.shown, block.line)
+            reading.items.append(Item(Kind.PALACE, path, text, source.shown, block.line, at, origin, tags))
+    _keep_properties(reading, source, note, f"{place}/{_FACET}", names)
+    return reading
+
+
+def _title(found: Sequence[Section]) -> str:
+    """The heading that names the whole note: the first, if no other has its level."""
+    tops = [section.titles[0] for section in found if len(section.titles) == 1]
+    is_only = len(set(tops)) == 1 and any(len(section.titles) > 1 for section in found)
+    return tops[0] if is_only else ""
+
+
+def _place(titles: Sequence[str], domain: str) -> tuple[str, str]:
+    slugs = [items.place_of(title) for title in titles]
+    named = [name for name in slugs if name in DOMAINS]
+    home = named[0] if named else domain
+    last = slugs[-1] if slugs else _FACET
+    return home, "facts" if last in DOMAINS else last
+
+
+def _domain_of(source: Source) -> str:
+    stem = _stem(source)
+    if stem in _OF_A_PROJECT:
+        folder = source.shown.rpartition("/")[0].rpartition("/")[2]
+        return items.place_of(folder or stem)
+    return _PLACES.get(stem) or items.place_of(source.path.stem)
+
+
+class Names:
+    """Gives each text of a reading a path of its own."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def free(self, path: str, text: str) -> str:
+        """The path, or the next free one with a number; empty where the same text stands there already."""
+        number, wanted = 1, path
+        while wanted.casefold() in self._texts:
+            if self._texts[wanted.casefold()] == text:
+                return ""
+            number += 1
+            wanted = f"{path}-{number}"
+        self._texts[wanted.casefold()] = text
+        return wanted
+
+
+def _keep_properties(reading: Reading, source: Source, note: FrontMatter, place: str, names: Names) -> None:
+    """Front matter that means nothing here becomes a memory, so that it is not lost."""
+    known = {*_DATES, *_TAGS, *_NAMES, "cssclass", "cssclasses", "publish"}
+    rest = [lines for name, lines in note.lines.items() if name not in known and note.values[name]]
+    if not rest:
+        return
+    text = "\n".join(rest)
+    path = names.free(f"{place}/{items.name_of(f'{source.path.stem} properties')}", text)
+    if path:
+        origin = items.document(source.shown, 2)
+        at = _date(note.values)
+        reading.items.append(Item(Kind.PALACE, path, text, source.shown, 2, at, origin))
+
+
+def _date(values: Mapping[str, Any]) -> float | None:
+    found = (items.time_of(values[name]) for name in _DATES if name in values)
+    return next((at for at in found if at is not None), None)
+
+
+def _tags(values: Mapping[str, Any]) -> list[str]:
+    named = (front_matter.texts(values[name]) for name in _TAGS if name in values)
+    return [tag.lstrip("#") for tags in named for tag in tags]
+
+
+def _prose(text: str) -> str:
+    """A text without code, in which `#` and `[[` mean something else."""
+    return re.sub(r"(?s)(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", " ", text)
+
+
+# ── Daily notes ─────────────────────────────────────────────────────────────────────────
+
+
+def daily(source: Source, note: FrontMatter) -> Reading:
+    """The journal entries of a daily note: one for each heading, at noon or at the time in the heading."""
+    reading = Reading("daily notes")
+    day = items.day_in(source.path.stem) or 0.0
+    count = 0
+    if note.lines:
+        reading.left_out["front matter of daily notes"] += 1
+    for section in sections(note.body, note.body_line):
+        body = "\n".join(section.lines).strip("\r\n").rstrip()
+        if not body.strip():
+            if section.heading and not _day_name(section.titles[-1]):
+                reading.left_out["headings without text"] += 1
+            continue
+        clock = _clock(section.titles[-1]) if section.titles else None
+        at = day + count * 0.001
+        if clock:
+            at += (int(clock[1]) - 12) * 3_600 + int(clock[2]) * 60
+        is_day = bool(section.titles) and _day_name(section.titles[-1]) is not None
+        text = body if is_day or not section.heading else f"{section.heading}\n{body}"
+        for part in items.parts_of(text):
+            reading.items.append(Item(Kind.JOURNAL, "", part, source.shown, section.line, at))
+            count += 1
+    return reading
+
+
+# ── Folders ─────────────────────────────────────────────────────────────────────────────
+
+
+def folder(files: Files, format_: str) -> Reading:
+    """Every note of a folder: curated and daily ones by their names, all others as one memory each."""
+    reading = Reading(format_, problems=list(files.problems), left_out=Counter(files.left_out))
+    names = Names()
+    pages: list[tuple[Source, FrontMatter, str]] = []
+    for source in files.sources:
+        note = _note(source, reading)
+        if note is None:
+            continue
+        if _stem(source) in _ORDERS:
+            reading.left_out["instructions for a harness"] += 1
+        elif is_daily(source):
+            reading.add(daily(source, note))
+        elif is_curated(source) or (format_ == "OpenClaw" and source.path.parts[0] == "memory"):
+            reading.add(_named_apart(curated(source, note), names))
+        else:
+            domain, facet = _place_of_folder(source)
+            path = f"{domain}/{facet}/{items.name_of(source.path.stem)}"
+            pages.append((source, note, names.free(path, source.shown)))
+    index = _Index(pages)
+    for source, note, path in pages:
+        _add_page(reading, source, note, path, index)
+        _keep_properties(reading, source, note, path.rpartition("/")[0], names)
+    return reading
+
+
+def _named_apart(reading: Reading, names: Names) -> Reading:
+    """The items of another note, with paths that no note of the folder has yet."""
+    found = [(item, names.free(item.path, item.text)) for item in reading.items]
+    reading.left_out["said twice"] += sum(not path for _, path in found)
+    reading.items = [replace(item, path=path) for item, path in found if path]
+    reading.left_out += Counter[str]()
+    return reading
+
+
+def _note(source: Source, reading: Reading) -> FrontMatter | None:
+    """The text of a note; None where it is no note, or cannot be read, which the reading then says."""
+    suffix = source.path.suffix.lower()
+    if suffix not in NOTES:
+        reading.left_out[f"{suffix or 'nameless'} files"] += 1
+        return None
+    try:
+        if source.size > MAX_NOTE_BYTES:
+            raise InvalidInput(f"has more than {MAX_NOTE_BYTES:,} bytes; split it")
+        text, encoding = text_of(read_source(source))
+    except InvalidInput as error:
+        reading.problems.append(Problem(source.shown, 0, str(error)))
+        return None
+    if encoding:
+        reading.notes.append(f"{source.shown} was read as {encoding}")
+    if not text.strip():
+        reading.left_out["empty notes"] += 1
+        return None
+    return front_matter.split(text)
+
+
+def note(files: Files, *, as_daily: bool | None = None) -> Reading:
+    """One note: daily if its name is a day, else curated."""
+    source = files.sources[0]
+    if source.path.suffix.lower() not in NOTES:
+        source = replace(source, name=f"{source.name}.md")
+    reading = Reading("a note")
+    found = _note(source, reading)
+    if found is not None:
+        is_of_day = is_daily(source) if as_daily is None else as_daily
+        reading.add(daily(source, found) if is_of_day else curated(source, found))
+        reading.format = "a daily note" if is_of_day else "a note"
+    return reading
+
+
+def _place_of_folder(source: Source) -> tuple[str, str]:
+    folders = [items.place_of(name) for name in source.path.parts[:-1]]
+    if not folders:
+        return _FACET, _FACET
+    return folders[0], items.place_of("-".join(folders[1:])) if len(folders) > 1 else _FACET
+
+
+class _Index:
+    """Finds the page that a link means: by its path, its name, or an alias."""
+
+    def __init__(self, pages: Iterable[tuple[Source, FrontMatter, str]]) -> None:
+        self._paths: dict[str, str] = {}
+        for source, note, path in pages:
+            stem = source.name.rpartition(".")[0]
+            aliases = [name for what in _NAMES if what in note.values for name in _all(note.values[what])]
+            for name in (stem, source.path.stem, *aliases):
+                self._paths.setdefault(name.strip().casefold(), path)
+
+    def find(self, name: str, source: Source) -> str:
+        """The path of the memory of a page; empty where there is none."""
+        bare = re.sub(r"\.(?:md|markdown)$", "", unquote(name).strip(), flags=re.IGNORECASE).casefold()
+        beside = f"{source.name.rpartition('/')[0]}/{bare}".lstrip("/").casefold()
+        for wanted in (bare, _flat(beside), bare.rpartition("/")[2]):
+            if wanted in self._paths:
+                return self._paths[wanted]
+        return ""
+
+
+def _all(value: object) -> list[str]:
+    return [value] if isinstance(value, str) else front_matter.texts(value)
+
+
+def _flat(path: str) -> str:
+    """A path without `.` and `..`."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in {"", "."}:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _add_page(reading: Reading, source: Source, note: FrontMatter, path: str, index: _Index) -> None:
+    text = note.body.strip("\r\n").rstrip()
+    at = _date(note.values)
+    at = items.day_in(source.path.stem) if at is None else at
+    if text:
+        prose = _prose(text)
+        links, loose = dict[str, None](), list[str]()
+        for name in (*_wiki(prose), *_link(prose)):
+            target = index.find(name, source)
+            if target and target != path:
+                links[target] = None
+            elif not target and "://" not in name:
+                loose.append(name.rpartition("/")[2])
+        themes = items.themes_of((*_tags(note.values), *_tag(prose), *loose))
+        fields = {"themes": themes, "connections": tuple(links)[:MAX_LINKS_COUNT]}
+        line = (
+            note.body_line + len(note.body[: len(note.body) - len(note.body.lstrip("\r\n"))].split("\n")) - 1
+        )
+        origin = items.document(source.shown, line)
+        reading.items.append(Item(Kind.PALACE, path, text, source.shown, line, at, origin, fields))
+    elif not note.lines:
+        reading.left_out["empty notes"] += 1
+
+
+# ── MemPalace ───────────────────────────────────────────────────────────────────────────
+
+_drawer_field = re.compile(r"\| (Source|Filed|Added by) \| (.*) \|").fullmatch
+
+
+def mempalace(files: Files) -> Reading:
+    """An export of MemPalace: a folder for each wing, a file for each room, a heading for each drawer.
+
+    Wings become domains, rooms facets, drawers memories whose key is the id of the drawer.
+    """
+    reading = Reading("MemPalace", problems=list(files.problems), left_out=Counter(files.left_out))
+    for source in files.sources:
+        if source.path.name in {"index.md", "overview.md", "manifest.json"}:
+            reading.left_out["indexes of the export"] += 1
+        elif (note := _note(source, reading)) is not None:
+            reading.items += _drawers(source, note.body, reading)
+    return reading
+
+
+def _drawers(source: Source, text: str, reading: Reading) -> Iterator[Item]:
+    lines = text.split("\n")
+    first = re.fullmatch(r"# (.+) / (.+)", lines[0].rstrip()) if lines else None
+    wing, room = (first[1], first[2]) if first else (source.path.parent.name, source.path.stem)
+    starts = [
+        place
+        for place, line in enumerate(lines)
+        if line.startswith("## ") and lines[place + 1 : place + 2] == [""] and _quotes(lines, place + 2)
+    ]
+    if not starts:
+        reading.problems.append(Problem(source.shown, 1, "has no drawer"))
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        quoted, place = [], start + 2
+        while place < end and lines[place].startswith(">"):
+            quoted.append(lines[place].removeprefix(">").removeprefix(" "))
+            place += 1
+        told = {found[1]: found[2] for line in lines[place:end] if (found := _drawer_field(line))}
+        ident, content = lines[start][3:].strip(), "\n".join(quoted).rstrip()
+        if not content.strip():
+            reading.problems.append(Problem(source.shown, start + 1, "the drawer is empty"))
+            continue
+        path = f"{items.place_of(wing)}/{items.place_of(room)}/{items.name_of(ident)}"
+        file = told.get("Source", "unknown").replace("\\", "/").rpartition("/")[2]
+        fields = {"themes": items.themes_of([] if file == "unknown" else [file])}
+        at, origin = items.time_of(told.get("Filed", "")), items.tool("mempalace", ident)
+        yield Item(Kind.PALACE, path, content, source.shown, start + 1, at, origin, fields, has_name=True)
+
+
+def _quotes(lines: Sequence[str], place: int) -> bool:
+    return place < len(lines) and lines[place].startswith(">")

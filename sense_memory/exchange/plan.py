@@ -1,0 +1,475 @@
+"""The plan of an import: what becomes what, what is there already, what is left out and why. Nothing is written.
+
+Guaranteed: nothing that is here is replaced silently. A text that is here word for word is left alone; a text that came
+from the same line or the same object before is updated, and its earlier version stays in the history; where another
+memory has the name, the new one gets a name of its own. So a second run changes nothing, and a run that was interrupted
+is completed by the next one.
+
+How an edited line is known again: the memories with the origin `document:FILE#L…` of the same file are first matched by
+their text, then by their name, then by how alike their texts are within one facet.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory import arguments
+from sense_memory.errors import InvalidInput, NotSynced
+from sense_memory.exchange import items as names
+from sense_memory.exchange.items import Item, Kind, Problem, Reading, fingerprint
+from sense_memory.exchange.readable import edited_state, record_state, state_of
+from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
+from sense_memory.nostr import address
+from sense_memory.palace.lifecycle import state_at
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Sequence
+
+    from sense_memory.models import PersonaMemory
+    from sense_memory.store import MemoryStore
+
+_ALIKE: Final = (
+    0.6  # of 1: from this similarity on, a text of the same facet and file is an edit of the other
+)
+_COMPARED: Final = 200  # memories of one facet and file that a text is compared with
+
+
+class Fate(StrEnum):
+    """What becomes of an item."""
+
+    NEW = "new"
+    CHANGED = "changed"  # the memory that it became before gets the new text
+    KNOWN = "known"  # here already
+    KEPT = "kept"  # differs from what is here under its name, which stays as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What becomes of one item.
+
+    Attributes:
+        item: with the path that it gets here.
+        fate: what becomes of it.
+        reason: why, where that needs a word; else empty.
+    """
+
+    item: Item
+    fate: Fate
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class ImportPlan:
+    """What an import will do.
+
+    Attributes:
+        format: of what is imported.
+        steps: one for each item.
+        problems: what could not be read.
+        left_out: what is no memory, counted by reason.
+        notes: sentences for people.
+        gone: paths of memories that came from the same files and are no longer there; they stay.
+        states: in which state new memories of the palace arrive, counted.
+    """
+
+    format: str
+    steps: list[Step] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    states: Counter[str] = field(default_factory=Counter)
+
+    def counts(self) -> Counter[tuple[Kind, Fate]]:
+        """How many items of each kind have each fate."""
+        return Counter((step.item.kind, step.fate) for step in self.steps)
+
+    @property
+    def to_write(self) -> list[Item]:
+        """The items that will be written."""
+        return [step.item for step in self.steps if step.fate in {Fate.NEW, Fate.CHANGED}]
+
+
+async def plan_import(
+    store: MemoryStore,
+    reading: Reading,
+    *,
+    into: str = "",
+    replaces: bool = False,
+    halflife_days: float | None = None,
+) -> ImportPlan:
+    """Compare what was read with what is here; nothing is written.
+
+    Args:
+        store: an open store.
+        reading: from `read`.
+        into: `domain` or `domain/facet`, for all memories of the palace instead of where they would go.
+        replaces: whether a memory that differs under the same name is replaced; its earlier version stays in the history.
+        halflife_days: of memories that bring none; 30 by default.
+
+    Raises:
+        InvalidInput: `into` or `halflife_days` cannot be used.
+    """
+    made = ImportPlan(
+        reading.format, [], list(reading.problems), Counter(reading.left_out), list(reading.notes)
+    )
+    now = store.mind.store.options.clock()
+    wanted = _checked(_split(_dated(_moved(reading.items, into), now, made)), made, now)
+    kinds = {item.kind for item in wanted}
+    for kind, planner in (
+        (Kind.PALACE, _Palace(store, made, replaces=replaces, halflife_days=halflife_days, now=now).plan),
+        (Kind.FLAT, _plan_flat),
+        (Kind.JOURNAL, _plan_journal),
+        (Kind.LOG, _plan_log),
+        (Kind.MIND, _plan_mind),
+    ):
+        if kind in kinds:
+            made.steps += await planner([item for item in wanted if item.kind is kind], store, replaces)
+    return made
+
+
+async def _here(made: ImportPlan | None, found: Awaitable[Any]) -> Any:
+    """What a store holds; nothing, with a note, where no relay was ever asked."""
+    try:
+        return await found
+    except NotSynced:
+        note = "no relay ever showed everything: run `sense-memory sync` first, so that what relays hold is compared too"
+        if made is not None and note not in made.notes:
+            made.notes.append(note)
+        return []
+
+
+# ── Preparing items ─────────────────────────────────────────────────────────────────────
+
+
+def _moved(found: Sequence[Item], into: str) -> list[Item]:
+    """Items of the palace at another place, with the links between them."""
+    if not into:
+        return list(found)
+    domain, _, facet = into.partition("/")
+    address.persona_path(domain, facet or "facet", "key")
+    paths: dict[str, str] = {}
+    taken: set[str] = set()
+    for item in found:
+        if item.kind is Kind.PALACE:
+            _, its_facet, key = item.path.split("/", 2)
+            paths[item.path] = _free(f"{domain}/{facet or its_facet}/{key}", taken)
+            taken.add(paths[item.path])
+    return [
+        replace(item, path=paths[item.path], fields=_relinked(item.fields, paths))
+        if item.kind is Kind.PALACE
+        else item
+        for item in found
+    ]
+
+
+def _relinked(fields: Any, paths: dict[str, str]) -> dict[str, Any]:
+    linked = dict(fields)
+    if "connections" in linked:
+        linked["connections"] = tuple(paths.get(path, path) for path in linked["connections"])
+    return linked
+
+
+def _free(path: str, taken: Iterable[str]) -> str:
+    number, wanted = 1, path
+    while wanted in taken:
+        number += 1
+        wanted = f"{path}-{number}"
+    return wanted
+
+
+def _dated(found: Sequence[Item], now: float, made: ImportPlan) -> list[Item]:
+    """Items with a date in the future get none; entries of the log without a date get now, in their order."""
+    dated = []
+    ahead = 0
+    for number, item in enumerate(found):
+        at = item.at
+        if at is not None and at > now and item.kind is not Kind.LOG:
+            ahead, at = ahead + 1, None
+        if at is None and item.kind is Kind.LOG:
+            at = now + number * 1e-6
+        dated.append(item if at == item.at else replace(item, at=at))
+    if ahead:
+        made.notes.append(f"{ahead:,} dates lie in the future; those memories count as written now")
+    return dated
+
+
+def _split(found: Sequence[Item]) -> list[Item]:
+    """Texts of foreign formats that are too long for an event, in parts that are linked with the first."""
+    whole: list[Item] = []
+    for item in found:
+        parts = (
+            names.parts_of(item.text)
+            if not item.seen and item.kind in {Kind.PALACE, Kind.FLAT}
+            else [item.text]
+        )
+        whole.append(replace(item, text=parts[0]) if len(parts) > 1 else item)
+        for number, part in enumerate(parts[1:], 2):
+            path, fields = f"{item.path} part {number}", {**item.fields, "connections": (item.path,)}
+            whole.append(
+                replace(item, path=path, text=part, fields=fields if item.kind is Kind.PALACE else {})
+            )
+    return whole
+
+
+def _checked(found: Sequence[Item], made: ImportPlan, now: float) -> list[Item]:
+    """The items that a store can take; the others become problems."""
+    good = []
+    for item in found:
+        try:
+            _check(item, now)
+        except InvalidInput as error:
+            made.problems.append(Problem(item.file, item.line, str(error).partition(";")[0]))
+        else:
+            good.append(item)
+    return good
+
+
+def _check(item: Item, now: float) -> None:
+    if item.kind is Kind.PALACE:
+        if item.path.count("/") != 2:
+            raise InvalidInput("its path is not domain/facet/key")
+        address.persona_path(*item.path.split("/"))
+    elif item.kind is Kind.FLAT:
+        address.flat_path(item.path)
+    if item.kind in {Kind.PALACE, Kind.FLAT, Kind.JOURNAL}:
+        arguments.value(item.text)
+        arguments.written_at(item.at, now)
+    try:
+        item.text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput("the text is not valid Unicode (lone surrogates)") from None
+
+
+# ── The palace ──────────────────────────────────────────────────────────────────────────
+
+
+class _Palace:
+    """Compares items with the memories of a palace."""
+
+    def __init__(
+        self, store: MemoryStore, made: ImportPlan, *, replaces: bool, halflife_days: float | None, now: float
+    ) -> None:
+        self._store, self._made, self._replaces, self._now = store, made, replaces, now
+        self._halflife = halflife_days
+        self._here: dict[str, PersonaMemory] = {}
+        self._claimed: set[str] = set()  # paths of memories that an item is
+        self._new: set[str] = set()  # paths that items get
+
+    async def plan(self, found: Sequence[Item], *_: object) -> list[Step]:
+        """The steps of the items of the palace, in their order."""
+        recalled = await _here(self._made, self._store.persona_recall(include_forgotten=True))
+        self._here = {memory.path: memory for memory in recalled}
+        by_origin = {memory.source: memory for memory in recalled if memory.source.startswith("tool:")}
+        of_document: dict[str, list[PersonaMemory]] = defaultdict(list)
+        for memory in recalled:
+            if document := names.document_of(memory.source):
+                of_document[document].append(memory)
+        met = [self._met(item, by_origin, of_document) for item in found]
+        met = self._met_by_name(found, met, of_document)
+        paths = {}
+        for item, memory in zip(found, met, strict=True):
+            paths[item.path] = memory.path if memory else self._path_of_new(item)
+        steps = [self._step(item, memory, paths) for item, memory in zip(found, met, strict=True)]
+        documents = {names.document_of(item.origin) for item in found} - {""}
+        gone = (memory.path for document in documents for memory in of_document[document])
+        self._made.gone += sorted(path for path in gone if path not in self._claimed)
+        return steps
+
+    def _met(
+        self,
+        item: Item,
+        by_origin: dict[str, PersonaMemory],
+        of_document: dict[str, list[PersonaMemory]],
+    ) -> PersonaMemory | None:
+        """The memory that an item is: by its name where the file names it, by its origin, or by its text."""
+        found = None
+        if item.seen:
+            found = self._here.get(item.path)
+        elif item.origin.startswith("tool:"):
+            found = by_origin.get(item.origin)
+        else:
+            of_file = of_document.get(names.document_of(item.origin), [])
+            same = [
+                memory for memory in of_file if memory.value == item.text and memory.path not in self._claimed
+            ]
+            found = next((memory for memory in same if memory.path == item.path), next(iter(same), None))
+        if found is None:
+            other = self._here.get(item.path)
+            found = other if other is not None and other.value == item.text else None
+        if found is not None:
+            self._claimed.add(found.path)
+        return found
+
+    def _met_by_name(
+        self,
+        found: Sequence[Item],
+        met: list[PersonaMemory | None],
+        of_document: dict[str, list[PersonaMemory]],
+    ) -> list[PersonaMemory | None]:
+        """Also the memories of the same file that an edited line was: with its name, or the most alike."""
+        met = list(met)
+        for find in (self._named, self._alike):
+            for place, item in enumerate(found):
+                of_file = of_document.get(names.document_of(item.origin), [])
+                if met[place] is None and of_file:
+                    free = [memory for memory in of_file if memory.path not in self._claimed]
+                    met[place] = memory = find(item, free)
+                    if memory is not None:
+                        self._claimed.add(memory.path)
+        return met
+
+    def _named(self, item: Item, free: Sequence[PersonaMemory]) -> PersonaMemory | None:
+        return next((memory for memory in free if memory.path == item.path), None)
+
+    def _alike(self, item: Item, free: Sequence[PersonaMemory]) -> PersonaMemory | None:
+        place = item.path.rpartition("/")[0]
+        best, most = None, _ALIKE
+        near = [memory for memory in free if memory.path.rpartition("/")[0] == place][:_COMPARED]
+        matcher = difflib.SequenceMatcher(b=item.text[:2_000], autojunk=False)
+        for memory in near:
+            matcher.set_seq1(memory.value[:2_000])
+            if (
+                matcher.real_quick_ratio() >= most
+                and matcher.quick_ratio() >= most
+                and matcher.ratio() >= most
+            ):
+                best, most = memory, matcher.ratio()
+        return best
+
+    def _path_of_new(self, item: Item) -> str:
+        """Its own path, or one with a number where another memory has it; a file that names it is asked to replace."""
+        if item.has_name and (item.seen or self._replaces):
+            return item.path
+        path = _free(item.path, self._here.keys() | self._new)
+        self._new.add(path)
+        return path
+
+    def _step(self, item: Item, memory: PersonaMemory | None, paths: dict[str, str]) -> Step:
+        fields = {
+            name: value for name, value in _relinked(item.fields, paths).items() if value not in ((), None)
+        }
+        links = [path for path in fields.get("connections", ()) if path != paths[item.path]]
+        if links:
+            fields["connections"] = tuple(dict.fromkeys(links))
+        else:
+            fields.pop("connections", None)
+        wanted = paths[item.path]
+        if memory is None and item.has_name and self._replaces:
+            memory = self._here.get(wanted)
+        if memory is None:
+            if self._halflife is not None:
+                fields.setdefault("halflife_days", self._halflife)
+            placed = replace(item, path=wanted, fields=fields)
+            self._made.states[self._state(placed)] += 1
+            reason = "" if wanted == item.path else f"{item.path} is another memory"
+            return Step(placed, Fate.NEW, reason)
+        if item.seen:
+            return self._step_of_export(replace(item, path=wanted, fields=fields), memory)
+        merged = {
+            name: tuple(dict.fromkeys((*getattr(memory, name), *fields.get(name, ())))) for name in _LISTS
+        }
+        is_same = memory.value == item.text and all(
+            len(merged[name]) == len(getattr(memory, name)) for name in _LISTS
+        )
+        added = {name: value for name, value in merged.items() if fields.get(name)}
+        placed = replace(item, path=memory.path, fields={**fields, **added})
+        return Step(placed, Fate.KNOWN if is_same else Fate.CHANGED)
+
+    def _step_of_export(self, item: Item, memory: PersonaMemory) -> Step:
+        """Whether the file was edited since it was exported, or the memory here, or both."""
+        here = state_of(memory.value, {name: getattr(memory, name) for name in _EDITABLE})
+        in_file = edited_state(item)
+        if here == in_file:
+            return Step(item, Fate.KNOWN)
+        if here == item.seen or self._replaces:
+            return Step(replace(item, fields={**_EMPTY, **item.fields}), Fate.CHANGED)
+        if in_file == item.seen:
+            return Step(item, Fate.KEPT, "changed here since the export")
+        return Step(item, Fate.KEPT, "differs here; --replace takes the file's text")
+
+    def _state(self, item: Item) -> str:
+        halflife = item.fields.get("halflife_days", DEFAULT_HALFLIFE_DAYS)
+        since = item.fields.get("last_accessed") or item.at
+        days = 0.0 if since is None else max(0.0, self._now - since) / DAY_SECONDS
+        return state_at(float(item.fields.get("relevance", 1.0)) * 0.5 ** (days / halflife)).value
+
+
+_LISTS: Final = ("themes", "connections")
+_EDITABLE: Final = ("themes", "connections", "halflife_days", "confidence")
+_EMPTY: Final = {"connections": ()}  # a link that was taken out of a file is taken away
+
+
+# ── The others ──────────────────────────────────────────────────────────────────────────
+
+
+async def _plan_flat(found: Sequence[Item], store: MemoryStore, replaces: bool) -> list[Step]:
+    here = {memory.key: memory.value for memory in await _here(None, store.recall_all())}
+    steps, taken = [], set(here)
+    for item in found:
+        value = here.get(item.path)
+        if value == item.text:
+            steps.append(Step(item, Fate.KNOWN))
+        elif value is None:
+            steps.append(Step(item, Fate.NEW))
+        elif replaces or fingerprint(value) == item.seen:
+            steps.append(Step(item, Fate.CHANGED))
+        elif item.seen and fingerprint(item.text) == item.seen:
+            steps.append(Step(item, Fate.KEPT, "changed here since the export"))
+        else:
+            steps.append(Step(item, Fate.KEPT, "differs here; --replace takes the file's text"))
+        taken.add(item.path)
+    return steps
+
+
+async def _plan_journal(found: Sequence[Item], store: MemoryStore, _: bool) -> list[Step]:
+    """An entry is known by its text and its day; of one that grew, what was added becomes an entry."""
+    days: dict[int, set[str]] = defaultdict(set)
+    for entry in await _here(None, store.recent(MAX_RECENT_COUNT)):
+        days[int(entry.created_at // DAY_SECONDS)].add(entry.content)
+    steps = []
+    for item in found:
+        here = days[int(item.at // DAY_SECONDS)] if item.at is not None else set[str]()
+        begun = max((text for text in here if item.text.startswith(text)), key=len, default="")
+        rest = item.text[len(begun) :]
+        if item.text in here or (begun and not rest.strip()):
+            steps.append(Step(item, Fate.KNOWN))
+        elif begun and rest.startswith("\n"):
+            is_there = rest.strip("\n") in here
+            steps.append(Step(replace(item, text=rest.strip("\n")), Fate.KNOWN if is_there else Fate.NEW))
+        else:
+            steps.append(Step(item, Fate.NEW))
+            here.add(item.text)
+    return steps
+
+
+async def _plan_log(found: Sequence[Item], store: MemoryStore, _: bool) -> list[Step]:
+    here = {entry.id for entry in await _here(None, store.mind.log.entries())}
+    return [Step(item, Fate.KNOWN if item.fields["id"] in here else Fate.NEW) for item in found]
+
+
+async def _plan_mind(found: Sequence[Item], store: MemoryStore, replaces: bool) -> list[Step]:
+    steps = []
+    for item in found:
+        record = await _here(None, store.mind.records.read(item.path))
+        state = record_state(record.fields) if record else ""
+        if not record:
+            steps.append(Step(item, Fate.NEW))
+        elif state == edited_state(item):
+            steps.append(Step(item, Fate.KNOWN))
+        elif replaces or state == item.seen:
+            steps.append(Step(item, Fate.CHANGED))
+        else:
+            is_newer = edited_state(item) == item.seen
+            reason = (
+                "changed here since the export"
+                if is_newer
+                else "differs here; --replace takes the file's text"
+            )
+            steps.append(Step(item, Fate.KEPT, reason))
+    return steps

@@ -1,0 +1,492 @@
+"""The readable export: a folder of Markdown, or one file of JSON lines, that imports back word for word.
+
+A memory is some values and a text. In Markdown the values are front matter (JSON after each name, which is YAML too) and
+the text follows word for word; in JSON lines both are one object. The value `exported` names what the memory was when
+it was exported, so that an import can tell an edit of the file from an edit of the store since then.
+
+The names of files are made for people: they are cut and cleaned for every file system, and the true path is inside.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from sense_memory.errors import InvalidInput, NotSynced
+from sense_memory.exchange import front_matter, items
+from sense_memory.exchange.files import read_source, text_of
+from sense_memory.exchange.items import Item, Kind, Problem, Reading, fingerprint
+from sense_memory.limits import MAX_RECENT_COUNT
+from sense_memory.memories.portable import write_export
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from pathlib import Path
+    from typing import TypeVar
+
+    from sense_memory.exchange.files import Files, Source
+    from sense_memory.mind.log import LogEntry
+    from sense_memory.mind.records import MindRecord, MindRecords
+    from sense_memory.models import JournalEntry, Memory, PersonaMemory
+    from sense_memory.store import MemoryStore
+
+    _T = TypeVar("_T")
+
+MANIFEST: Final = "sense-memory.json"
+MARK: Final = "sense-memory"  # the value that says what an entry is, and by which our files are known
+_VERSION: Final = 1
+_EXPORT: Final = "readable export"
+_TEXTS: Final = {  # of the mind's records that are exported, the field that is the text
+    "block": "value",
+    "archive": "content",
+    "topic": "summary",
+    "identity": "themes",
+    "objective": "text",
+    "conversation": "summary",
+}
+_ABOUT: Final = """This folder is a readable export of sense-memory: the memories of an agent in plain text.
+Whoever can read these files can read the memories. The encrypted export is made by `sense-memory export FILE`.
+
+`sense-memory import FOLDER` takes it back word for word. A text that was edited here is an edit of its memory then.
+"""
+_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
+_EDITED: Final = (
+    "themes",
+    "connections",
+    "halflife_days",
+    "confidence",
+)  # what a person may edit beside the text
+_PAST: Final = (
+    "source",
+    "relevance",
+    "last_accessed",
+    "last_reinforced",
+    "access_count",
+    "contradicts",
+    "superseded_by",
+    "dismissed",
+)
+_INFORMS: Final = ("state", "conflict_of", "dissolved_at")  # for people; an import ignores them
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One memory of a store, to be written.
+
+    Attributes:
+        folder: where its file lies.
+        name: what the file is named after.
+        values: what the memory has beside its text.
+        text: word for word.
+    """
+
+    folder: tuple[str, ...]
+    name: str
+    values: dict[str, Any] = field(repr=False)
+    text: str = field(repr=False)
+
+
+@dataclass(slots=True)
+class Exported:
+    """What a readable export holds.
+
+    Attributes:
+        path: the folder or the file.
+        counts: how many memories of each kind.
+        notes: what is missing, and why.
+    """
+
+    path: str
+    counts: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+
+# ── Out of a store ──────────────────────────────────────────────────────────────────────
+
+
+async def write_readable(
+    store: MemoryStore,
+    target: Path,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Exported:
+    """Write every memory of a store as plain text: into a new folder, or into a file whose name ends in `.jsonl`.
+
+    Held are the palace, the journal, flat memories, and of the mind its blocks, archive, topics, identity, objectives,
+    conversations and log. Earlier versions, drafts, scenes and shares are not held. Files have the mode 0600, folders 0700.
+
+    Args:
+        store: an open store.
+        target: the folder, which must not exist or must be empty; or the file.
+        overwrite: whether a file that exists is replaced; a folder never is.
+        progress: called with the number of memories written so far.
+
+    Raises:
+        InvalidInput: the target exists, or cannot be written; nothing was changed.
+    """
+    exported = Exported(str(target))
+    found = await _entries(store, exported)
+    exported.counts = Counter(entry.values[MARK] for entry in found)
+    head = {
+        MARK: _EXPORT,
+        "version": _VERSION,
+        "npub": store.npub,
+        "exported_at": _when(store.mind.store.options.clock()),
+        "counts": dict(exported.counts),
+    }
+    if target.suffix.lower() == ".jsonl":
+        lines = ({**entry.values, "text": entry.text} for entry in found)
+        bodies = (orjson.dumps(line) for line in (head, *lines))
+        write_export(target, bodies, overwrite=overwrite, progress=None)
+    else:
+        _write_folder(target, head, found, progress or (lambda _: None))
+    return exported
+
+
+async def _entries(store: MemoryStore, exported: Exported) -> list[Entry]:
+    async def got(what: str, found: Awaitable[list[_T]]) -> list[_T]:
+        try:
+            return await found
+        except NotSynced:
+            exported.notes.append(
+                f"no relay ever showed everything, so relays may hold {what} that are not here"
+            )
+            return []
+
+    entries = [
+        _palace(memory)
+        for memory in sorted(
+            await got("memories of the palace", store.persona_recall(include_forgotten=True)),
+            key=lambda memory: memory.path,
+        )
+    ]
+    entries += map(_flat, await got("flat memories", store.recall_all()))
+    journal = await got("journal entries", store.recent(MAX_RECENT_COUNT))
+    if len(journal) == MAX_RECENT_COUNT:
+        exported.notes.append(f"only the newest {MAX_RECENT_COUNT:,} journal entries are held")
+    entries += map(_journal, reversed(journal))
+    records = store.mind.records
+    for part, named in _TEXTS.items():
+        under = _identity(records) if part == "identity" else records.under(f"mind/{part}/")
+        held = await got(f"records of the mind ({part})", under)
+        entries += [_record(record, part, named) for record in held]
+    entries += map(_log, await got("entries of the log", store.mind.log.entries()))
+    return entries
+
+
+async def _identity(records: MindRecords) -> list[MindRecord]:
+    record = await records.read("mind/identity")
+    return [] if record is None else [record]
+
+
+def _palace(memory: PersonaMemory) -> Entry:
+    told = {name: getattr(memory, name) for name in (*_EDITED, *_PAST, *_INFORMS)}
+    values = {MARK: "palace", "path": memory.path, "created_at": _when(memory.created_at)}
+    values |= {name: _plain(name, value) for name, value in told.items() if value not in {None, "", ()}}
+    values["exported"] = state_of(memory.value, told)
+    return Entry(("palace", memory.domain, memory.facet), memory.key, values, memory.value)
+
+
+def _plain(name: str, value: Any) -> Any:
+    return _when(value) if name in _TIMES else list(value) if isinstance(value, tuple) else value
+
+
+def state_of(text: str, told: Mapping[str, Any]) -> str:
+    """Names the text of a memory with what else a person may edit: 16 hex digits."""
+    lists = [sorted(told.get(name) or ()) for name in ("themes", "connections")]
+    numbers = [float(told.get(name) or 0.0) for name in ("halflife_days", "confidence")]
+    return fingerprint("\n".join((text, repr(lists), repr(numbers))))
+
+
+def _flat(memory: Memory) -> Entry:
+    values = {MARK: "flat", "path": memory.key, "created_at": _when(memory.created_at)}
+    return Entry(("flat",), memory.key, {**values, "exported": fingerprint(memory.value)}, memory.value)
+
+
+def _journal(entry: JournalEntry) -> Entry:
+    when = _when(entry.created_at)
+    day = str(when)[:19].replace("T", " ").replace(":", "")
+    values = {MARK: "journal", "created_at": when, "id": entry.event_id}
+    return Entry(("journal", str(when)[:7]), f"{day} {entry.event_id[:8]}", values, entry.content)
+
+
+def _record(record: MindRecord, part: str, named: str) -> Entry:
+    fields = dict(record.fields)
+    is_text = isinstance(fields.get(named), str)
+    text = fields.pop(named) if is_text else ""
+    values = {MARK: "mind", "path": record.path, "text_is": named if is_text else "", "fields": fields}
+    values["exported"] = record_state(record.fields)
+    folder = ("mind",) if part == "identity" else ("mind", part)
+    return Entry(folder, record.name, values, text)
+
+
+def record_state(fields: Mapping[str, Any]) -> str:
+    """Names the fields of a record of the mind: 16 hex digits."""
+    return fingerprint(orjson.dumps(dict(fields), option=orjson.OPT_SORT_KEYS).decode())
+
+
+def _log(entry: LogEntry) -> Entry:
+    values = {
+        MARK: "log",
+        "id": entry.id,
+        "at": entry.at,
+        "kind": entry.kind,
+        "actor": entry.actor,
+        "turn": entry.turn,
+        "conversation": entry.conversation,
+        "payload": dict(entry.payload),
+    }
+    return Entry(("mind", "log"), entry.conversation or "", values, "")
+
+
+def _when(seconds: float) -> str | float:
+    """A time for people, to the microsecond; the number where it is no date of this calendar."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    except (OverflowError, OSError, ValueError):
+        return seconds
+
+
+# ── Into a folder ───────────────────────────────────────────────────────────────────────
+
+_RESERVED: Final = frozenset(
+    ("con", "prn", "aux", "nul", *(f"{name}{number}" for name in ("com", "lpt") for number in range(10)))
+)
+_MOST_BYTES: Final = 100  # of a name; file systems take 255, and some add a suffix
+_unsafe = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f-\x9f\ud800-\udfff]').sub
+
+
+def safe_name(text: str) -> str:
+    """A name that every file system takes: no path, no reserved name, not hidden, not too long."""
+    name = _unsafe("_", unicodedata.normalize("NFC", text))
+    while len(name.encode()) > _MOST_BYTES:
+        name = name[:-1]
+    name = name.rstrip(". ").lstrip()
+    if not name or name.startswith(".") or name.partition(".")[0].rstrip().casefold() in _RESERVED:
+        name = f"_{name}"
+    return name
+
+
+class _Names:
+    """Gives each file of a folder a name that differs from all others, also without case."""
+
+    def __init__(self) -> None:
+        self._taken: set[tuple[str, ...]] = set()
+        self._folders: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
+
+    def file(self, folder: tuple[str, ...], name: str, suffix: str) -> tuple[str, ...]:
+        """The parts of the path of a new file."""
+        return self._free(self.folder(folder), safe_name(name), suffix)
+
+    def folder(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The parts of the path of a folder, the same each time."""
+        if names not in self._folders:
+            self._folders[names] = self._free(self.folder(names[:-1]), safe_name(names[-1]), "")
+        return self._folders[names]
+
+    def _free(self, above: tuple[str, ...], name: str, suffix: str) -> tuple[str, ...]:
+        number, wanted = 1, (*above, name + suffix)
+        while _alike(wanted) in self._taken:
+            number += 1
+            wanted = (*above, f"{name} ({number}){suffix}")
+        self._taken.add(_alike(wanted))
+        return wanted
+
+
+def _alike(parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(unicodedata.normalize("NFKC", part).casefold() for part in parts)
+
+
+def _write_folder(
+    target: Path, head: Mapping[str, Any], entries: list[Entry], progress: Callable[[int], None]
+) -> None:
+    """Write a folder of its own beside the target, and move it into place whole."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidInput(f"give a new folder: {target} exists and is not empty; it was not touched")
+    part = target.parent / f".{target.name}-{secrets.token_hex(4)}.part"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part.mkdir(mode=0o700)
+        _write_file(part / MANIFEST, orjson.dumps(head, option=orjson.OPT_INDENT_2) + b"\n")
+        _write_file(part / "README.md", _ABOUT.encode())
+        for count, (name, body) in enumerate(_bodies(entries), 1):
+            path = part.joinpath(*name)
+            for folder in reversed(
+                [above for above in path.parents if above != part and part in above.parents]
+            ):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            _write_file(path, body)
+            progress(count)
+        part.rename(target)
+    except OSError as error:
+        raise InvalidInput(f"{target} cannot be written ({error.strerror}); nothing was changed") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _bodies(entries: list[Entry]) -> Iterator[tuple[tuple[str, ...], bytes]]:
+    """The files of a folder: one for each memory, and one for each conversation."""
+    names, logs = _Names(), dict[str, list[bytes]]()
+    for entry in entries:
+        if entry.values[MARK] == "log":
+            logs.setdefault(entry.name, []).append(orjson.dumps(entry.values))
+        else:
+            body = front_matter.joined(entry.values, entry.text)
+            yield names.file(entry.folder, entry.name, ".md"), body.encode()
+    for conversation, lines in logs.items():
+        folder = ("mind", "conversations") if conversation else ("mind",)
+        yield names.file(folder, conversation or "log", ".jsonl"), b"\n".join((*lines, b""))
+
+
+def _write_file(path: Path, body: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(body)
+
+
+# ── Back again ──────────────────────────────────────────────────────────────────────────
+
+
+def is_readable_line(found: object) -> bool:
+    """Whether a JSON object is a line of a readable export."""
+    return isinstance(found, dict) and isinstance(found.get(MARK), str)
+
+
+def read_folder(files: Files) -> Reading:
+    """The memories of a readable export in a folder or an archive, or of single files of one."""
+    reading = Reading("a readable export", problems=list(files.problems), left_out=Counter(files.left_out))
+    for source in files.sources:
+        if source.name in {MANIFEST, "README.md"} and not files.is_single:
+            continue
+        try:
+            raw = read_source(source)
+            if source.path.suffix == ".jsonl":
+                reading.add(read_lines(raw, source.shown))
+            elif source.path.suffix == ".md":
+                reading.items.append(_read_note(source, raw))
+            else:
+                reading.left_out[f"{source.path.suffix or 'nameless'} files"] += 1
+        except (InvalidInput, KeyError, TypeError, ValueError) as error:
+            reason = str(error) if isinstance(error, InvalidInput) else _broken(error)
+            reading.problems.append(
+                Problem(source.shown, 0 if isinstance(error, InvalidInput) else 1, reason)
+            )
+    return reading
+
+
+def _broken(error: Exception) -> str:
+    named = f" ({error.args[0]})" if isinstance(error, KeyError) else ""
+    return f"the front matter lacks something, or was damaged{named}"
+
+
+def read_lines(raw: bytes, file: str) -> Reading:
+    """The memories of a readable export in JSON lines."""
+    reading = Reading("a readable export")
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            found = orjson.loads(line)
+            if found[MARK] != _EXPORT:
+                reading.items.append(_item(found, found.get("text", ""), file, number))
+        except (KeyError, TypeError, ValueError):
+            reading.problems.append(
+                Problem(file, number, "is not a line of a readable export, or was damaged")
+            )
+    return reading
+
+
+def _read_note(source: Source, raw: bytes) -> Item:
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = text_of(raw)[0]
+    note = front_matter.split(text)
+    if MARK not in note.values:
+        raise InvalidInput("is no part of the export; import it alone, with --as notes")
+    values = {name: _value(note.lines[name], note.values[name]) for name in note.values}
+    text = note.body.removesuffix("\n")
+    first, _, _ = raw.partition(b"\n")
+    if first.endswith(b"\r"):  # an editor changed all line breaks, also those of the text
+        text = note.body.replace("\r\n", "\n").removesuffix("\n")
+    return _item(values, text, source.shown, note.body_line)
+
+
+def _value(lines: str, otherwise: Any) -> Any:
+    try:
+        return orjson.loads(lines.partition(":")[2])
+    except orjson.JSONDecodeError:
+        return otherwise
+
+
+def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
+    """The item of an entry. Raises KeyError, TypeError or ValueError where the entry was damaged."""
+    seen = str(values.get("exported", ""))
+    match values[MARK]:
+        case "palace":
+            fields = {name: values[name] for name in (*_EDITED, *_PAST) if name in values}
+            for name in ("themes", "connections", "contradicts", "dismissed"):
+                if name in fields:
+                    fields[name] = tuple(front_matter.texts(fields[name]))
+            for name in ("halflife_days", "confidence", "relevance"):
+                if name in fields:
+                    fields[name] = float(fields[name])
+            for name in ("last_accessed", "last_reinforced"):
+                if name in fields:
+                    fields[name] = _seconds(fields[name])
+            at = _seconds(values.get("created_at"))
+            path = str(values["path"])
+            return Item(Kind.PALACE, path, text, file, line, at, "", fields, seen or "-", has_name=True)
+        case "flat":
+            at = _seconds(values.get("created_at"))
+            return Item(Kind.FLAT, str(values["path"]), text, file, line, at, seen=seen or "-", has_name=True)
+        case "journal":
+            return Item(Kind.JOURNAL, "", text, file, line, _seconds(values.get("created_at")))
+        case "mind":
+            named = str(values["text_is"])
+            fields = {**values["fields"], **({named: text} if named else {})}
+            return Item(
+                Kind.MIND, _mind_path(values["path"]), text, file, line, None, "", fields, seen or "-"
+            )
+        case "log":
+            names = ("id", "kind", "actor", "turn", "payload")
+            fields = {name: values[name] for name in names}
+            fields["conversation"] = values["conversation"]
+            label = values["conversation"] or ""
+            return Item(Kind.LOG, str(label), "", file, line, float(values["at"]), "", fields)
+    raise ValueError(values[MARK])
+
+
+def _mind_path(path: object) -> str:
+    """A path of the mind's records that an export holds; keys of scenes never come from a file."""
+    parts = str(path).split("/")
+    if parts[0] != "mind" or len(parts) not in {2, 3} or parts[1] not in _TEXTS:
+        raise ValueError(path)
+    return str(path)
+
+
+def _seconds(given: object) -> float | None:
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return float(given)
+    if not isinstance(given, str):
+        return None
+    moment = datetime.fromisoformat(given)
+    return (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment).timestamp()
+
+
+def edited_state(item: Item) -> str:
+    """`state_of`, `record_state` or `fingerprint` of an item, to compare with the store and with the export."""
+    if item.kind is Kind.PALACE:
+        return state_of(item.text, item.fields)
+    return record_state(item.fields) if item.kind is Kind.MIND else items.fingerprint(item.text)
