@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sense_memory.exchange.execution import Imported, carry_out
-from sense_memory.exchange.formats import NAMES, read, recognise
+from sense_memory.exchange.formats import NAMES, check_name, read, recognise
 from sense_memory.exchange.items import Item, Kind, Problem, Reading
 from sense_memory.exchange.plan import Fate, ImportPlan, Step, plan_import
 from sense_memory.exchange.readable import Exported, write_readable
@@ -21,6 +21,7 @@ __all__ = [
     "Reading",
     "Step",
     "carry_out",
+    "check_name",
     "plan_import",
     "read",
     "recognise",

@@ -100,7 +100,9 @@ def read(found: list[tuple[int, Any]], file: str) -> Reading:
         kinds.append(kind)
         reader = {"ChatGPT": _chatgpt, "Claude": _claude, "chat": _plain}[kind]
         _add(reading, reader(value, reading), kind, file, number)
-    reading.format = kinds[0] if len(set(kinds)) == 1 else "conversations"
+    reading.format = (
+        f"conversations of {kinds[0]}" if len(set(kinds)) == 1 and kinds[0] != "chat" else "conversations"
+    )
     return reading
 
 

@@ -13,6 +13,7 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -87,13 +88,16 @@ def open_files(path: Path) -> Files:
     """The files of a folder, of a zip archive, or one file.
 
     Raises:
-        InvalidInput: there is nothing at the path, or it is neither a file nor a folder.
+        InvalidInput: it is neither a file nor a folder, is an empty folder, or is a damaged archive.
         OSError: it cannot be read.
     """
     label = _label(path)
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        return _folder(path, label)
+        files = _folder(path, label)
+        if not files.sources and not files.problems:
+            raise InvalidInput(f"{path} holds no file; nothing was written")
+        return files
     if not stat.S_ISREG(mode):
         raise InvalidInput(f"{path} is neither a file nor a folder; nothing was written")
     with path.open("rb") as file:
@@ -247,13 +251,19 @@ def text_of(raw: bytes) -> tuple[str, str]:
     head = raw[:4_000]
     for zeros, name in ((head[1::2], "utf-16-le"), (head[::2], "utf-16-be")):
         if zeros and zeros.count(0) > 0.4 * len(zeros):
-            try:
-                return raw.decode(name), name.upper()
-            except UnicodeDecodeError:
-                break
-    if b"\0" in raw:
-        raise InvalidInput("is no text")
-    try:
-        return raw.decode("cp1252"), "Windows-1252"
-    except UnicodeDecodeError:
-        return raw.decode("latin-1"), "Latin-1"
+            with suppress(UnicodeDecodeError):
+                text = raw.decode(name)
+                if _is_text(text):
+                    return text, name.upper()
+    for name, shown in (("cp1252", "Windows-1252"), ("latin-1", "Latin-1")):
+        with suppress(UnicodeDecodeError):
+            text = raw.decode(name)
+            if _is_text(text):
+                return text, shown
+    raise InvalidInput("is no text")
+
+
+def _is_text(text: str) -> bool:
+    """Whether nearly all characters can be printed."""
+    odd = sum(not char.isprintable() and char not in "\r\n\t\f" for char in text[:10_000])
+    return "\0" not in text and odd <= 0.02 * len(text[:10_000])

@@ -57,11 +57,16 @@ class Format:
 
 def _json_files(files: Files, format_: str = "") -> Reading:
     reading = Reading(format_ or "JSON", problems=list(files.problems), left_out=Counter(files.left_out))
+    formats = []
     for source in files.sources:
         try:
-            reading.add(_json(source, format_))
+            found = _json(source, format_)
         except InvalidInput as error:
             reading.problems.append(Problem(source.shown, 0, str(error)))
+        else:
+            formats.append(found.format)
+            reading.add(found)
+    reading.format = ", ".join(dict.fromkeys(formats)) or reading.format
     return reading
 
 
@@ -75,7 +80,7 @@ def _json(source: Source, format_: str = "") -> Reading:
         reading = conversations.read(found, source.shown)
         reading.problems += [Problem(source.shown, number, reason) for number, reason in bad]
         return reading
-    name = format_ or ("mem0" if structured.is_mem0(first) else "JSON")
+    name = "memories of mem0" if format_ == "mem0" or structured.is_mem0(first) else "JSON"
     return structured.objects(found, bad, source.shown, name)
 
 
@@ -127,7 +132,7 @@ FORMATS: Final = {
     item.name: item
     for item in (
         Format("readable", "our own readable export", readable.read_folder),
-        Format("openclaw", "an OpenClaw workspace", lambda files: markdown.folder(files, "OpenClaw")),
+        Format("openclaw", "an OpenClaw workspace", lambda files: markdown.folder(files, markdown.OPENCLAW)),
         Format("markdown", "a folder of notes", lambda files: markdown.folder(files, "a folder of notes")),
         Format(
             "notes", "one note with headings and lists", lambda files: markdown.note(files, as_daily=False)
@@ -149,9 +154,9 @@ def recognise(path: Path) -> tuple[str, Files | None]:
         InvalidInput: nothing is known about it.
         OSError: it cannot be read.
     """
-    if re.match(r"wss?:/", str(path)):
+    if url := re.match(r"(wss?:)/+(.*)", str(path)):
         raise InvalidInput(
-            f"add the relay and sync instead: `sense-memory relays add {path}`, then `sense-memory sync`. What the "
+            f"add the relay and sync instead: `sense-memory relays add {url[1]}//{url[2]}`, then `sense-memory sync`. What the "
             "published sense-memory 0.3 wrote lies on its relays under its key (`init --import`), and arrives so"
         )
     files = open_files(path)
@@ -170,14 +175,19 @@ def read(path: Path, format_: str = "") -> Reading:
         InvalidInput: there is no such format, or the events are for `MemoryStore.import_`.
         OSError: the path cannot be read.
     """
-    if format_ and format_ not in FORMATS:
-        raise InvalidInput(f"there is no format {format_!r}; choose {', '.join(NAMES)}")
+    check_name(format_)
     name, files = (format_, open_files(path)) if format_ else recognise(path)
-    if files is None:
+    if files is None or name == EVENTS:
         raise InvalidInput(f"{path} holds events; `store.import_` takes them")
     if name == "file":
         return _json_files(files)
     return FORMATS[name].read(files)
+
+
+def check_name(format_: str) -> None:
+    """Raise InvalidInput where no format has this name; an empty one means that it is recognised."""
+    if format_ and format_ not in NAMES:
+        raise InvalidInput(f"there is no format {format_!r}; choose {', '.join(NAMES)}")
 
 
 def _of_folder(files: Files) -> str:

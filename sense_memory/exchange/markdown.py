@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sense_memory.exchange.files import Files, Source
     from sense_memory.exchange.front_matter import FrontMatter
 
+OPENCLAW: Final = "an OpenClaw workspace"
 DOMAINS: Final = frozenset({"self", "people", "projects", "world", "skills"})
 NOTES: Final = frozenset({".md", ".markdown", ".mdown", ".mdx", ".txt"})
 _CURATED: Final = frozenset(
@@ -45,9 +46,8 @@ _TAGS: Final = ("tags", "tag", "keywords", "themes", "categories", "topics")
 _NAMES: Final = ("aliases", "alias", "title")
 _FACET: Final = "notes"
 
-_heading = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$").match
+_heading = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$").match
 _point = re.compile(r" {0,1}[-*+][ \t]+(?=\S)").match
-_number = re.compile(r" {0,1}\d{1,9}[.)][ \t]+\S").match
 _fence = re.compile(r" {0,3}(`{3,}|~{3,})").match
 _rule = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$").match
 _label = re.compile(
@@ -91,7 +91,7 @@ def sections(text: str, first_line: int = 1) -> list[Section]:
         if match is None:
             found[-1].lines.append(line)
             continue
-        levels = [level for level in levels if level[0] < len(match[1])] + [(len(match[1]), match[2])]
+        levels = [level for level in levels if level[0] < len(match[1])] + [(len(match[1]), match[2] or "")]
         found.append(Section(tuple(title for _, title in levels), line.rstrip("\r"), number + 1))
     return found
 
@@ -129,11 +129,15 @@ def _dedented(line: str, width: int) -> str:
     return line[min(blank, width) :]
 
 
-def blocks(section: Section) -> list[Block]:
-    """The blocks of a section."""
+def blocks(section: Section, left_out: Counter[str]) -> list[Block]:
+    """The blocks of a section, without comments of HTML, which are counted."""
     found: list[Block] = []
-    fence, is_after_blank = "", False
+    fence, is_after_blank, is_comment = "", False, False
     for number, line in enumerate(section.lines, section.line):
+        if is_comment or (not fence and line.lstrip().startswith("<!--")):
+            left_out["comments"] += not is_comment
+            is_comment = "-->" not in line
+            continue
         was_code = bool(fence)
         fence = _fence_after(fence, line)
         current = found[-1] if found else None
@@ -147,6 +151,7 @@ def blocks(section: Section) -> list[Block]:
         elif current is None or (current.is_point and is_after_blank and _is_outside(line, was_code)):
             found.append(Block(number, is_point=False, lines=[line]))
         else:
+            current.line = current.line if current.lines else number
             current.lines.append(line)
         is_after_blank = not line.strip()
     return [_trimmed(block) for block in found if any(line.strip() for line in block.lines)]
@@ -158,10 +163,11 @@ def _is_outside(line: str, was_code: bool) -> bool:
 
 
 def _introduces(block: Block) -> bool:
-    """Whether a block ends in a colon, or has a list after such a line."""
-    lines = [line.rstrip() for line in block.lines if line.strip()]
-    listed = next((place for place, line in enumerate(lines) if _point(line) or _number(line)), len(lines))
-    return listed > 0 and lines[listed - 1].rstrip("*_").endswith(":")
+    """Whether a block ends in a colon, or in a list after such a line."""
+    for line in reversed(block.lines):
+        if line.strip() and not _point(line) and not line.startswith((" ", "\t")):
+            return line.rstrip().rstrip("*_").endswith(":")
+    return False
 
 
 def _trimmed(block: Block) -> Block:
@@ -190,7 +196,7 @@ def _stem(source: Source) -> str:
 
 def curated(source: Source, note: FrontMatter, domain: str = "") -> Reading:
     """The memories of a curated note."""
-    reading = Reading("notes")
+    reading = Reading("a note")
     names, place = Names(), domain or _domain_of(source)
     at, themes = _date(note.values), _tags(note.values)
     found = sections(note.body, note.body_line)
@@ -198,11 +204,8 @@ def curated(source: Source, note: FrontMatter, domain: str = "") -> Reading:
     for section in found:
         titles = [name for name in section.titles if name != title]
         home, facet = _place(titles, place)
-        for block in blocks(section):
+        for block in blocks(section, reading.left_out):
             text = block.text
-            if text.startswith("<!--") and text.endswith("-->"):
-                reading.left_out["comments"] += 1
-                continue
             label = _label(text) if block.is_point else None
             name = (
                 label[1]
@@ -300,7 +303,7 @@ def _prose(text: str) -> str:
 
 def daily(source: Source, note: FrontMatter) -> Reading:
     """The journal entries of a daily note: one for each heading, at noon or at the time in the heading."""
-    reading = Reading("daily notes")
+    reading = Reading("a daily note")
     day = items.day_in(source.path.stem) or 0.0
     count = 0
     if note.lines:
@@ -339,7 +342,7 @@ def folder(files: Files, format_: str) -> Reading:
             reading.left_out["instructions for a harness"] += 1
         elif is_daily(source):
             reading.add(daily(source, note))
-        elif is_curated(source) or (format_ == "OpenClaw" and source.path.parts[0] == "memory"):
+        elif is_curated(source) or (format_ == OPENCLAW and source.path.parts[0] == "memory"):
             reading.add(_named_apart(curated(source, note), names))
         else:
             domain, facet = _place_of_folder(source)
@@ -473,7 +476,9 @@ def mempalace(files: Files) -> Reading:
 
     Wings become domains, rooms facets, drawers memories whose key is the id of the drawer.
     """
-    reading = Reading("MemPalace", problems=list(files.problems), left_out=Counter(files.left_out))
+    reading = Reading(
+        "an export of MemPalace", problems=list(files.problems), left_out=Counter(files.left_out)
+    )
     for source in files.sources:
         if source.path.name in {"index.md", "overview.md", "manifest.json"}:
             reading.left_out["indexes of the export"] += 1

@@ -22,7 +22,13 @@ from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange import items as names
 from sense_memory.exchange.items import Item, Kind, Problem, Reading, fingerprint
 from sense_memory.exchange.readable import edited_state, record_state, state_of
-from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
+from sense_memory.limits import (
+    DAY_SECONDS,
+    DEFAULT_HALFLIFE_DAYS,
+    MAX_HALFLIFE_DAYS,
+    MAX_RECENT_COUNT,
+    MIN_HALFLIFE_DAYS,
+)
 from sense_memory.nostr import address
 from sense_memory.palace.lifecycle import state_at
 
@@ -118,6 +124,10 @@ async def plan_import(
     made = ImportPlan(
         reading.format, [], list(reading.problems), Counter(reading.left_out), list(reading.notes)
     )
+    if halflife_days is not None and not MIN_HALFLIFE_DAYS <= halflife_days <= MAX_HALFLIFE_DAYS:
+        raise InvalidInput(
+            f"the half-life must lie between {MIN_HALFLIFE_DAYS:g} and {MAX_HALFLIFE_DAYS:,.0f} days; nothing was written"
+        )
     now = store.mind.store.options.clock()
     wanted = _checked(_split(_dated(_moved(reading.items, into), now, made)), made, now)
     kinds = {item.kind for item in wanted}
@@ -272,10 +282,12 @@ class _Palace:
                 of_document[document].append(memory)
         met = [self._met(item, by_origin, of_document) for item in found]
         met = self._met_by_name(found, met, of_document)
-        paths = {}
-        for item, memory in zip(found, met, strict=True):
-            paths[item.path] = memory.path if memory else self._path_of_new(item)
-        steps = [self._step(item, memory, paths) for item, memory in zip(found, met, strict=True)]
+        final = [
+            memory.path if memory else self._path_of_new(item)
+            for item, memory in zip(found, met, strict=True)
+        ]
+        links = {item.path: path for item, path in zip(found, final, strict=True)}
+        steps = [self._step(*each, links) for each in zip(found, met, final, strict=True)]
         documents = {names.document_of(item.origin) for item in found} - {""}
         gone = (memory.path for document in documents for memory in of_document[document])
         self._made.gone += sorted(path for path in gone if path not in self._claimed)
@@ -350,16 +362,15 @@ class _Palace:
         self._new.add(path)
         return path
 
-    def _step(self, item: Item, memory: PersonaMemory | None, paths: dict[str, str]) -> Step:
+    def _step(self, item: Item, memory: PersonaMemory | None, wanted: str, paths: dict[str, str]) -> Step:
         fields = {
             name: value for name, value in _relinked(item.fields, paths).items() if value not in ((), None)
         }
-        links = [path for path in fields.get("connections", ()) if path != paths[item.path]]
+        links = [path for path in fields.get("connections", ()) if path != wanted]
         if links:
             fields["connections"] = tuple(dict.fromkeys(links))
         else:
             fields.pop("connections", None)
-        wanted = paths[item.path]
         if memory is None and item.has_name and self._replaces:
             memory = self._here.get(wanted)
         if memory is None:

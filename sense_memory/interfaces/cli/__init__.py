@@ -34,6 +34,7 @@ def _program() -> Program:
         backup,
         completion,
         doctor,
+        exchange,
         harness,
         history,
         journal,

@@ -1,8 +1,7 @@
-"""`backup`, `export` and `import`: memories and key in one folder, and events as a file of JSON lines.
+"""`backup`: memories and key in one folder.
 
 The memories of a backup are an export with a new name each time, so that no backup replaces a fuller one. The key is
-encrypted with a password (NIP-49), and the written key is opened again before the backup counts as done. An import
-verifies every line.
+encrypted with a password (NIP-49), and the written key is opened again before the backup counts as done.
 """
 
 from __future__ import annotations
@@ -10,18 +9,16 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from sense_memory.errors import BadKey, InvalidInput
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
-    ExitCode,
     check_ledger,
     of,
     say,
@@ -30,13 +27,10 @@ from sense_memory.interfaces.cli.invocation import (
     with_store,
 )
 from sense_memory.interfaces.cli.program import BACKUP, app, ends
-from sense_memory.interfaces.cli.text import as_json, one_line, quantity, size
+from sense_memory.interfaces.cli.text import as_json, quantity, size
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sense_memory.memories.portable import BadLine
     from sense_memory.nostr.keys import Secret
     from sense_memory.store import MemoryStore
 
@@ -209,223 +203,9 @@ def _explain(made: Backup, size_bytes: int) -> None:
     )
 
 
-_MAX_SHOWN: Final = 20  # bad lines; JSON lists all of them
-_MAX_AUTHORS_SHOWN: Final = 5
-_CHUNK_BYTES: Final = 1 << 20
-_FATES: Final = {  # how lines were filed, in the words of the table
-    "new": "new",
-    "known": "known",
-    "stale": "older",
-    "deleted": "forgotten",
-    "quarantined": "dated ahead",
-}
-
-
-@app.command(
-    rich_help_panel=BACKUP,
-    epilog=ends(
-        "sense-memory export memories.jsonl --force",
-        "sense-memory export - | gzip > memories.jsonl.gz",
-        codes={2: "wrong usage, or the file exists; nothing was changed"},
-    ),
-)
-def export(
-    context: typer.Context,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", show_default=False, help="Where to. `-` is stdout.")
-    ],
-    force: Annotated[bool, flag("--force", text="Replace a file that exists.")] = False,
-    _json: JsonOption = False,
-) -> None:
-    """Write everything the ledger holds into a file, one signed and encrypted event a line.
-
-    Without the key it is useless, so keep the key too, elsewhere: `backup` does both. Any Nostr tool can read the
-    lines, and `import` takes them back. A file that exists is only replaced with --force.
-    """
-    invocation = of(context)
-    to_stdout = str(file) == "-"
-    if to_stdout and (invocation.as_json or sys.stdout.isatty()):
-        context.fail("give a FILE, or redirect stdout and leave out --json: stdout is for the events here")
-    if not to_stdout and not force and file.exists():
-        raise InvalidInput(
-            f"give another name, or --force to replace the file: {file} exists, and was not touched"
-        )
-
-    async def work(store: MemoryStore) -> int:
-        return write_events(store, typer.get_binary_stream("stdout") if to_stdout else file)
-
-    count = invocation.run(work)
-    if to_stdout:
-        return
-    if invocation.as_json:
-        typer.echo(as_json({"file": str(file), "events": count, "bytes": file.stat().st_size}))
-    else:
-        typer.echo(
-            f"{quantity(count, 'event')} in {file}, {size(file.stat().st_size)}, useless without the key"
-        )
-
-
 def write_events(store: MemoryStore, target: Path | BinaryIO) -> int:
     """Export with a progress bar; an existing file is replaced. Returns how many events."""
     from sense_memory.interfaces.cli.tables import progress
 
     with progress("exporting", store.status().counts["events"]) as advance:
         return store.export(target, overwrite=True, progress=advance)
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """The result of importing files.
-
-    Attributes:
-        counts: how the good lines of all files were filed.
-        bad: the lines that were not taken, each with its file.
-        unread: the files that could not be read, or not to their end, each with the reason.
-    """
-
-    counts: Counter[str] = field(default_factory=Counter)
-    bad: list[tuple[Path, BadLine]] = field(default_factory=list)
-    unread: dict[Path, str] = field(default_factory=dict)
-
-
-@app.command(
-    "import",
-    rich_help_panel=BACKUP,
-    epilog=ends(
-        "sense-memory import memories.jsonl",
-        "sense-memory import /media/usb/sense-memory/*.jsonl",
-        "gunzip < memories.jsonl.gz | sense-memory import -",
-        codes={0: "every line was taken", 1: "some were not, each with its reason; the others were"},
-    ),
-)
-def import_events(
-    context: typer.Context,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...", show_default=False, help="JSON lines of events, in any order. `-` is stdin."
-        ),
-    ],
-    _json: JsonOption = False,
-) -> None:
-    """Take events from files, such as exports, and verify each.
-
-    Nothing newer is overwritten, and repeating it changes nothing. Lines that cannot be taken are listed with
-    their numbers and reasons, and so are files that cannot be read; the others are taken. Relays get what is new
-    with the next sync.
-    """
-    invocation = of(context)
-    found = Imported()
-    counted = _counted(files, found)
-    has_relays, owner = False, ""
-    if counted:
-
-        async def work(store: MemoryStore) -> tuple[bool, str]:
-            await _import(store, counted, found)
-            return bool(store.relays), store.npub
-
-        has_relays, owner = invocation.run(work, creates=True)
-    if invocation.as_json:
-        typer.echo(as_json(_data(found)))
-    else:
-        if counted:
-            _print(found, has_relays, owner, is_one=len(files) == 1)
-        for file, problem in found.unread.items():
-            say("error", f"{file}: {problem}")
-    if found.bad or found.unread:
-        raise typer.Exit(ExitCode.ERROR)
-
-
-def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
-    """How many lines each file has, for the progress bar; None for stdin, pipes and devices. Notes files that cannot be
-    read.
-
-    Raises:
-        OSError: the only file cannot be read.
-    """
-    counted: dict[Path, int | None] = {}
-    for file in files:
-        try:
-            counted[file] = (
-                None if str(file) == "-" or file.is_fifo() or file.is_char_device() else _count_lines(file)
-            )
-        except OSError as error:
-            if len(files) == 1:
-                raise
-            found.unread[file] = error.strerror or "cannot be read"
-    return counted
-
-
-async def _import(store: MemoryStore, counted: Mapping[Path, int | None], found: Imported) -> None:
-    from sense_memory.interfaces.cli.tables import progress
-
-    numbers = list(counted.values())
-    total = None if None in numbers else sum(number or 0 for number in numbers)
-    done = 0
-    with progress("verifying", total) as advance:
-        for file, number in counted.items():
-            source = typer.get_binary_stream("stdin") if str(file) == "-" else file
-
-            def moved(count: int, before: int = done) -> None:
-                advance(before + count)
-
-            try:
-                report = await store.import_(source, progress=moved)
-            except InvalidInput as error:
-                if len(counted) == 1 and not found.unread:
-                    raise
-                found.unread[file] = str(error).removeprefix(f"{file} ")
-                continue
-            finally:
-                done += number or 0
-            found.counts.update(report.counts)
-            found.bad.extend((file, line) for line in report.bad)
-
-
-def _count_lines(path: Path) -> int:
-    """The lines of a file, for the progress bar."""
-    with path.open("rb") as file:
-        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))
-
-
-def _data(found: Imported) -> dict[str, Any]:
-    return {
-        "counts": dict(found.counts),
-        "bad": [
-            {"file": str(file), **asdict(line), "author": line.author or None} for file, line in found.bad
-        ],
-        "unread": [{"file": str(file), "problem": problem} for file, problem in found.unread.items()],
-    }
-
-
-def _print(found: Imported, has_relays: bool, owner: str, *, is_one: bool) -> None:
-    from rich.text import Text
-
-    from sense_memory.interfaces.cli.tables import plain_table, show
-
-    counts = {"new": 0, "known": 0, **found.counts}
-    names = [_FATES[fate] for fate in counts]
-    table = plain_table(*names, numbers=names)
-    table.add_row(*(f"{count:,}" for count in counts.values()))
-    show(table)
-    if found.bad:
-        show(Text(), Text(f"{quantity(len(found.bad), 'line')} not taken:"))
-        for file, line in found.bad[:_MAX_SHOWN]:
-            where = "" if is_one else f"{one_line(str(file))}, "
-            show(Text(f"  {where}line {line.number:,}: {line.problem}"))
-        if len(found.bad) > _MAX_SHOWN:
-            show(Text(f"  and {len(found.bad) - _MAX_SHOWN:,} more; --json lists them all"))
-        others = Counter(line.author for _, line in found.bad if line.author not in {"", owner})
-        for author, count in others.most_common(_MAX_AUTHORS_SHOWN):
-            verb = "is" if count == 1 else "are"
-            show(Text(f"{quantity(count, 'event')} {verb} of {author}; this key is {owner}."))
-        if others:
-            show(Text("Import them as the agent whose key that is: sense-memory --agent NAME import FILE"))
-        elif not found.counts and not any(line.author for _, line in found.bad):
-            show(
-                Text(
-                    "None of it is an event. Keys and values are taken by `sense-memory remember --many FILE`."
-                )
-            )
-    if counts["new"] and has_relays:
-        show(Text(), Text("Relays get what is new with the next sync: sense-memory sync"))

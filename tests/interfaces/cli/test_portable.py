@@ -13,6 +13,9 @@ from sense_memory import LocalSigner, MemoryStore
 from tests.time_unit import SECOND
 
 
+NO_PLAN = {"format": "events"} | dict.fromkeys(("left_out", "notes", "steps", "gone", "written"))
+
+
 @pytest.fixture
 def written(agent):
     """An agent with three memories and a journal entry."""
@@ -38,7 +41,8 @@ def test_an_export_brings_everything_to_an_empty_ledger(written, tmp_path):
 def test_an_export_as_json(written, tmp_path):
     found = written.json("export", "all.jsonl")
 
-    assert found == {"file": "all.jsonl", "events": 4, "bytes": (tmp_path / "all.jsonl").stat().st_size}
+    size = (tmp_path / "all.jsonl").stat().st_size
+    assert found == {"file": "all.jsonl", "events": 4, "bytes": size, "memories": None}
 
 
 def test_a_file_that_exists_is_replaced_only_by_force(written, tmp_path):
@@ -156,7 +160,7 @@ def test_several_files_are_one_import_and_a_bad_one_does_not_spoil_the_others(wr
         "error: none.jsonl: No such file or directory",
     ]
     assert written.json("--ledger", "new.db", "list") == written.json("list")
-    assert written.json("--ledger", "new.db", "import", *files, code=1) == {
+    assert written.json("--ledger", "new.db", "import", *files, code=1) == NO_PLAN | {
         "counts": {"known": 5},
         "bad": [{"file": "b.jsonl", "number": 2, "problem": "not JSON", "author": None}],
         "unread": [
@@ -212,7 +216,7 @@ def test_what_was_imported_is_sent_by_the_next_sync_and_that_is_said(written, re
 def test_a_file_that_is_not_there_or_empty(written, tmp_path):
     assert written("import", "none.jsonl", code=1).stderr == "error: none.jsonl: No such file or directory\n"
     (tmp_path / "empty.jsonl").touch()
-    assert written.json("import", "empty.jsonl") == {"counts": {}, "bad": [], "unread": []}
+    assert written.json("import", "empty.jsonl") == NO_PLAN | {"counts": {}, "bad": [], "unread": []}
     assert written("import", "empty.jsonl").stdout == "new  known\n  0      0\n"
 
 

@@ -1,0 +1,582 @@
+"""`export` and `import`: encrypted events as JSON lines, a readable export, and what other programs keep.
+
+An import of events verifies every line. Of anything else, a plan is shown first, and it is written after a yes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.cli.backup import write_events
+from sense_memory.interfaces.cli.inputs import JsonOption, flag
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, confirm, of, say
+from sense_memory.interfaces.cli.program import BACKUP, app, ends
+from sense_memory.interfaces.cli.text import as_json, one_line, quantity, size, some
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sense_memory.exchange import Exported, ImportPlan, Reading
+    from sense_memory.exchange import Imported as Done
+    from sense_memory.memories.portable import BadLine
+    from sense_memory.store import MemoryStore
+
+
+_MAX_SHOWN: Final = 20  # bad lines; JSON lists all of them
+_MAX_AUTHORS_SHOWN: Final = 5
+_MAX_PLACES: Final = 12
+_MAX_PATHS: Final = 5
+_CHUNK_BYTES: Final = 1 << 20
+_FATES: Final = {  # how lines were filed, in the words of the table
+    "new": "new",
+    "known": "known",
+    "stale": "older",
+    "deleted": "forgotten",
+    "quarantined": "dated ahead",
+}
+_KINDS: Final = {  # in the words of tables and sentences
+    "palace": "in the palace",
+    "flat": "flat",
+    "journal": "in the journal",
+    "log": "in the log",
+    "mind": "of the mind",
+}
+
+
+@app.command(
+    rich_help_panel=BACKUP,
+    epilog=ends(
+        "sense-memory export memories.jsonl --force",
+        "sense-memory export --readable notes",
+        "sense-memory export - | gzip > memories.jsonl.gz",
+        codes={2: "wrong usage, or the file exists; nothing was changed"},
+    ),
+)
+def export(
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", show_default=False, help="Where to. `-` is stdout.")
+    ],
+    force: Annotated[bool, flag("--force", text="Replace a file that exists.")] = False,
+    readable: Annotated[
+        bool,
+        flag(
+            "--readable",
+            text="Write plain text instead, that people can read and edit: Markdown into a new folder, or JSON lines "
+            "into a file that ends in .jsonl.",
+        ),
+    ] = False,
+    _json: JsonOption = False,
+) -> None:
+    """Write everything the ledger holds into a file, one signed and encrypted event a line.
+
+    Without the key it is useless, so keep the key too, elsewhere: `backup` does both. Any Nostr tool can read the
+    lines, and `import` takes them back. A file that exists is only replaced with --force.
+
+    With --readable, the memories are written as plain text, which `import` takes back word for word: palace, journal,
+    flat memories and the mind. Earlier versions and drafts are not in it.
+    """
+    invocation = of(context)
+    if readable:
+        _export_readable(context, file, force=force)
+        return
+    to_stdout = str(file) == "-"
+    if to_stdout and (invocation.as_json or sys.stdout.isatty()):
+        context.fail("give a FILE, or redirect stdout and leave out --json: stdout is for the events here")
+    if not to_stdout and not force and file.exists():
+        raise InvalidInput(
+            f"give another name, or --force to replace the file: {file} exists, and was not touched"
+        )
+
+    async def work(store: MemoryStore) -> int:
+        return write_events(store, typer.get_binary_stream("stdout") if to_stdout else file)
+
+    count = invocation.run(work)
+    if to_stdout:
+        return
+    if invocation.as_json:
+        told = {"file": str(file), "events": count, "bytes": file.stat().st_size, "memories": None}
+        typer.echo(as_json(told))
+    else:
+        typer.echo(
+            f"{quantity(count, 'event')} in {file}, {size(file.stat().st_size)}, useless without the key"
+        )
+
+
+def _export_readable(context: typer.Context, target: Path, *, force: bool) -> None:
+    from sense_memory.exchange import write_readable
+    from sense_memory.interfaces.cli.tables import progress
+
+    invocation = of(context)
+    if str(target) == "-":
+        context.fail("give a folder, or a file that ends in .jsonl: a readable export does not go to stdout")
+
+    async def work(store: MemoryStore) -> Exported:
+        with progress("exporting", None) as advance:
+            return await write_readable(store, target, overwrite=force, progress=advance)
+
+    done = invocation.run(work)
+    counts = dict(done.counts)
+    files = [path for path in target.rglob("*") if path.is_file()] if target.is_dir() else [target]
+    total = sum(path.stat().st_size for path in files)
+    if invocation.as_json:
+        typer.echo(as_json({"file": str(target), "events": None, "bytes": total, "memories": counts}))
+    else:
+        told = ", ".join(f"{count:,} {_KINDS[kind]}" for kind, count in counts.items()) or "nothing"
+        typer.echo(f"{told} in {target}, {size(total)}")
+        typer.echo("This is plain text: whoever can read these files can read the memories.")
+    for note in done.notes:
+        say("warning", note)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The result of importing files.
+
+    Attributes:
+        counts: how the good lines of all files were filed.
+        bad: the lines that were not taken, each with its file.
+        unread: the files that could not be read, or not to their end, each with the reason.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    bad: list[tuple[Path, BadLine]] = field(default_factory=list)
+    unread: dict[Path, str] = field(default_factory=dict)
+
+
+@app.command(
+    "import",
+    rich_help_panel=BACKUP,
+    epilog=ends(
+        "sense-memory import memories.jsonl",
+        "sense-memory import /media/usb/sense-memory/*.jsonl",
+        "sense-memory import ~/.openclaw/workspace --plan",
+        "sense-memory import chatgpt-export.zip --yes",
+        "sense-memory import CLAUDE.md --into projects/website",
+        "gunzip < memories.jsonl.gz | sense-memory import -",
+        codes={0: "everything was taken", 1: "some was not, each with its line and reason; the rest was"},
+    ),
+)
+def import_events(
+    context: typer.Context,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            show_default=False,
+            help="Files, folders or zip archives. `-` is events on stdin.",
+        ),
+    ],
+    *,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            metavar="FORMAT",
+            show_default=False,
+            help="Do not recognise the format: readable, openclaw, markdown, notes, daily, json, mem0, mempalace, chats "
+            "or events.",
+        ),
+    ] = "",
+    into: Annotated[
+        str,
+        typer.Option(
+            metavar="DOMAIN[/FACET]",
+            show_default=False,
+            help="Where memories of the palace go, instead of by the rules.",
+        ),
+    ] = "",
+    plan: Annotated[bool, flag("--plan", text="Show what would be written, and write nothing.")] = False,
+    yes: Annotated[bool, flag("--yes", "-y", text="Write without asking.")] = False,
+    replace: Annotated[
+        bool, flag("--replace", text="Replace what differs here under the same name; `undo` takes that back.")
+    ] = False,
+    halflife_days: Annotated[
+        float | None,
+        typer.Option(
+            "--halflife",
+            metavar="DAYS",
+            show_default=False,
+            help="Half-life of memories that bring none, instead of 30 days.",
+        ),
+    ] = None,
+    _json: JsonOption = False,
+) -> None:
+    """Take in what other programs and exports hold; the format is recognised.
+
+    Known are MEMORY.md with daily notes (OpenClaw), CLAUDE.md and other notes, folders of Markdown (Obsidian), JSON and
+    JSON lines, exports of mem0, MemPalace, ChatGPT and Claude, our own readable export, and encrypted events.
+    docs/exchange.md says what becomes what.
+
+    A plan is shown first, and asks. Nothing here is overwritten unless --replace says so, dates and origins are kept, and
+    repeating it changes nothing. What cannot be taken is listed with its line and reason. Events (`export`, `backup`)
+    are verified and taken without a plan. Relays get what is new with the next sync.
+    """
+    invocation = of(context)
+    if not _are_events(files, format_):
+        _import_others(context, files, format_, _Wishes(into, plan, yes, replace, halflife_days))
+        return
+    found = Imported()
+    counted = _counted(files, found)
+    has_relays, owner = False, ""
+    if counted:
+
+        async def work(store: MemoryStore) -> tuple[bool, str]:
+            await _import(store, counted, found)
+            return bool(store.relays), store.npub
+
+        has_relays, owner = invocation.run(work, creates=True)
+    if invocation.as_json:
+        typer.echo(as_json(_data(found)))
+    else:
+        if counted:
+            _print(found, has_relays, owner, is_one=len(files) == 1)
+        for file, problem in found.unread.items():
+            say("error", f"{file}: {problem}")
+    if found.bad or found.unread:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
+    """How many lines each file has, for the progress bar; None for stdin, pipes and devices. Notes files that cannot be
+    read.
+
+    Raises:
+        OSError: the only file cannot be read.
+    """
+    counted: dict[Path, int | None] = {}
+    for file in files:
+        try:
+            counted[file] = (
+                None if str(file) == "-" or file.is_fifo() or file.is_char_device() else _count_lines(file)
+            )
+        except OSError as error:
+            if len(files) == 1:
+                raise
+            found.unread[file] = error.strerror or "cannot be read"
+    return counted
+
+
+async def _import(store: MemoryStore, counted: Mapping[Path, int | None], found: Imported) -> None:
+    from sense_memory.interfaces.cli.tables import progress
+
+    numbers = list(counted.values())
+    total = None if None in numbers else sum(number or 0 for number in numbers)
+    done = 0
+    with progress("verifying", total) as advance:
+        for file, number in counted.items():
+            source = typer.get_binary_stream("stdin") if str(file) == "-" else file
+
+            def moved(count: int, before: int = done) -> None:
+                advance(before + count)
+
+            try:
+                report = await store.import_(source, progress=moved)
+            except InvalidInput as error:
+                if len(counted) == 1 and not found.unread:
+                    raise
+                found.unread[file] = str(error).removeprefix(f"{file} ")
+                continue
+            finally:
+                done += number or 0
+            found.counts.update(report.counts)
+            found.bad.extend((file, line) for line in report.bad)
+
+
+def _count_lines(path: Path) -> int:
+    """The lines of a file, for the progress bar."""
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))
+
+
+def _data(found: Imported) -> dict[str, Any]:
+    return {
+        "format": "events",
+        "counts": dict(found.counts),
+        "bad": [
+            {"file": str(file), **asdict(line), "author": line.author or None} for file, line in found.bad
+        ],
+        "unread": [{"file": str(file), "problem": problem} for file, problem in found.unread.items()],
+        "left_out": None,
+        "notes": None,
+        "steps": None,
+        "gone": None,
+        "written": None,
+    }
+
+
+def _print(found: Imported, has_relays: bool, owner: str, *, is_one: bool) -> None:
+    from rich.text import Text
+
+    from sense_memory.interfaces.cli.tables import plain_table, show
+
+    counts = {"new": 0, "known": 0, **found.counts}
+    names = [_FATES[fate] for fate in counts]
+    table = plain_table(*names, numbers=names)
+    table.add_row(*(f"{count:,}" for count in counts.values()))
+    show(table)
+    if found.bad:
+        show(Text(), Text(f"{quantity(len(found.bad), 'line')} not taken:"))
+        for file, line in found.bad[:_MAX_SHOWN]:
+            where = "" if is_one else f"{one_line(str(file))}, "
+            show(Text(f"  {where}line {line.number:,}: {line.problem}"))
+        if len(found.bad) > _MAX_SHOWN:
+            show(Text(f"  and {len(found.bad) - _MAX_SHOWN:,} more; --json lists them all"))
+        others = Counter(line.author for _, line in found.bad if line.author not in {"", owner})
+        for author, count in others.most_common(_MAX_AUTHORS_SHOWN):
+            verb = "is" if count == 1 else "are"
+            show(Text(f"{quantity(count, 'event')} {verb} of {author}; this key is {owner}."))
+        if others:
+            show(Text("Import them as the agent whose key that is: sense-memory --agent NAME import FILE"))
+        elif not found.counts and not any(line.author for _, line in found.bad):
+            show(
+                Text(
+                    "None of it is an event. Keys and values are taken by `sense-memory remember --many FILE`."
+                )
+            )
+    if counts["new"] and has_relays:
+        show(Text(), Text("Relays get what is new with the next sync: sense-memory sync"))
+
+
+# ── Other formats ───────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """The options of an import that is no import of events."""
+
+    into: str
+    plan: bool
+    yes: bool
+    replace: bool
+    halflife_days: float | None
+
+
+def _are_events(files: Sequence[Path], format_: str) -> bool:
+    """Whether files are to be imported as events; other formats are not mixed with them.
+
+    Raises:
+        InvalidInput: some are, and another one is of a format that is none of lines.
+    """
+    from sense_memory.exchange import check_name
+
+    check_name(format_)
+    if format_:
+        return format_ == "events"
+    named = {file: _format(file, is_only=len(files) == 1) for file in files}
+    if "events" not in named.values():
+        return False
+    others = [file for file, name in named.items() if name not in {"events", "file"}]
+    if others:
+        raise InvalidInput(f"import {others[0]} by itself: the others hold events; nothing was written")
+    return True
+
+
+def _format(file: Path, *, is_only: bool) -> str:
+    from sense_memory.exchange import recognise
+
+    if str(file) == "-" or file.is_fifo() or file.is_char_device():
+        return "events"
+    try:
+        return recognise(file)[0]
+    except OSError:
+        return "events"  # whose import says that the file cannot be read
+    except InvalidInput:
+        if is_only:
+            raise
+        return "events"
+
+
+def _import_others(context: typer.Context, files: Sequence[Path], format_: str, wishes: _Wishes) -> None:
+    """Read, plan, show the plan, ask, and write."""
+    from sense_memory.interfaces.cli.tables import spinner
+
+    invocation = of(context)
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not invocation.as_json
+    if not (wishes.plan or wishes.yes or is_terminal):
+        context.fail(
+            "add --yes to write, or --plan to see what would be written: there is no terminal to ask on"
+        )
+    with spinner("reading"):
+        reading = _read(files, format_)
+
+    async def work(store: MemoryStore) -> tuple[ImportPlan, Done | None, bool]:
+        from sense_memory.exchange import carry_out, plan_import
+        from sense_memory.interfaces.cli.tables import progress
+
+        made = await plan_import(
+            store, reading, into=wishes.into, replaces=wishes.replace, halflife_days=wishes.halflife_days
+        )
+        if not invocation.as_json:
+            _print_plan(made)
+        if wishes.plan or not made.to_write:
+            return made, None, False
+        if not wishes.yes and not confirm(f"Write {quantity(len(made.to_write), 'memory', 'memories')}?"):
+            return made, None, True
+        with progress("importing", len(made.to_write)) as advance:
+            return made, await carry_out(store, made, progress=advance), bool(store.relays)
+
+    made, done, more = invocation.run(work, creates=not wishes.plan)
+    if invocation.as_json:
+        typer.echo(as_json(_plan_data(made, done)))
+    elif done is not None:
+        _print_done(done, has_relays=more)
+    elif more:
+        typer.echo("Nothing was written.")
+    if made.problems or (done is not None and done.problems):
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _read(files: Sequence[Path], format_: str) -> Reading:
+
+    first, *others = [_read_one(file, format_) for file in files]
+    formats = dict.fromkeys(reading.format for reading in (first, *others))
+    for other in others:
+        first.add(other)
+    first.format = ", ".join(formats)
+    return first
+
+
+def _read_one(file: Path, format_: str) -> Reading:
+    from sense_memory.exchange import read
+
+    try:
+        return read(file, format_)
+    except OSError as error:
+        raise CommandFailed(
+            ExitCode.ERROR, "UnreadableFile", f"{file} cannot be read ({error.strerror}); nothing was written"
+        ) from None
+
+
+def _print_plan(made: ImportPlan) -> None:
+    """What becomes what, and what does not."""
+    from rich.text import Text
+
+    from sense_memory.exchange import Fate
+    from sense_memory.interfaces.cli.tables import plain_table, show
+
+    counts, fates = made.counts(), [fate for fate in Fate if any(step.fate is fate for step in made.steps)]
+    lines = [
+        Text(
+            f"This is {made.format}." if made.steps else f"This is {made.format}, without anything to import."
+        )
+    ]
+    if made.steps:
+        table = plain_table("becomes", *fates, numbers=fates)
+        for kind in dict.fromkeys(step.item.kind for step in made.steps):
+            table.add_row(_TITLES[kind], *(f"{counts[kind, fate]:,}" for fate in fates))
+        show(lines.pop(), table)
+    lines += map(Text, _sentences(made))
+    show(*lines)
+
+
+_TITLES: Final = {
+    "palace": "memories of the palace",
+    "flat": "flat memories",
+    "journal": "journal entries",
+    "log": "entries of conversations",
+    "mind": "records of the mind",
+}
+
+
+def _sentences(made: ImportPlan) -> list[str]:
+    """The rest of a plan, line by line."""
+    from sense_memory.exchange import Fate, Kind
+
+    places = Counter(
+        step.item.path.rpartition("/")[0]
+        for step in made.steps
+        if step.item.kind is Kind.PALACE and step.fate in {Fate.NEW, Fate.CHANGED}
+    )
+    chats = {step.item.path for step in made.steps if step.item.kind is Kind.LOG and step.fate is Fate.NEW}
+    found = []
+    if places:
+        told = [f"{place} {count:,}" for place, count in places.most_common(_MAX_PLACES)]
+        rest = f" and {len(places) - _MAX_PLACES:,} more" if len(places) > _MAX_PLACES else ""
+        found.append(f"places: {', '.join(map(one_line, told))}{rest}")
+    if chats:
+        found.append(f"conversations: {some(sorted(chats), _MAX_PATHS)}")
+    if made.left_out:
+        told = [f"{reason} ({count:,})" for reason, count in made.left_out.most_common()]
+        found.append(f"left out: {one_line(', '.join(told))}")
+    kept = [step for step in made.steps if step.fate is Fate.KEPT]
+    found += [
+        f"stays as it is here: {one_line(step.item.path)} ({step.reason})" for step in kept[:_MAX_SHOWN]
+    ]
+    if len(kept) > _MAX_SHOWN:
+        found.append(f"and {len(kept) - _MAX_SHOWN:,} more; --json lists them all")
+    renamed = [step for step in made.steps if step.fate is Fate.NEW and step.reason]
+    found += [
+        f"gets another name: {one_line(step.item.path)} ({one_line(step.reason)})"
+        for step in renamed[:_MAX_PATHS]
+    ]
+    if len(renamed) > _MAX_PATHS:
+        found.append(f"and {len(renamed) - _MAX_PATHS:,} more; --json lists them all")
+    if made.gone:
+        found.append(f"no longer in the files, and stays here: {some(made.gone, _MAX_PATHS)}")
+    old = made.states["forgotten"] + made.states["dissolved"]
+    if old:
+        found.append(
+            f"{quantity(old, 'memory is', 'memories are')} so old that they arrive forgotten; --halflife 365 lets memories "
+            "that bring no half-life live longer"
+        )
+    found += [one_line(note) for note in made.notes[:_MAX_SHOWN]]
+    return [*found, *_problem_lines(made.problems, "cannot be taken")]
+
+
+def _problem_lines(problems: Sequence[Any], what: str) -> list[str]:
+    if not problems:
+        return []
+    lines = [
+        f"  {one_line(problem.file)}{f', line {problem.line:,}' if problem.line else ''}: {one_line(problem.reason)}"
+        for problem in problems[:_MAX_SHOWN]
+    ]
+    rest = [f"  and {len(problems) - _MAX_SHOWN:,} more; --json lists them all"] * (
+        len(problems) > _MAX_SHOWN
+    )
+    return [f"{len(problems):,} {what}:", *lines, *rest]
+
+
+def _print_done(done: Done, *, has_relays: bool) -> None:
+    count = sum(done.written.values())
+    typer.echo(f"{quantity(count, 'memory', 'memories')} written")
+    for line in _problem_lines(done.problems, "could not be written"):
+        typer.echo(line)
+    if count and has_relays:
+        typer.echo("Relays get what is new with the next sync: sense-memory sync")
+
+
+def _plan_data(made: ImportPlan, done: Done | None) -> dict[str, Any]:
+    problems = [*made.problems, *(() if done is None else done.problems)]
+    return {
+        "format": made.format,
+        "counts": dict(Counter(step.fate.value for step in made.steps)),
+        "bad": [
+            {"file": problem.file, "number": problem.line, "problem": problem.reason, "author": None}
+            for problem in problems
+        ],
+        "unread": [],
+        "left_out": dict(made.left_out),
+        "notes": made.notes,
+        "steps": [
+            {
+                "kind": step.item.kind.value,
+                "path": step.item.path or None,
+                "fate": step.fate.value,
+                "reason": step.reason or None,
+                "file": step.item.file,
+                "number": step.item.line,
+            }
+            for step in made.steps
+        ],
+        "gone": made.gone,
+        "written": None if done is None else {kind.value: count for kind, count in done.written.items()},
+    }

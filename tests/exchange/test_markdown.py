@@ -1,0 +1,240 @@
+"""Notes: what becomes a memory, under which name, with which date, links and themes; and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from sense_memory.exchange import Kind, read
+
+
+MEMORY = """\
+# MEMORY.md
+
+## User
+- **Editor:** Helix, not Vim #tools
+- Timezone: Europe/Berlin
+- Prefers short answers
+  - no lists in chat
+
+  also not in mail
+* another mark
+
+## Projects
+### Atlas
+Atlas is the map service.
+
+Key rules:
+- never force-push
+- always test
+
+A last word.
+
+- Decision: Postgres
+
+---
+<!-- a comment -->
+```sh
+# no heading
+- no point
+```
+1. first
+2. second
+"""
+
+
+@pytest.fixture
+def note(tmp_path):
+    """Reads one note; gives path and text of each item."""
+
+    def note(text, name="MEMORY.md", format_=""):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read(path, format_)
+
+    return note
+
+
+def told(reading):
+    return {item.path: item.text for item in reading.items}
+
+
+def test_a_curated_note_becomes_a_memory_for_each_point(note):
+    assert told(note(MEMORY)) == {
+        "memory/user/editor": "**Editor:** Helix, not Vim #tools",
+        "memory/user/timezone": "Timezone: Europe/Berlin",
+        "memory/user/prefers-short-answers-no-lists-in": "Prefers short answers\n- no lists in chat\n\nalso not in mail",
+        "memory/user/another-mark": "another mark",
+        "projects/atlas/atlas": "Atlas is the map service.\n\nKey rules:\n- never force-push\n- always test\n\nA last word.",
+        "projects/atlas/decision": "Decision: Postgres",
+        "projects/atlas/atlas-2": "```sh\n# no heading\n- no point\n```\n1. first\n2. second",
+    }
+
+
+def test_every_item_names_its_file_and_line(note):
+    reading = note(MEMORY)
+    lines = MEMORY.split("\n")
+
+    assert {item.file.rpartition("/")[2] for item in reading.items} == {"MEMORY.md"}
+    for item in reading.items:
+        first = item.text.split("\n", 1)[0]
+        assert first in lines[item.line - 1]
+        assert item.origin == f"document:{item.file}#L{item.line}"
+    assert dict(reading.left_out) == {"comments": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("web shop/CLAUDE.md", "web-shop/testing"),
+        ("web shop/AGENTS.md", "web-shop/testing"),
+        ("USER.md", "people/testing"),
+        ("SOUL.md", "self/testing"),
+        ("Reading list.md", "reading-list/testing"),
+    ],
+)
+def test_the_file_names_the_domain_and_the_heading_the_facet(note, name, place):
+    (item,) = note("# About\n\n## Testing\n- run it\n", name).items
+
+    assert item.path == f"{place}/run-it"
+
+
+@pytest.mark.parametrize(
+    ("raw", "encoding"),
+    [
+        ("- Grüße\r\n".encode("utf-8-sig"), ""),
+        ("- Grüße\r\n".encode("utf-16"), "UTF-16"),
+        ("- Grüße\n".encode("utf-16-le"), "UTF-16-LE"),
+        ("- Grüße\n".encode("utf-16-be"), "UTF-16-BE"),
+        ("- Grüße\n".encode("cp1252"), "Windows-1252"),
+        ("- Grüße\n".encode("utf-32"), "UTF-32"),
+    ],
+)
+def test_any_encoding_is_read_and_said(note, raw, encoding):
+    reading = note(raw)
+
+    assert [item.text for item in reading.items] == ["Grüße"]
+    assert [said.rpartition(" ")[2] for said in reading.notes] == [encoding] * bool(encoding)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\x00\x01\x02\xff" * 9, b"\xff\xfe\x00", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"]
+)
+def test_what_is_no_text_is_said(note, raw):
+    reading = note(raw)
+
+    assert (reading.items, len(reading.problems)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n \n", "---\n", "# only a heading\n", "#\n##\n", "***\n---\n___\n", "- \n-\n", "```\n"]
+)
+def test_a_note_without_a_text_has_no_memory(note, text):
+    assert [item.text for item in note(text).items] in ([], ["```"], ["- \n-"])
+
+
+def test_a_daily_note_becomes_journal_entries_of_its_day(note):
+    text = "---\ntags: [x]\n---\n# 2026-11-20\nslept well\n\n## 09:30 Standup\n- shipped\n\n## Evening\nread\n\n## Empty\n"
+    reading = note(text, "2026-11-20-work.md")
+
+    noon = 1_795_176_000.0
+    assert [(item.kind, item.text, item.at) for item in reading.items] == [
+        (Kind.JOURNAL, "slept well", noon),
+        (Kind.JOURNAL, "## 09:30 Standup\n- shipped", noon - 2.5 * 3_600 + 0.001),
+        (Kind.JOURNAL, "## Evening\nread", noon + 0.002),
+    ]
+    assert reading.left_out["headings without text"] == 1
+
+
+VAULT = {
+    ".obsidian/app.json": "{}",
+    "Inbox.md": "see [[Lisa]] and [[Nobody|that]] and [site](https://x.example/a.md)\n",
+    "People/Lisa Example.md": "---\naliases: [Lisa]\ntags:\n  - friend\n  - 'tea lover'\ncreated: 2024-03-01\n"
+    "birthday: 1990-01-01\n---\n\nLikes tea. #green/tea `#code` [[Atlas#Plan|the plan]]\n",
+    "Projects/Web/Old/Atlas.md": "![[Lisa Example]] [up](../../../Inbox.md) #42\n\n```\n[[Inbox]] #no\n```\n",
+    "Projects/Web/2026-01-05.md": "wrote the plan",
+    "2025-12-31 Ideas/x.md": "---\nnot: closed\n\nstill text",
+    "pic.png": "x",
+    "sub/CLAUDE.md": "## Rules\n- test first\n",
+    "Empty.md": "",
+}
+
+
+@pytest.fixture
+def vault(tmp_path):
+    for name, text in VAULT.items():
+        path = tmp_path / "vault" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "vault"
+
+
+def test_a_folder_of_notes_becomes_a_memory_for_each(vault):
+    (vault / "circle").symlink_to(vault)
+    (vault / "gone.md").symlink_to("nowhere")
+    reading = read(vault)
+
+    found = {item.path: item for item in reading.items if item.kind is Kind.PALACE}
+    assert set(found) == {
+        "notes/notes/Inbox",
+        "people/notes/Lisa Example",
+        "people/notes/Lisa Example properties",
+        "projects/web-old/Atlas",
+        "2025-12-31-ideas/notes/x",
+        "sub/rules/test-first",
+    }
+    lisa, atlas, inbox = (
+        found[path] for path in ("people/notes/Lisa Example", "projects/web-old/Atlas", "notes/notes/Inbox")
+    )
+    assert lisa.text == "Likes tea. #green/tea `#code` [[Atlas#Plan|the plan]]"
+    assert lisa.fields == {
+        "themes": ("friend", "tea lover", "green/tea"),
+        "connections": ("projects/web-old/Atlas",),
+    }
+    assert (lisa.at, lisa.line, lisa.origin) == (
+        1_709_294_400.0,
+        10,
+        "document:vault/People/Lisa%20Example.md#L10",
+    )
+    assert atlas.fields["connections"] == ("people/notes/Lisa Example", "notes/notes/Inbox")
+    assert inbox.fields == {"themes": ("Nobody",), "connections": ("people/notes/Lisa Example",)}
+    assert found["people/notes/Lisa Example properties"].text == "birthday: 1990-01-01"
+    assert found["2025-12-31-ideas/notes/x"].text == "---\nnot: closed\n\nstill text"
+    assert [item.text for item in reading.items if item.kind is Kind.JOURNAL] == ["wrote the plan"]
+    assert {problem.file for problem in reading.problems} == {"vault/circle", "vault/gone.md"}
+    assert dict(reading.left_out) == {"hidden files and folders": 1, ".png files": 1, "empty notes": 1}
+
+
+def test_an_openclaw_workspace_is_recognised(tmp_path):
+    for name in ("MEMORY.md", "HEARTBEAT.md", "memory/2026-11-20.md", "memory/projects/shop.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("## Rules\n- one\n- two\n")
+    reading = read(tmp_path)
+
+    assert reading.format == "an OpenClaw workspace"
+    assert {item.path for item in reading.items} == {
+        "",
+        "memory/rules/one",
+        "memory/rules/two",
+        "shop/rules/one",
+        "shop/rules/two",
+    }
+    assert dict(reading.left_out) == {"instructions for a harness": 1}
+
+
+def test_an_export_of_mempalace(tmp_path):
+    room = (
+        "# my wing / auth\n\n## drawer_1\n\n> We chose Clerk.\n> ## not a drawer\n> \n> > quoted\n\n"
+        "| Field | Value |\n|-------|-------|\n| Source | /chats/2026.txt |\n| Filed | 2026-01-15T10:30:00 |\n"
+        "| Added by | miner |\n\n---\n\n## drawer_2\n\n>  \n\n| Field | Value |\n---\n\n"
+    )
+    (tmp_path / "my wing").mkdir()
+    (tmp_path / "my wing" / "auth.md").write_text(room)
+    (tmp_path / "index.md").write_text("# Palace Export — 2026-02-01\n\n| Wing |\n")
+    reading = read(tmp_path)
+
+    (item,) = reading.items
+    assert (item.path, item.text) == ("my-wing/auth/drawer_1", "We chose Clerk.\n## not a drawer\n\n> quoted")
+    assert (item.at, item.origin) == (1_768_473_000.0, "tool:mempalace/drawer_1")
+    assert item.fields["themes"] == ("2026.txt",)
+    assert [(problem.line, problem.reason) for problem in reading.problems] == [(18, "the drawer is empty")]

@@ -1,0 +1,214 @@
+"""The plan: what becomes what; nothing that is here is replaced silently, and a second run changes nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sense_memory import InvalidInput
+from sense_memory.exchange import carry_out, execution, plan_import, read
+
+
+DAY = 86_400
+
+
+@pytest.fixture
+def notes(tmp_path):
+    """Writes a note of the name MEMORY.md; returns its path."""
+
+    def notes(text, name="MEMORY.md"):
+        path = tmp_path / "ws" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return notes
+
+
+async def values(store):
+    return {memory.path: memory.value for memory in await store.persona_recall(include_forgotten=True)}
+
+
+BEFORE = "## User\n- **Editor:** Vim\n- Prefers short answers in the morning\n- Lives in Berlin\n"
+AFTER = "# New title\n\n## User\n- Speaks Polish\n- Prefers long answers in the morning\n- **Editor:** Helix\n- Lives in Berlin\n"
+
+
+async def test_a_second_import_changes_nothing(open_store, bring, notes, fates):
+    async with open_store() as store:
+        assert fates(await bring(store, notes(BEFORE))) == {"new": 3}
+        events = store.status().counts["events"]
+        made = await bring(store, notes(BEFORE))
+        assert (fates(made), made.to_write, store.status().counts["events"]) == ({"known": 3}, [], events)
+
+
+async def test_an_edited_line_updates_its_memory(open_store, bring, notes, fates):
+    """By its label, and by how alike the texts are; lines that moved are known again."""
+    async with open_store() as store:
+        await bring(store, notes(BEFORE))
+        made = await bring(store, notes(AFTER))
+
+        assert fates(made) == {"new": 1, "changed": 2, "known": 1}
+        assert made.gone == []
+        assert await values(store) == {
+            "memory/user/editor": "**Editor:** Helix",
+            "memory/user/prefers-short-answers-in-the-morning": "Prefers long answers in the morning",
+            "memory/user/lives-in-berlin": "Lives in Berlin",
+            "memory/user/speaks-polish": "Speaks Polish",
+        }
+        assert [version.value for version in await store.history("memory/user/editor")][
+            -1
+        ] == "**Editor:** Vim"
+
+
+async def test_a_line_that_was_taken_out_is_named_and_its_memory_stays(open_store, bring, notes):
+    async with open_store() as store:
+        await bring(store, notes(BEFORE))
+        made = await bring(store, notes("## User\n- Lives in Berlin\n"))
+
+        assert made.gone == ["memory/user/editor", "memory/user/prefers-short-answers-in-the-morning"]
+        assert len(await values(store)) == 3
+
+
+async def test_another_memory_with_the_name_is_not_touched(open_store, bring, notes, fates):
+    async with open_store() as store:
+        await store.persona_remember("memory", "user", "editor", "Emacs, says the user", source="user")
+        made = await bring(store, notes(BEFORE))
+
+        assert (await values(store))["memory/user/editor"] == "Emacs, says the user"
+        assert (await values(store))["memory/user/editor-2"] == "**Editor:** Vim"
+        assert [step.reason for step in made.steps if step.reason] == ["memory/user/editor is another memory"]
+        assert fates(await bring(store, notes(BEFORE))) == {"known": 3}
+
+
+async def test_links_follow_memories_that_got_another_name(open_store, bring, notes):
+    async with open_store() as store:
+        await store.persona_remember("notes", "notes", "Lisa", "somebody else")
+        notes("knows [[Max]]", "Lisa.md")
+        folder = notes("brother of [[Lisa]]", "Max.md").parent
+        await bring(store, folder)
+
+        (max_,) = await store.persona_recall("notes", "notes", "Max")
+        assert max_.connections == ("notes/notes/Lisa-2",)
+
+
+async def test_a_flat_memory_that_differs_stays_unless_it_shall_be_replaced(open_store, bring, notes, fates):
+    async with open_store() as store:
+        await store.remember("city", "Porto")
+        path = notes(json.dumps({"city": "Lisbon", "lang": "pt"}), "x.json")
+
+        assert fates(await bring(store, path)) == {"kept": 1, "new": 1}
+        assert (await store.recall("city")).value == "Porto"
+        assert fates(await bring(store, path, replaces=True)) == {"changed": 1, "known": 1}
+        assert (await store.recall("city")).value == "Lisbon"
+
+
+async def test_an_object_of_another_program_is_known_by_its_id(open_store, bring, notes, fates):
+    async with open_store() as store:
+        memory = {"id": "a1", "memory": "Likes tea", "user_id": "u", "categories": ["food"]}
+        await bring(store, notes(json.dumps({"results": [memory]}), "x.json"))
+        made = await bring(store, notes(json.dumps([memory | {"memory": "Prefers strong coffee"}]), "y.json"))
+
+        assert fates(made) == {"changed": 1}
+        assert await values(store) == {"people/food/likes-tea": "Prefers strong coffee"}
+
+
+async def test_dates_count_for_the_decay_and_future_ones_are_said(open_store, bring, notes, clock):
+    async with open_store() as store:
+        notes("---\ncreated: 2025-01-01\n---\nold", "Old.md")
+        notes("---\ncreated: 2999-01-01\n---\nahead", "Ahead.md")
+        folder = notes("undated", "New.md").parent
+        made = await bring(store, folder)
+
+        ages = {
+            memory.key: clock() - memory.created_at
+            for memory in await store.persona_recall(include_forgotten=True)
+        }
+        assert ages == {"Old": pytest.approx(clock() - 1_735_732_800), "Ahead": 0, "New": 0}
+        assert dict(made.states) == {"dissolved": 1, "active": 2}
+        assert any("future" in note for note in made.notes)
+        (old,) = await store.persona_recall("notes", "notes", "Old")
+        assert old.halflife_days == 30
+
+
+async def test_a_half_life_is_for_memories_that_bring_none(open_store, bring, notes):
+    async with open_store() as store:
+        path = notes(json.dumps([{"content": "a"}, {"content": "b", "halflife_days": 7}]), "x.json")
+        await bring(store, path, halflife_days=365)
+        found = await store.persona_recall(include_forgotten=True)
+        assert {memory.value: memory.halflife_days for memory in found} == {"a": 365, "b": 7}
+
+
+@pytest.mark.parametrize(("into", "paths"), [
+    ("work", {"work/user/editor", "work/user/prefers-short-answers-in-the-morning", "work/user/lives-in-berlin"}),
+    ("work/me", {"work/me/editor", "work/me/prefers-short-answers-in-the-morning", "work/me/lives-in-berlin"}),
+])  # fmt: skip
+async def test_the_place_can_be_chosen(open_store, bring, notes, into, paths):
+    async with open_store() as store:
+        await bring(store, notes(BEFORE), into=into)
+        assert set(await values(store)) == paths
+        with pytest.raises(InvalidInput):
+            await plan_import(store, read(notes(BEFORE)), into="flat/x")
+
+
+async def test_a_text_too_long_for_an_event_is_taken_in_parts(open_store, bring, notes, fates):
+    text = "# Long\n\n" + "Grüße, ein Absatz.\n\n" * 5_000
+    async with open_store() as store:
+        folder = notes(text, "Long.md").parent
+        made = await bring(store, folder)
+        found = await values(store)
+
+        names = [
+            "notes/notes/Long",
+            *(f"notes/notes/Long part {number}" for number in range(2, len(found) + 1)),
+        ]
+        assert len(names) > 2
+        assert "".join(found[name] for name in names) == text.strip()
+        assert (await store.persona_recall("notes", "notes", "Long part 2"))[0].connections == (
+            "notes/notes/Long",
+        )
+        assert set(fates(await bring(store, folder))) == {"known"}
+        assert len(made.steps) == len(found)
+
+
+async def test_a_day_that_goes_on_gets_what_was_added(open_store, bring, notes, fates):
+    async with open_store() as store:
+        await bring(store, notes("woke up\n", "2026-11-20.md"))
+        made = await bring(store, notes("woke up\nhad tea\n\n## Evening\nread\n", "2026-11-20.md"))
+
+        assert fates(made) == {"new": 2}
+        assert [entry.content for entry in await store.recent()] == ["## Evening\nread", "had tea", "woke up"]
+        again = await bring(store, notes("woke up\nhad tea\n\n## Evening\nread\n", "2026-11-20.md"))
+        assert fates(again) == {"known": 2}
+
+
+async def test_what_a_store_refuses_is_named_and_stops_nothing_else(open_store, notes):
+    bad = {"sense-memory": "palace", "path": "a/b/../c", "text": "x"}
+    lines = [bad, bad | {"path": "a/b/c", "text": " "}, bad | {"path": "a/b/d", "connections": ["?"]}]
+    good = {"sense-memory": "flat", "path": "k", "text": "good"}
+    text = "\n".join(map(json.dumps, [*lines, good]))
+    async with open_store() as store:
+        made = await plan_import(store, read(notes(text, "x.jsonl")))
+        done = await carry_out(store, made)
+
+        assert [problem.line for problem in made.problems] == [1, 2]
+        assert [problem.line for problem in done.problems] == [3]
+        assert {memory.key for memory in await store.recall_all()} == {"k"}
+
+
+async def test_an_import_that_was_interrupted_is_completed_by_the_next(
+    open_store, notes, bring, fates, monkeypatch
+):
+    monkeypatch.setitem(execution._BATCH, execution.Kind.PALACE, 10)
+    path = notes("## L\n" + "".join(f"- point number {number}\n" for number in range(35)))
+
+    def stop(count):
+        if count >= 20:
+            raise KeyboardInterrupt
+
+    async with open_store() as store:
+        with pytest.raises(KeyboardInterrupt):
+            await carry_out(store, await plan_import(store, read(path)), progress=stop)
+        assert len(await values(store)) == 20
+        assert fates(await bring(store, path)) == {"known": 20, "new": 15}
+        assert len(await values(store)) == 35
