@@ -190,8 +190,8 @@ def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
     }
 
 
-def test_only_relay_drivers_the_endpoint_of_embeddings_and_the_page_open_sockets():
-    """The endpoint is asked only where a setting names it; three modules take URLs apart; the page listens."""
+def test_only_relay_drivers_the_endpoint_of_embeddings_and_servers_of_this_machine_open_sockets():
+    """The endpoint is asked only where a setting names it; three modules take URLs apart; two listen on loopback."""
     speakers = importers_of("websockets", "socket", "ssl", "http", "urllib", "httpx", "requests", "aiohttp")
 
     others = {
@@ -199,6 +199,7 @@ def test_only_relay_drivers_the_endpoint_of_embeddings_and_the_page_open_sockets
         "sense_memory.nostr.relay_url",
         "sense_memory.exchange.items",
         "sense_memory.exchange.markdown",
+        "sense_memory.interfaces.mcp.http",
         "sense_memory.interfaces.web.server",
     }
     assert {part_of(module) for module in speakers - others} <= {"relay"}

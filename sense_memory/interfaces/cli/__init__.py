@@ -39,6 +39,7 @@ def _program() -> Program:
         history,
         journal,
         keys,
+        mcp,
         memories,
         mind,
         relays,

@@ -166,18 +166,22 @@ async def with_store(
     background: bool = False,
 ) -> _T:
     """As `Invocation.run`, with a signer's store."""
+    async with store_of(settings, signer, background=background) as store:
+        return await work(store)
+
+
+def store_of(settings: Settings, signer: LocalSigner, **options: Any) -> MemoryStore:
+    """A store under these settings, not yet open; `options` are those of `MemoryStore`."""
     from sense_memory.config.settings import find_embedder, find_model, ledger_path
     from sense_memory.store import MemoryStore
 
     path = settings.ledger or ledger_path(settings.home, signer.public_key)
-    options: dict[str, Any] = {"ledger": path, "background": background, "plan": settings.plan}
+    options |= {"ledger": path, "plan": settings.plan, "share_embeddings": settings.share_embeddings}
     if settings.wants_embedder:
         options |= {"embedder": partial(find_embedder, settings)}
-    options |= {"share_embeddings": settings.share_embeddings}
     if settings.model is not None:
         options |= {"model": partial(find_model, settings)}
-    async with MemoryStore(signer, settings.relays, **options) as store:
-        return await work(store)
+    return MemoryStore(signer, settings.relays, **options)
 
 
 def signer_of(settings: Settings) -> LocalSigner:

@@ -41,6 +41,7 @@ PALACE = "Palace"
 RELAYS = "Relays"
 BACKUP = "Backup"
 SETUP = "Key and health"
+AGENTS = "Agents"
 
 _ORDER = (  # of `--help`: commands that are needed first come first
     *("init", "agents", "doctor"),
@@ -58,7 +59,7 @@ _ORDER = (  # of `--help`: commands that are needed first come first
         "recent",
     ),
     *("drafts", "refresh"),
-    *("palace", "mind", "web"),
+    *("palace", "mind", "web", "mcp"),
     *("sync", "watch", "status", "relays", "relay"),
     *("backup", "export", "import"),
     *("install", "uninstall", "hook"),

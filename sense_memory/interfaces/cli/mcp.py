@@ -1,0 +1,89 @@
+"""`mcp`: serves the memory to an agent's harness, see `sense_memory.interfaces.mcp`."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from sense_memory.interfaces.cli.inputs import JsonOption, flag
+from sense_memory.interfaces.cli.invocation import of, say, store_of
+from sense_memory.interfaces.cli.program import AGENTS, app, ends
+
+
+class ProfileChoice(StrEnum):
+    """The profiles of the tools: those of `interfaces.tools.Profile`, without its import."""
+
+    PALACE = "palace"
+    MIND = "mind"
+    ALL = "all"
+
+
+@app.command(
+    rich_help_panel=AGENTS,
+    epilog=ends(
+        "# In the configuration of an MCP client:",
+        "sense-memory mcp",
+        "sense-memory --agent bob mcp --read-only",
+        "# For clients that connect over HTTP, on this machine only:",
+        "sense-memory mcp --listen 127.0.0.1:8765",
+        codes={1: "an error, such as: the extra `mcp` is not installed, or the port is in use"},
+    ),
+)
+def mcp(
+    context: typer.Context,
+    *,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            show_default=False,
+            help="Serve over HTTP instead of stdin and stdout: at 127.0.0.1, ::1 or localhost. Clients send a token, which "
+            "is made once and kept in the file `mcp-token` of the home folder, or is in SENSE_MEMORY_MCP_TOKEN.",
+        ),
+    ] = None,
+    profile: Annotated[
+        ProfileChoice,
+        typer.Option(
+            metavar="PROFILE",
+            help="Which tools: palace, mind (blocks, archive and conversations), or all.",
+        ),
+    ] = ProfileChoice.PALACE,
+    read_only: Annotated[bool, flag("--read-only", text="Only tools that read.")] = False,
+    allow_destructive: Annotated[
+        bool,
+        flag(
+            "--allow-destructive",
+            text="Also forget, prune and export. Exports are written to the folder `exports` of the home folder.",
+        ),
+    ] = False,
+    create_key: Annotated[
+        bool, flag("--create-key", text="Make a key when a tool is first used, if there is none.")
+    ] = False,
+    debug: Annotated[bool, flag("--debug", text="Log more to stderr; no memory is logged.")] = False,
+    _json: JsonOption = False,
+) -> None:
+    """Serve the memory to an agent over MCP, the Model Context Protocol.
+
+    The harness of the agent starts this command, and speaks with it through stdin and stdout. Nothing is forgotten,
+    pruned or exported unless --allow-destructive allows it. The server ends when its client leaves.
+    """
+    if read_only and allow_destructive:
+        context.fail("choose one of --read-only and --allow-destructive")
+    from sense_memory.interfaces.mcp.program import (
+        CLOSE_SECONDS,
+        READ_SECONDS,
+        ServerOptions,
+        log_to_stderr,
+        serve,
+    )
+    from sense_memory.interfaces.tools import Profile
+
+    log_to_stderr(debug=debug)
+    settings = of(context).settings()
+    options = ServerOptions(listen, Profile(profile), read_only, allow_destructive, create_key)
+    make = partial(store_of, settings, read_timeout=READ_SECONDS, close_timeout=CLOSE_SECONDS)
+    asyncio.run(serve(settings, options, make, partial(say, "mcp")))

@@ -1,0 +1,177 @@
+"""The HTTP transport: the streamable HTTP of MCP, on a loopback address, for clients that have the token.
+
+Every program on this machine, and every page in its browser, can reach a loopback port. So each request is checked before
+the SDK sees it: the `Host` is exactly an address of this server (a name that an attacker points to 127.0.0.1 is another),
+an `Origin` is exactly this server's, the browser does not call the request cross-site, and the token is right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import secrets
+import socket
+import stat
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.config.key_file import private_folder
+from sense_memory.errors import InvalidInput, UnsafeFile
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+TOKEN_VARIABLE: Final = "SENSE_MEMORY_MCP_TOKEN"  # noqa: S105 - its name
+PATH: Final = "/mcp"
+MAX_BODY_BYTES: Final = 16 * 2**20
+_MIN_TOKEN_CHARS: Final = 32
+_MAX_TOKEN_BYTES: Final = 1_024
+_HOSTS: Final = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "": "127.0.0.1"}
+_GRACE_SECONDS: Final = 1  # for requests in progress when the server ends
+
+
+def listening_socket(listen: str) -> socket.socket:
+    """A socket that listens at HOST:PORT; port 0 takes a free one.
+
+    Raises:
+        InvalidInput: not an address of this machine's loopback, or it is in use.
+    """
+    host, _, port = listen.rpartition(":")
+    address = _HOSTS.get(host.strip("[]").lower())
+    if address is None or not port.isdecimal() or int(port) > 0xFFFF:
+        raise InvalidInput(
+            "--listen takes HOST:PORT with the host 127.0.0.1, ::1 or localhost, such as 127.0.0.1:8765: the memory is "
+            "served to this machine only"
+        )
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        return socket.create_server((address, int(port)), family=family)
+    except OSError as error:
+        raise InvalidInput(
+            f"choose another port for --listen: {listen} cannot be used ({error.strerror})"
+        ) from None
+
+
+def bearer_token(home: Path, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The token that clients must send, and in words where it is: in the environment, or in a file that is made once.
+
+    Raises:
+        UnsafeFile: others can read the file, or it is not a plain file.
+        InvalidInput: the token is too short to be one.
+    """
+    given = environ.get(TOKEN_VARIABLE, "").strip()
+    place = f"{TOKEN_VARIABLE} in the environment"
+    if not given:
+        path = home / "mcp-token"
+        given, place = _stored_token(path), str(path)
+    if len(given) < _MIN_TOKEN_CHARS or not given.isascii() or not given.isprintable() or " " in given:
+        raise InvalidInput(f"the token in {place} must have {_MIN_TOKEN_CHARS} or more letters and digits")
+    return given, place
+
+
+def _stored_token(path: Path) -> str:
+    private_folder(path.parent)
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 - a descriptor, not a path
+            token = secrets.token_urlsafe()
+            file.write(f"{token}\n")
+        return token
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise UnsafeFile(f"the token file {path} cannot be opened ({error.strerror})") from None
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - as above
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077 or status.st_uid != os.getuid():
+            raise UnsafeFile(
+                f"delete {path}, and a new token is made: others can read or replace this file; it was not used"
+            )
+        return file.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
+
+
+async def serve_http(
+    server: Any, listener: socket.socket, token: str, *, stop: asyncio.Event, ready: Callable[[str], None]
+) -> None:
+    """Serve clients until `stop` is set.
+
+    Args:
+        server: the SDK's low-level server.
+        listener: from `listening_socket`.
+        token: what clients must send as bearer token.
+        stop: ends the server.
+        ready: called with the URL once requests are taken.
+    """
+    import uvicorn
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    host, port = listener.getsockname()[:2]
+    name = f"[{host}]" if ":" in host else host
+    manager = StreamableHTTPSessionManager(server, max_request_body_size=MAX_BODY_BYTES)
+    guard = Guard(manager.handle_request, port, token)
+    options: dict[str, Any] = {
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "lifespan": "off",
+    }
+    http = uvicorn.Server(uvicorn.Config(guard, **options, timeout_graceful_shutdown=_GRACE_SECONDS))
+    http.capture_signals = nullcontext  # signals are handled by the program
+    async with manager.run():
+        serving = asyncio.create_task(http.serve(sockets=[listener]))
+        ready(f"http://{name}:{port}{PATH}")
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        http.should_exit = True
+        await serving
+
+
+class Guard:
+    """Answers every request that must not reach the SDK, and passes the others on. An ASGI application.
+
+    Args:
+        app: the SDK's.
+        port: of this server.
+        token: of its clients.
+    """
+
+    def __init__(self, app: Callable[..., Any], port: int, token: str) -> None:
+        self._app, self._token = app, f"Bearer {token}".encode()
+        names = ("127.0.0.1", "localhost", "[::1]")
+        self._hosts = frozenset(f"{name}:{port}".encode() for name in names)
+        self._origins = frozenset(b"http://" + host for host in self._hosts)
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        """Handle one request."""
+        problem = self._problem(scope) if scope["type"] == "http" else (404, "not here")
+        if problem is None:
+            await self._app(scope, receive, send)
+            return
+        code, text = problem
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-content-type-options", b"nosniff")]
+        if code == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        await send({"type": "http.response.body", "body": f"{text}\n".encode()})
+
+    def _problem(self, scope: Mapping[str, Any]) -> tuple[int, str] | None:
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.lower(), []).append(value)
+        host, origin = headers.get(b"host", []), headers.get(b"origin", [])
+        if len(host) != 1 or host[0] not in self._hosts:
+            return 421, "this server has another name"
+        if origin and (len(origin) != 1 or origin[0] not in self._origins):
+            return 403, "requests from other origins are refused"
+        if any(site not in {b"same-origin", b"none"} for site in headers.get(b"sec-fetch-site", [])):
+            return 403, "requests from other sites are refused"
+        if scope["path"] != PATH:
+            return 404, f"the server is at {PATH}"
+        given = headers.get(b"authorization", [])
+        if len(given) != 1 or not hmac.compare_digest(given[0], self._token):
+            return 401, "send the token: Authorization: Bearer …"
+        return None

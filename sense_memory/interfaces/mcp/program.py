@@ -1,0 +1,244 @@
+"""The program `sense-memory mcp`: opens the store when it is needed, serves, and closes the store whatever ends it.
+
+`initialize` is answered before the store is open: opening begins at once, beside it. A key that is missing is made only if
+the user allowed that, and only when a tool is used. Relays are followed while the store is open; a read that finds nothing
+waits for them a second at most, and a call never otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import KeyMissing, SenseMemoryError, UnsafeFile
+from sense_memory.interfaces.mcp.http import bearer_token, listening_socket, serve_http
+from sense_memory.interfaces.mcp.sdk import sdk_server
+from sense_memory.interfaces.mcp.server import MemoryServer
+from sense_memory.interfaces.mcp.stdio import serve_stdio
+from sense_memory.interfaces.tools import Profile
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sense_memory.config.settings import Settings
+    from sense_memory.nostr.keys import Secret
+    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.store import MemoryStore
+
+READ_SECONDS: Final = 1.0  # that a read which finds nothing waits for relays
+CLOSE_SECONDS: Final = 1.5  # for relays to take what is queued: clients kill a server after some two seconds
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What the user allowed.
+
+    Attributes:
+        listen: HOST:PORT for HTTP; None for stdio.
+        profile: which tools.
+        read_only: only tools that read.
+        allow_destructive: also tools whose work cannot be taken back.
+        create_key: make a key if there is none.
+    """
+
+    listen: str | None = None
+    profile: Profile = Profile.PALACE
+    read_only: bool = False
+    allow_destructive: bool = False
+    create_key: bool = False
+
+
+class CannotOpen(SenseMemoryError):
+    """The store cannot be opened; says what the user has to do."""
+
+
+async def serve(
+    settings: Settings,
+    options: ServerOptions,
+    make: Callable[[LocalSigner], MemoryStore],
+    say: Callable[[str], None],
+) -> None:
+    """Serve until the client leaves, or the process is told to end.
+
+    Args:
+        settings: of the agent.
+        options: what the user allowed.
+        make: a store, not yet open, for a signer.
+        say: shows a line to the user; never on stdout.
+
+    Raises:
+        SenseMemoryError: the server cannot begin.
+    """
+    listener = token = None
+    if options.listen is not None:
+        listener = listening_socket(options.listen)
+        token, place = bearer_token(settings.home, os.environ)
+    store = LazyStore(settings, make, say, create_key=options.create_key)
+    exports = settings.home / "exports"
+    if options.allow_destructive:
+        exports.mkdir(mode=0o700, parents=True, exist_ok=True)
+    offers = MemoryServer(
+        store.open,
+        profile=options.profile,
+        read_only=options.read_only,
+        allow_destructive=options.allow_destructive,
+        export_folder=exports if options.allow_destructive else None,
+        hidden=[path for path in (settings.home, settings.key_file, settings.ledger) if path is not None],
+    )
+    server = sdk_server(offers)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, _end, stop, store)
+    opening = asyncio.create_task(store.open_early())
+    try:
+        if listener is not None and token is not None:
+            where = "" if place.startswith("SENSE") else f" in {place}"
+            told = f"clients send the token{where}: Authorization: Bearer TOKEN"
+            await serve_http(
+                server, listener, token, stop=stop, ready=lambda url: say(f"serving at {url}; {told}")
+            )
+        else:
+            await _until(stop, asyncio.create_task(serve_stdio(server, offers.idle)))
+    finally:
+        opening.cancel()
+        await store.close()
+
+
+def _end(stop: asyncio.Event, store: LazyStore) -> None:
+    """The first signal ends the server; the second one ends waiting for relays too."""
+    if stop.is_set():
+        store.hurry()
+    stop.set()
+
+
+async def _until(stop: asyncio.Event, serving: asyncio.Task[None]) -> None:
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not serving.done():
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+        return
+    serving.result()
+
+
+class LazyStore:
+    """A store that is opened when it is first needed, once.
+
+    Args:
+        settings: of the agent.
+        make: a store, not yet open, for a signer.
+        say: shows a line to the user.
+        create_key: make a key if there is none.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        make: Callable[[LocalSigner], MemoryStore],
+        say: Callable[[str], None],
+        *,
+        create_key: bool,
+    ) -> None:
+        self._settings, self._make, self._say, self._creates_key = settings, make, say, create_key
+        self._turn = asyncio.Lock()
+        self._store: MemoryStore | None = None
+        self._told = ""
+        self._hurrying: asyncio.Task[None] | None = None
+
+    async def open_early(self) -> None:
+        """Open the store where there is a key; what is wrong is told when a tool is used."""
+        with suppress(SenseMemoryError):
+            async with self._turn:
+                if self._store is None:
+                    await self._open(create_key=False)
+
+    async def open(self) -> MemoryStore:
+        """The open store.
+
+        Raises:
+            CannotOpen: says what the user has to do; the reason, which may name files, goes to stderr.
+        """
+        if self._store is not None:
+            return self._store
+        async with self._turn:
+            if self._store is None:
+                try:
+                    await self._open(create_key=self._creates_key)
+                except SenseMemoryError as error:
+                    self._tell(str(error))
+                    raise CannotOpen(self._remedy(error)) from None
+            assert self._store is not None  # noqa: S101 - for the type checker
+            return self._store
+
+    async def _open(self, *, create_key: bool) -> None:
+        from sense_memory.nostr.signer import LocalSigner
+
+        secret = await asyncio.to_thread(_key, self._settings, create=create_key)
+        self._store = await self._make(LocalSigner(secret)).__aenter__()
+
+    def _remedy(self, error: SenseMemoryError) -> str:
+        agent = "" if self._settings.agent == "default" else f" --agent {self._settings.agent}"
+        if isinstance(error, KeyMissing) and error.locked is None:
+            return (
+                f"Ask the user to run `sense-memory{agent} init`, or to start this server with --create-key: "
+                "there is no key yet, and so no memory"
+            )
+        if isinstance(error, KeyMissing):
+            return "Ask the user for a key file without password: the key is encrypted, and cannot be asked for here"
+        return (
+            f"Ask the user to run `sense-memory{agent} doctor`: the memory cannot be opened "
+            f"({type(error).__name__}); nothing was changed"
+        )
+
+    def _tell(self, problem: str) -> None:
+        if problem != self._told:
+            self._told = problem
+            self._say(problem)
+
+    def hurry(self) -> None:
+        """Close at once, without waiting for relays."""
+        if self._store is not None:
+            self._hurrying = asyncio.create_task(self._store.close())
+
+    async def close(self) -> None:
+        """Close the store if it is open; queued events have `CLOSE_SECONDS` to be sent."""
+        async with self._turn:
+            if self._store is not None:
+                await self._store.close()
+        if self._hurrying is not None:
+            await self._hurrying
+
+
+def _key(settings: Settings, *, create: bool) -> Secret:
+    """The agent's key, made if there is none and `create` allows it."""
+    from sense_memory.config.key_file import write_secret
+    from sense_memory.config.settings import find_secret
+    from sense_memory.nostr.keys import Secret
+
+    try:
+        return find_secret(settings)[0]
+    except KeyMissing as missing:
+        if not create or missing.locked is not None:
+            raise
+    with suppress(UnsafeFile):  # another server has just made it
+        write_secret(settings.key_file, Secret.generate())
+    return find_secret(settings)[0]
+
+
+def log_to_stderr(*, debug: bool) -> None:
+    """Send what is logged to stderr. The SDK logs messages, which are memories: never below its warnings."""
+    logging.basicConfig(stream=sys.stderr, level=logging.DEBUG if debug else logging.WARNING)
+    logging.getLogger("mcp").setLevel(logging.INFO if debug else logging.CRITICAL)
+    if debug:
+        logging.getLogger("sense_memory.relay").setLevel(logging.DEBUG)

@@ -1,0 +1,168 @@
+"""The stdio transport: lines of JSON-RPC from stdin and to stdout, which carries nothing else.
+
+While it serves, descriptor 1 of the process is stderr and descriptor 0 is empty: whatever a library prints, or a child
+process reads, cannot reach the protocol. Messages are read by a thread, because a read of stdin cannot be cancelled, and
+written by the event loop, so that a client that does not read holds up nothing else. A message that is too large is
+answered with an error and dropped unparsed; its id is searched for in its first and last bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import stat
+import threading
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.limits import TURN_SECONDS
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+MAX_MESSAGE_BYTES: Final = 16 * 2**20
+ANSWER_SECONDS: Final = 5.0  # that calls in progress have when stdin ends
+_READ_BYTES: Final = 2**16
+_EDGE_BYTES: Final = 300  # where the id of a message is searched for
+_WAITING_COUNT: Final = 64  # messages read ahead
+_STDIN: Final = 0
+_STDOUT: Final = 1
+_STDERR: Final = 2
+
+_find_id = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,100}")').findall
+
+
+async def serve_stdio(server: Any, idle: asyncio.Event) -> None:
+    """Serve one client on stdin and stdout, until stdin ends.
+
+    Args:
+        server: the SDK's low-level server.
+        idle: set while no call is in progress; calls that came before the end of stdin are answered.
+    """
+    from mcp.server.stdio import stdio_server
+
+    async with _wire() as (stdin, stdout):
+        lines = _Lines(stdin, stdout, idle)
+        async with stdio_server(lines, lines) as (received, sent):  # type: ignore[arg-type, unused-ignore]
+            await server.run(received, sent, server.create_initialization_options())
+
+
+@asynccontextmanager
+async def _wire() -> AsyncIterator[tuple[int, _Writer]]:
+    """The protocol's own descriptors, away from 0 and 1, which are diverted until the end of the process."""
+    stdin, stdout = os.dup(_STDIN), os.dup(_STDOUT)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, _STDIN)
+    os.close(nothing)
+    os.dup2(_STDERR, _STDOUT)
+    writer = await _Writer.on(stdout)
+    try:
+        yield stdin, writer
+    finally:
+        writer.close()
+
+
+class _Lines:
+    """stdin and stdout as the SDK's transport uses them: an iterator of lines, and a file."""
+
+    def __init__(self, stdin: int, stdout: _Writer, idle: asyncio.Event) -> None:
+        self._stdin, self._stdout, self._idle = stdin, stdout, idle
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_COUNT)
+        threading.Thread(target=self._read, daemon=True, name="mcp-stdin").start()
+
+    def __aiter__(self) -> _Lines:
+        return self
+
+    async def __anext__(self) -> str:
+        while (line := await self._queue.get()) is not None:
+            if len(line) <= MAX_MESSAGE_BYTES:
+                return line.decode("utf-8", "replace")
+            await self._stdout.write(_too_large(line))
+        await self._wait_for_answers()
+        raise StopAsyncIteration
+
+    async def write(self, text: str) -> None:
+        """Write a message."""
+        await self._stdout.write(text.encode())
+
+    async def flush(self) -> None:
+        """Messages are never held back."""
+
+    async def _wait_for_answers(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await asyncio.sleep(TURN_SECONDS)  # what was received last becomes a call
+                await self._idle.wait()
+                await asyncio.sleep(TURN_SECONDS)  # and its answer is written
+
+    def _read(self) -> None:
+        """In a thread: put each line into the queue, which stops the reading while it is full."""
+        with suppress(RuntimeError):  # the loop has ended
+            for line in _lines(self._stdin):
+                asyncio.run_coroutine_threadsafe(self._queue.put(line), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._queue.put(None), self._loop).result()
+
+
+def _lines(descriptor: int) -> Iterator[bytes]:
+    """The lines of a file; of one that is too long its first and last bytes, as many as show that it is."""
+    held = bytearray()
+    while data := _chunk(descriptor):
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            yield bytes(held + end)
+            held.clear()
+        held += rest
+        if len(held) > MAX_MESSAGE_BYTES + 2 * _READ_BYTES:  # the middle of it is of no use
+            del held[_EDGE_BYTES : len(held) - MAX_MESSAGE_BYTES - _READ_BYTES]
+    if held:
+        yield bytes(held)
+
+
+def _chunk(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _READ_BYTES)
+    except OSError:
+        return b""
+
+
+def _too_large(line: bytes) -> bytes:
+    found = _find_id(line[:_EDGE_BYTES]) or _find_id(line[-_EDGE_BYTES:])
+    ident = found[-1] if found else b"null"
+    problem = f"send less: a message has at most {MAX_MESSAGE_BYTES // 2**20} MiB; nothing was done"
+    return b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32600,"message":"%b"}}\n' % (ident, problem.encode())
+
+
+class _Writer:
+    """Writes to a descriptor: without blocking the event loop, unless it is a plain file."""
+
+    def __init__(self, descriptor: int, stream: asyncio.StreamWriter | None) -> None:
+        self._descriptor, self._stream = descriptor, stream
+
+    @classmethod
+    async def on(cls, descriptor: int) -> _Writer:
+        """A writer on a pipe, a socket, a terminal or a file."""
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return cls(descriptor, None)
+        loop = asyncio.get_running_loop()
+        file = os.fdopen(descriptor, "wb", buffering=0)
+        made = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, file)
+        return cls(descriptor, asyncio.StreamWriter(*made, None, loop))
+
+    async def write(self, data: bytes) -> None:
+        """Write it all. A client that has gone is no error here: stdin tells."""
+        if self._stream is None:
+            os.write(self._descriptor, data)
+            return
+        with suppress(ConnectionError):
+            self._stream.write(data)
+            await self._stream.drain()
+
+    def close(self) -> None:
+        """Write what is left, and close."""
+        if self._stream is None:
+            os.close(self._descriptor)
+        else:
+            self._stream.close()
