@@ -62,6 +62,7 @@ $(VENV)/.installed-test: pyproject.toml $(VENV)/pyvenv.cfg
 	@$(INSTALL) --editable '.[test]'
 	@$(BIN)/python -m venv $(VENV)/published  # the earlier package, for the tests of living together
 	@$(VENV)/published/bin/python scripts/install.py sense-memory==0.3.1
+	@$(INSTALL) --target $(VENV)/mcp1 --upgrade 'mcp>=1.30,<2'  # the SDK's other line, for the tests of both
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-relays: $(VENV)/.installed-test $(wildcard $(RELAY_FILES)/*/*)

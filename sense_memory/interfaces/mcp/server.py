@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 import time
+import traceback
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -132,8 +133,11 @@ class MemoryServer:
             try:
                 result = await self._tools[name].call(params.get("arguments"))
             except Exception as error:
-                # A bug. The exception may quote a memory, so only its type and place are told.
-                _log.exception("the tool %s failed: %s", name, type(error).__name__, exc_info=False)
+                # A bug. The exception may quote a memory, so only its type and place are logged.
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                _log.error(
+                    "the tool %s failed: %s at %s:%s", name, type(error).__name__, place.name, place.lineno
+                )  # noqa: TRY400
                 result = {
                     "error": f"{name} failed because of a bug ({type(error).__name__}); try another way"
                 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import subprocess
@@ -10,10 +11,13 @@ import sys
 import threading
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.time_unit import SECOND
 
@@ -72,21 +76,19 @@ class Client:
 
 def answer_of(result):
     if result.is_error:
-        return result.content[0].text
+        return json.loads(result.content[0].text)["error"]
     return result.structured_content
 
 
 @contextmanager
-def client_of(transport):
-    """A client on a transport: an async context manager that gives two streams, and maybe more."""
+def in_thread(entered):
+    """What an async context manager gives, in the event loop of a thread; the loop, too."""
     ready, made = threading.Event(), {}
 
     async def live():
         made["loop"], made["stop"] = asyncio.get_running_loop(), asyncio.Event()
         try:
-            async with transport() as streams, ClientSession(*streams[:2]) as session:
-                made["first"] = await session.initialize()
-                made["session"] = session
+            async with entered() as made["value"]:
                 ready.set()
                 await made["stop"].wait()
         except BaseException as error:
@@ -98,15 +100,28 @@ def client_of(transport):
     thread = threading.Thread(target=asyncio.run, args=(live(),))
     thread.start()
     assert ready.wait(30 * SECOND)
-    assert "session" in made, made.get("error")
-    client = Client(made["loop"], made["session"])
-    client.first = made["first"]
+    assert "value" in made, made.get("error")
     try:
-        yield client
+        yield made["loop"], made["value"]
     finally:
         made["loop"].call_soon_threadsafe(made["stop"].set)
         thread.join(30 * SECOND)
         assert not thread.is_alive()
+
+
+@contextmanager
+def client_of(transport):
+    """A client on a transport: an async context manager that gives two streams, and maybe more."""
+
+    @asynccontextmanager
+    async def session():
+        async with transport() as streams, ClientSession(*streams[:2]) as opened:
+            yield opened, await opened.initialize()
+
+    with in_thread(session) as (loop, (opened, first)):
+        client = Client(loop, opened)
+        client.first = first
+        yield client
 
 
 @contextmanager
@@ -118,7 +133,7 @@ def stdio(home, *options, line=2, raw=None, **variables):
     started = StdioServerParameters(
         command="/bin/sh", args=["-c", command], env=environment(home, line=line, **variables)
     )
-    errors = open(os.devnull, "w")  # noqa: SIM115
+    errors = Path(os.devnull).open("w")  # noqa: SIM115
 
     @asynccontextmanager
     async def transport():
@@ -130,10 +145,32 @@ def stdio(home, *options, line=2, raw=None, **variables):
 
 
 @contextmanager
+def http_client(url, token):
+    """A client of a server over HTTP."""
+
+    @asynccontextmanager
+    async def transport():
+        bearer = create_mcp_http_client(headers={"Authorization": f"Bearer {token}"})
+        async with bearer, streamable_http_client(url, http_client=bearer) as streams:
+            yield streams
+
+    with client_of(transport) as client:
+        yield client
+
+
+class Served(NamedTuple):
+    url: str
+    token: str
+    process: subprocess.Popen
+    said: str
+    home: Path
+
+
+@contextmanager
 def http_server(home, *options, line=2, **variables):
     """`sense-memory mcp --listen` in a process: its URL, its token, and the process."""
     with subprocess.Popen(
-        [PROGRAM, *options[:-1], "mcp", "--listen", "127.0.0.1:0", *options[-1]],
+        [PROGRAM, "mcp", "--listen", "127.0.0.1:0", *options],
         env=environment(home, line=line, **variables),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -143,7 +180,7 @@ def http_server(home, *options, line=2, **variables):
         try:
             said = process.stderr.readline()
             url = next(word for word in said.replace(";", " ").split() if word.startswith("http://"))
-            yield url, (home / "mcp-token").read_text().strip(), process
+            yield Served(url, (home / "mcp-token").read_text().strip(), process, said, home)
         finally:
             process.terminate()
             process.wait(10 * SECOND)

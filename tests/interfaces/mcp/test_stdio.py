@@ -149,7 +149,7 @@ def test_arguments_of_ten_megabytes_get_a_sentence(client):
         ("connect", {"first": big, "second": big[:1_000_000]}),
     ):
         error = client.call(tool, **arguments)
-        assert "error" in error
+        assert isinstance(error, str)
         assert len(error) < 2_000
     assert client.call("search", query=big)["memories"] == []
     assert client.call("status")["memories"]

@@ -1,0 +1,185 @@
+"""How a server begins and ends: keys, the 1.x line of the SDK, a kill in the middle, signals, and the end of stdin."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sense_memory import LocalSigner, MemoryStore
+from sense_memory.config.settings import Settings
+from sense_memory.interfaces.mcp.program import CannotOpen, LazyStore
+from tests.interfaces.mcp.conftest import PROGRAM, environment, http_client, http_server, needs_line_1
+from tests.time_unit import SECOND
+
+
+CLIENT_1 = Path(__file__).with_name("sdk_1_client.py")
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
+}
+
+
+# ── The 1.x line, a kill, and a restart ─────────────────────────────────────────────────
+
+
+@needs_line_1
+def test_on_the_1x_line_a_server_that_is_killed_in_the_middle_loses_nothing_that_it_confirmed(tmp_path):
+    """Its own client over stdio; then the same memory over HTTP."""
+    seen = json.loads(
+        subprocess.run(
+            [sys.executable, CLIENT_1, PROGRAM, "mcp", "--create-key"],
+            env=environment(tmp_path, line=1),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=60 * SECOND,
+            check=True,
+        ).stdout
+    )
+    assert (seen["server"], len(seen["tools"]), seen["found"]) == ("sense-memory", 10, 50)
+    assert seen["written"] == {"remembered": "people/facts/lisa"}
+    assert seen["refused"] == [True, '{"error": "remember: `value` is missing; nothing was done"}']
+    assert seen["palace"] == {"people": {"facts": {"lisa": "active"}}}
+    assert seen["prompt"]
+    assert "there is no tool 'forget'" in seen["unknown"]
+    assert seen["last"] == {"remembered": "people/facts/last"}
+
+    with http_server(tmp_path, "--read-only", line=1) as served:
+        with http_client(served.url, served.token) as client:
+            assert "remember" not in {tool.name for tool in client.list_tools().tools}
+            for key in ("lisa", "last"):
+                assert client.call("recall", path=f"people/facts/{key}")["memories"]
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(10 * SECOND) == 0
+
+
+# ── stdin ends ──────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_asked_before_stdin_ended_is_answered_and_the_process_ends_well(tmp_path):
+    """As a shell pipes it: no client waits for each answer. There is no key, and none may be made."""
+    messages = [
+        INITIALIZE,
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "status", "arguments": {}}},
+    ]
+    (tmp_path / "in").write_text("not json at all\n" + "".join(f"{json.dumps(one)}\n" for one in messages))
+    with (tmp_path / "in").open() as stdin:
+        done = subprocess.run(
+            [PROGRAM, "--agent", "bob", "mcp"],
+            env=environment(tmp_path / "home"),
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60 * SECOND,
+            check=True,
+        )
+    answers = {answer.get("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
+    told = answers[2]["result"]
+
+    assert len(answers[1]["result"]["tools"]) == 10
+    assert told["isError"]
+    assert "sense-memory --agent bob init" in told["content"][0]["text"]
+    assert str(tmp_path) not in done.stdout
+    assert "no secret key of agent bob" in done.stderr
+    assert not (tmp_path / "home" / "keys").exists()
+
+
+# ── A store that is opened when it is needed ────────────────────────────────────────────
+
+
+def lazy(tmp_path, *, create_key, said=None):
+    settings = Settings.load(home=tmp_path, environ={})
+    lines = [] if said is None else said
+
+    def make(signer):
+        return MemoryStore(signer, ledger=":memory:")
+
+    return LazyStore(settings, make, lines.append, create_key=create_key)
+
+
+async def test_a_key_is_made_when_a_tool_is_used_and_not_before(tmp_path):
+    store = lazy(tmp_path, create_key=True)
+    await store.open_early()
+    assert not (tmp_path / "keys").exists()
+
+    first, *others = await asyncio.gather(*(store.open() for _ in range(5)))
+    assert all(other is first for other in others)
+    assert (tmp_path / "keys" / "default.key").stat().st_mode & 0o777 == 0o600
+    await store.close()
+
+    again = lazy(tmp_path, create_key=True)
+    await again.open_early()
+    assert (await again.open()).public_key == first.public_key
+    await again.close()
+
+
+async def test_without_leave_no_key_is_made_and_the_user_is_told_once(tmp_path):
+    said = []
+    store = lazy(tmp_path, create_key=False, said=said)
+    for _ in range(3):
+        with pytest.raises(CannotOpen, match=r"`sense-memory init`.*--create-key"):
+            await store.open()
+    assert len(said) == 1
+    assert not (tmp_path / "keys").exists()
+
+    LocalSigner.generate()  # the user runs `init` meanwhile: no restart is needed
+    make_key(tmp_path)
+    assert await store.open()
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("nonsense", "doctor.*BadKey"), ("ncryptsec", "without password"), (None, "doctor.*UnsafeFile")],
+)
+async def test_a_key_that_cannot_be_used_is_never_replaced_and_its_place_is_not_told_to_the_agent(
+    tmp_path, text, told
+):
+    said = []
+    path = make_key(tmp_path)
+    if text == "ncryptsec":
+        path.unlink()
+        text = encrypted()
+        path = path.with_suffix(".ncryptsec")
+    if text is None:
+        path.chmod(0o644)
+    else:
+        path.write_text(text)
+        path.chmod(0o600)
+    before = path.read_text()
+    with pytest.raises(CannotOpen, match=told) as error:
+        await lazy(tmp_path, create_key=True, said=said).open()
+
+    assert str(tmp_path) not in str(error.value)
+    assert str(tmp_path) in said[0]
+    assert path.read_text() == before
+    assert [file.name for file in (tmp_path / "keys").iterdir()] == [path.name]
+
+
+def make_key(home):
+    from sense_memory.config.key_file import write_secret
+    from sense_memory.nostr.keys import Secret
+
+    path = home / "keys" / "default.key"
+    write_secret(path, Secret.generate())
+    return path
+
+
+def encrypted():
+    from sense_memory.nostr.keys import Secret
+    from sense_memory.nostr.nip49 import encrypt_secret
+
+    return encrypt_secret(Secret.generate(), "password", log_n=16)

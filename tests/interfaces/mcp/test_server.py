@@ -1,0 +1,127 @@
+"""What the server offers and answers, without an SDK: names, hints, errors, and what never leaves it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from sense_memory import LocalSigner, MemoryStore
+from sense_memory.errors import LedgerBusy
+from sense_memory.interfaces.mcp.server import MAX_AT_ONCE, MemoryServer, UnknownName, told
+
+
+@pytest.fixture
+def store(clock):
+    return MemoryStore(LocalSigner.generate(), ledger=":memory:", clock=clock)
+
+
+def server_of(store, clock, **options):
+    async def opened():
+        return store
+
+    return MemoryServer(opened, clock=clock, **options)
+
+
+async def call(server, name, **arguments):
+    result = await server.call_tool({"name": name, "arguments": arguments})
+    return json.loads(result["content"][0]["text"])
+
+
+async def test_hints_tell_a_client_what_each_tool_may_do(store, clock):
+    server = server_of(store, clock, profile="all", allow_destructive=True)
+    hints = {tool["name"]: tool["annotations"] for tool in (await server.list_tools({}))["tools"]}
+
+    assert {name for name, hint in hints.items() if hint["destructiveHint"]} == {"forget", "prune"}
+    assert hints["search"]["readOnlyHint"]
+    assert not hints["memory_append"]["readOnlyHint"]
+    assert not any(hint["openWorldHint"] for hint in hints.values())
+
+
+async def test_the_minds_tools_work_beside_the_others(store, clock):
+    async with store:
+        server = server_of(store, clock, profile="all")
+        await call(server, "memory_append", block="human", content="Likes tea.")
+        wrong = await call(server, "memory_append", block="nobody", content="x")
+
+    assert "nobody" in wrong["error"]
+
+
+async def test_resources_and_the_prompt_revive_nothing(store, clock):
+    async with store:
+        await store.persona_remember("people", "facts", "lisa", "Lisa paints")
+        clock.advance(30 * 86_400)
+        server = server_of(store, clock)
+        for uri in ("palace", "memory/people/facts/lisa"):
+            await server.read_resource({"uri": f"sense-memory://{uri}"})
+        await server.get_prompt({"name": "memory", "arguments": {"question": "who paints?"}})
+        (memory,) = await store.persona_recall("people")
+
+    assert memory.access_count == 0
+    assert memory.current_relevance == pytest.approx(0.5)
+
+
+async def test_a_prompt_or_resource_of_another_name_is_refused(store, clock):
+    server = server_of(store, clock)
+    for ask in (
+        server.get_prompt({"name": "persona"}),
+        server.read_resource({"uri": "sense-memory://keys"}),
+        server.read_resource({"uri": "sense-memory://palace/../keys"}),
+        server.call_tool({"name": "forget", "arguments": {}}),
+    ):
+        with pytest.raises(UnknownName):
+            await ask
+
+
+async def test_a_bug_is_told_by_its_type_only_and_the_next_call_works(store, clock, caplog, monkeypatch):
+    """An exception that nobody foresaw may quote a memory."""
+    async with store:
+        server = server_of(store, clock)
+        monkeypatch.setattr(store, "persona_stats", lambda: 1 / {}["my private text"])
+        result = await call(server, "recall")
+        after = await call(server, "status")
+
+    assert "KeyError" in result["error"]
+    assert "private" not in result["error"] + caplog.text
+    assert after["memories"] == 0
+    assert "private" not in told(KeyError("my private text"))
+
+
+async def test_no_error_names_a_file_of_this_machine(clock):
+    async def opened():
+        raise LedgerBusy("/home/ada/.local/share/sense-memory/ledgers/npub1.db")
+
+    server = MemoryServer(opened, hidden=[Path("/home/ada/.local/share/sense-memory")], clock=clock)
+    result = await call(server, "status")
+    with pytest.raises(Exception, match="held by another process") as error:
+        await server.get_prompt({"name": "memory"})
+
+    for text in (result["error"], str(error.value)):
+        assert "/home" not in text
+        assert "another process" in text
+
+
+async def test_of_many_calls_some_run_and_the_others_wait(store, clock):
+    running, most, gate = 0, 0, asyncio.Event()
+
+    async def opened():
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await gate.wait()
+        running -= 1
+        return store
+
+    async with store:
+        server = MemoryServer(opened, clock=clock)
+        calls = asyncio.gather(*(call(server, "status") for _ in range(3 * MAX_AT_ONCE)))
+        while running < MAX_AT_ONCE:  # noqa: ASYNC110 - every turn is taken
+            await asyncio.sleep(0)
+        assert not server.idle.is_set()
+        gate.set()
+        assert len(await calls) == 3 * MAX_AT_ONCE
+
+    assert most == MAX_AT_ONCE
+    assert server.idle.is_set()
