@@ -137,7 +137,7 @@ class MemoryServer:
                 place = traceback.extract_tb(error.__traceback__)[-1]
                 _log.error(
                     "the tool %s failed: %s at %s:%s", name, type(error).__name__, place.name, place.lineno
-                )  # noqa: TRY400
+                )
                 result = {
                     "error": f"{name} failed because of a bug ({type(error).__name__}); try another way"
                 }
