@@ -77,13 +77,11 @@ def mcp(
         CLOSE_SECONDS,
         READ_SECONDS,
         ServerOptions,
-        log_to_stderr,
         serve,
     )
     from sense_memory.interfaces.tools import Profile
 
-    log_to_stderr(debug=debug)
     settings = of(context).settings()
-    options = ServerOptions(listen, Profile(profile), read_only, allow_destructive, create_key)
+    options = ServerOptions(listen, Profile(profile), read_only, allow_destructive, create_key, debug)
     make = partial(store_of, settings, read_timeout=READ_SECONDS, close_timeout=CLOSE_SECONDS)
     asyncio.run(serve(settings, options, make, partial(say, "mcp")))

@@ -47,6 +47,7 @@ class ServerOptions:
         read_only: only tools that read.
         allow_destructive: also tools whose work cannot be taken back.
         create_key: make a key if there is none.
+        debug: log more to stderr.
     """
 
     listen: str | None = None
@@ -54,6 +55,7 @@ class ServerOptions:
     read_only: bool = False
     allow_destructive: bool = False
     create_key: bool = False
+    debug: bool = False
 
 
 class CannotOpen(SenseMemoryError):
@@ -81,6 +83,7 @@ async def serve(
     if options.listen is not None:
         listener = listening_socket(options.listen)
         token, place = bearer_token(settings.home, os.environ)
+    _log_to_stderr(debug=options.debug)
     store = LazyStore(settings, make, say, create_key=options.create_key)
     exports = settings.home / "exports"
     if options.allow_destructive:
@@ -236,7 +239,7 @@ def _key(settings: Settings, *, create: bool) -> Secret:
     return find_secret(settings)[0]
 
 
-def log_to_stderr(*, debug: bool) -> None:
+def _log_to_stderr(*, debug: bool) -> None:
     """Send what is logged to stderr. The SDK logs messages, which are memories: never below its warnings."""
     logging.basicConfig(stream=sys.stderr, level=logging.DEBUG if debug else logging.WARNING)
     logging.getLogger("mcp").setLevel(logging.INFO if debug else logging.CRITICAL)

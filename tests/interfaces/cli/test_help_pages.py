@@ -22,6 +22,7 @@ from tests.time_unit import SECOND
 
 PROGRAM = typer.main.get_command(app)
 ENDLESS = {
+    "mcp",
     "relay",
     "watch",
     "web",
