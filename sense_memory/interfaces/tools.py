@@ -36,12 +36,11 @@ from sense_memory.store import MemoryStore
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from sense_memory.memories.history import Version
     from sense_memory.mind.tools import MindTool
-    from sense_memory.models import PersonaMemory
 
 MAX_RESULTS: Final = 50
 MAX_CONTEXT_TOKENS: Final = 8_000
@@ -328,7 +327,7 @@ class _Calls:
         domains and facets.
         """
         store = await self._given()
-        path, now = path.strip("/"), self._clock()
+        path, now, revives = path.strip("/"), self._clock(), not self._is_read_only
         if not path:
             stats = await store.persona_stats()
             return {
@@ -336,7 +335,7 @@ class _Calls:
                 "flat_keys": [memory.key for memory in await store.recall_all()],
             }
         if path.count("/") == 2:
-            found = await self._exact(store, path)
+            found = await store.persona_recall(*_parts(path), revive=revives)
         elif "/" in path:
             return await self._listed(store, *path.split("/", 1), limit=limit, is_all=include_forgotten)
         else:
@@ -345,7 +344,7 @@ class _Calls:
                 return memories([flat_data(flat, now)])
             if path in await store.persona_domains():
                 return await self._listed(store, path, None, limit=limit, is_all=include_forgotten)
-            found = await self._by_key(store, path)
+            found = await store.persona_recall(key=path, revive=revives)
         if not found:
             await self._check_synced(store)
             return {"memories": [], "hint": f"No memory at {path!r}. Try search, or recall without a path."}
@@ -501,20 +500,6 @@ class _Calls:
         """What the ledger holds at a path now; no relay is asked."""
         versions = await store.history(path)
         return next((version for version in versions if version.is_head and version.value is not None), None)
-
-    async def _exact(self, store: MemoryStore, path: str) -> Sequence[PersonaMemory]:
-        """The memory at a path, if there is one, revived unless this is read-only."""
-        domain, facet, key = _parts(path)
-        if not self._is_read_only:
-            return await store.persona_recall(domain, facet, key)
-        there = await store.persona_recall(domain, facet, include_forgotten=True)
-        return [memory for memory in there if memory.key == key]
-
-    async def _by_key(self, store: MemoryStore, key: str) -> Sequence[PersonaMemory]:
-        if self._is_read_only:
-            every = await store.persona_recall(include_forgotten=True)
-            return [memory for memory in every if memory.key == key]
-        return await store.persona_recall(key=key)
 
     async def _listed(
         self, store: MemoryStore, domain: str, facet: str | None, *, limit: int, is_all: bool
