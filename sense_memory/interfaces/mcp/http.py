@@ -112,14 +112,19 @@ async def serve_http(
     name = f"[{host}]" if ":" in host else host
     manager = StreamableHTTPSessionManager(server, max_request_body_size=MAX_BODY_BYTES)
     guard = Guard(manager.handle_request, port, token)
-    options: dict[str, Any] = {
-        "log_config": None,
-        "access_log": False,
-        "server_header": False,
-        "lifespan": "off",
-    }
-    http = uvicorn.Server(uvicorn.Config(guard, **options, timeout_graceful_shutdown=_GRACE_SECONDS))
-    http.capture_signals = nullcontext  # signals are handled by the program
+    config = uvicorn.Config(
+        guard,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    http = uvicorn.Server(config)
+    http.capture_signals = nullcontext  # type: ignore[method-assign, assignment]  # the program handles signals
     async with manager.run():
         serving = asyncio.create_task(http.serve(sockets=[listener]))
         ready(f"http://{name}:{port}{PATH}")
