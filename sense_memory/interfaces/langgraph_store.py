@@ -197,7 +197,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         prefix = op.namespace_prefix
         found: list[tuple[_Entry, float | None]] = []
         for hit in await self._hits(op, count):
-            name = nested_name(*hit.path.split("/"))
+            name = _name_of(*hit.path.split("/"))
             if name is None or name[0][: len(prefix)] != prefix:
                 continue
             memory = await self._at(palace_name(*name))
@@ -254,7 +254,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
 
     def _entry(self, memory: PersonaMemory) -> _Entry | None:
         """A memory as an item; None where it has expired, or no namespace leads to it."""
-        name = nested_name(memory.domain, memory.facet, memory.key)
+        name = _name_of(memory.domain, memory.facet, memory.key)
         if name is None or state_at(memory.current_relevance or 0.0) is State.DISSOLVED:
             return None
         value, index = _value_of(memory.value, self._text_field)
@@ -308,6 +308,12 @@ def halflife_days(ttl: object) -> float:
             f"ttl must be a number of minutes from {_MIN_TTL_MINUTES:g} to {longest:,.0f}, or None; nothing was written"
         )
     return max(MIN_HALFLIFE_DAYS, ttl / _DAY_MINUTES / _HALFLIVES_TO_DISSOLVE)  # type: ignore[operator]
+
+
+def _name_of(domain: str, facet: str, key: str) -> tuple[tuple[str, ...], str] | None:
+    """The namespace and key of a memory; None where there is none, such as for a label with a dot in it."""
+    name = nested_name(domain, facet, key)
+    return None if name is None or any("." in label or "\0" in label for label in name[0]) else name
 
 
 # ── Values ──────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ own, and expect an answer there.
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sense_memory.errors import InvalidInput, StoreClosed
@@ -65,7 +66,14 @@ class StoreCalls:
             raise asyncio.InvalidStateError(
                 "await the asynchronous method instead: a blocking call would stop the event loop of the store"
             )
-        return self._begun(call).result()
+        future = self._begun(call)
+        try:
+            return future.result()
+        except CancelledError:  # the loop of the store ended meanwhile
+            raise StoreClosed from None
+        except BaseException:  # Ctrl-C here, or what the call raised
+            future.cancel()
+            raise
 
     async def run(self, call: Coroutine[Any, Any, _T]) -> _T:
         """Wait for a coroutine, in any event loop. Errors as `wait`."""

@@ -80,7 +80,7 @@ LIST = st.tuples(st.none() | st.lists(CONDITION, max_size=2).map(tuple), st.none
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(st.lists(PUT | GET | SEARCH, min_size=1, max_size=6), max_size=6), LIST)
 def test_it_answers_as_the_store_in_memory_does(batches, listing):
     """Any batches of operations. The one in memory lists namespaces that hold nothing, so its items are listed."""
@@ -186,6 +186,17 @@ async def test_a_graph_and_its_owner_see_the_same_memories():
         } == written
         assert {"content": "Teaches printmaking."} == (await store.aget(("people", "facts"), "lisa")).value
         assert ["lisa"] == [hit.key for hit in await store.asearch(("people",), query="printmaking")]
+
+
+async def test_a_memory_that_no_namespace_leads_to_is_not_shown():
+    async with opened() as (store, palace):
+        for domain, facet, key in (("v1.2", "f", "k"), ("d", "v1%2E2", "k"), ("d", "a.b", "k")):
+            await palace.persona_remember(domain, facet, key, "coffee")
+
+        assert [("d", "a", "b")] == await store.alist_namespaces()
+        for found in (await store.asearch(()), await store.asearch((), query="coffee")):
+            assert [(("d", "a", "b"), "k")] == [(item.namespace, item.key) for item in found]
+            assert await store.aget(found[0].namespace, found[0].key) is not None
 
 
 async def test_a_put_marks_no_other_memory_as_superseded():
@@ -467,6 +478,18 @@ def test_it_cannot_be_made_where_no_store_can_answer():
         SenseMemoryStore(MemoryStore(KEY, ledger=":memory:"))
     with pytest.raises(InvalidInput, match="give an open MemoryStore"):
         SenseMemoryStore("store")
+
+
+async def test_a_thread_that_waits_while_the_loop_of_the_store_ends_is_told():
+    """`asyncio.run` ends by cancelling what still runs; whoever waits for that in a thread must not hang."""
+
+    async def cancelled():
+        asyncio.current_task().cancel()
+        await asyncio.sleep(3_600)
+
+    async with opened() as (store, _):
+        with pytest.raises(StoreClosed):
+            await asyncio.to_thread(store._calls.wait, cancelled())
 
 
 def test_after_the_store_is_closed_every_call_says_so():
