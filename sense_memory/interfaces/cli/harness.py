@@ -25,7 +25,7 @@ from sense_memory.interfaces.cli.invocation import (
     with_store,
 )
 from sense_memory.interfaces.cli.program import SETUP, Group, Program, app, ends
-from sense_memory.interfaces.cli.text import as_json, safe
+from sense_memory.interfaces.cli.text import as_json, quantity, safe
 
 
 if TYPE_CHECKING:
@@ -196,7 +196,8 @@ def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_p
         found.append("the server needs the extra `mcp`: pip install 'sense-memory[mcp]'")
     if not launch.creates_key:
         try:
-            _, place = find_secret(settings)
+            with warnings_as_lines():
+                _, place = find_secret(settings)
             if place == "NOSTR_NSEC in the environment":
                 found.append(
                     "a harness may not see NOSTR_NSEC of this shell: keep the key in a file, see `sense-memory init`"
@@ -328,8 +329,7 @@ def pre_compact(context: typer.Context, _json: JsonOption = False) -> None:
     async def work(store: MemoryStore, event: dict[str, Any]) -> None:
         from sense_memory.interfaces.harness.hooks import pre_compact as keep
 
-        count = await keep(store, event)
-        note(f"sense-memory: {count:,} new messages kept")
+        note(f"sense-memory: {quantity(await keep(store, event), 'new message')} kept")
 
     _run_hook(of(context), work)
 

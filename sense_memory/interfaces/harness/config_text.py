@@ -213,16 +213,17 @@ def json_remove(text: str, path: Sequence[str | int], *, with_empty: bool = True
     Args:
         text: of the file.
         path: keys, and numbers of items; it must exist.
-        with_empty: whether what becomes empty is taken out too; the outermost object never is.
+        with_empty: whether what becomes empty, without a comment, is taken out too; the outermost object never is.
     """
     root = _Reader(text).whole()
     wanted = copy.deepcopy(root.value)
-    shown = list(path)
-    del _at(wanted, shown[:-1])[shown[-1]]
-    while with_empty and len(shown) > 1 and not _at(wanted, shown[:-1]):
-        shown.pop()
-        del _at(wanted, shown[:-1])[shown[-1]]
-    return _checked(_without(text, _node_at(root, shown[:-1]), shown[-1]), wanted)
+    del _at(wanted, path[:-1])[path[-1]]
+    text = _checked(_without(text, _node_at(root, path[:-1]), path[-1]), wanted)
+    if not with_empty or len(path) == 1:
+        return text
+    parent = _node_at(_Reader(text).whole(), path[:-1])
+    is_empty = not text[parent.start + 1 : parent.end - 1].strip()
+    return json_remove(text, path[:-1]) if is_empty else text
 
 
 def _inserted(text: str, node: _Node, key: str, value: Any) -> str:

@@ -106,7 +106,7 @@ def _said(line: bytes, session: str) -> Said | None:
     role, content = _role_and_content(record)
     text = without_keys(_text(content)).strip()
     at = _seconds(record.get("timestamp"))
-    if role not in {"user", "assistant"} or not text or at is None:
+    if role not in ("user", "assistant") or not text or at is None:
         return None
     if role == "user" and _is_of_the_harness(text):
         return None

@@ -1,0 +1,180 @@
+"""`install`, `uninstall` and `hook` as commands; and the very command that is installed, run by a shell as harnesses do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.time_unit import SECOND
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch):
+    """The home folder of a user who has no harness yet."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+# ── install and uninstall ───────────────────────────────────────────────────────────────
+
+
+def test_install_shows_first_and_writes_only_with_apply(agent, user):
+    shown = agent("install", "claude-code")
+
+    assert shown.stdout.count("create: ") == 3
+    assert '+  "mcpServers": {' in shown.stdout
+    assert "nothing was written. With --apply" in shown.stdout
+    assert list(user.iterdir()) == []
+
+    assert "done. Start it again" in agent("install", "claude-code", "--apply").stdout
+    assert "nothing to change" in agent("install", "claude-code", "--apply").stdout
+    assert "claude-code     installed: server, hooks, skill" in agent("install", "--list").stdout
+    assert agent("uninstall", "claude-code").stdout.count("remove: ") == 3
+    assert "done" in agent("uninstall", "claude-code", "--apply").stdout
+    assert list(user.iterdir()) == []
+
+
+def test_what_is_written_starts_this_program_for_this_agent(agent, user, home, monkeypatch):
+    monkeypatch.setenv("SENSE_MEMORY_AGENT", "bob")
+
+    agent("install", "claude-code", "--apply", "--create-key")
+
+    server = json.loads((user / ".claude.json").read_text())["mcpServers"]["sense-memory"]
+    assert Path(server["command"]).is_absolute()
+    assert os.access(server["command"], os.X_OK)
+    assert server["args"][-4:] == ["mcp", "--agent", "bob", "--create-key"]
+    assert server["env"] == {"SENSE_MEMORY_HOME": str(home)}
+    hooks = (user / ".claude" / "settings.json").read_text()
+    assert "--agent bob || true" in hooks
+    assert "--create-key" not in hooks
+
+
+def test_a_key_of_the_environment_is_named_and_never_written(agent, user, monkeypatch):
+    nsec = "nsec1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqstywftw"
+    monkeypatch.setenv("NOSTR_NSEC", nsec)
+
+    shown = agent("install", "codex", "--apply")
+
+    assert "keep the key in a file" in shown.stderr
+    assert nsec not in shown.output + "".join(path.read_text() for path in user.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("install", "emacs"), "no harness 'emacs'; there are claude-code"),
+        (("install", "codex", "--without", "x"), "--without takes server, hooks, skill"),
+        (("install", "codex", "--project", "none"), "--project must be a folder"),
+        (("install", "zed", "--project", "."), "no file for that of a project"),
+        (("install", "codex", "--relay", "ws://127.0.0.1:9"), "takes no --ledger and no --relay"),
+        (("uninstall", "emacs"), "no harness"),
+    ],
+)
+def test_wrong_usage_says_what_is_right(agent, user, words, problem):
+    assert problem in " ".join(agent(*words, code=2).stderr.split())
+    assert list(user.iterdir()) == []
+
+
+def test_a_project_has_its_own_files_and_a_warning(agent, user, tmp_path):
+    (tmp_path / "kiln").mkdir()
+
+    shown = agent("install", "claude-code", "--project", "kiln", "--apply")
+
+    assert "think before you commit them" in " ".join(shown.stderr.split())
+    assert (tmp_path / "kiln" / ".mcp.json").exists()
+    assert (tmp_path / "kiln" / ".claude" / "settings.local.json").exists()
+    assert list(user.iterdir()) == []
+
+
+# ── Hooks ───────────────────────────────────────────────────────────────────────────────
+
+
+def run_by_a_shell(command, event, tmp_path):
+    """As a harness runs a hook: in a shell, elsewhere, with an environment of its own."""
+    return subprocess.run(
+        ["sh", "-c", command],
+        input=json.dumps(event),
+        cwd=tmp_path,
+        env={"PATH": os.defpath, "HOME": str(tmp_path)},
+        text=True,
+        capture_output=True,
+        timeout=20 * SECOND,
+        check=False,
+    )
+
+
+def test_the_installed_hooks_work_outside_of_this_environment(agent, user, tmp_path):
+    agent("remember", "people/facts/lisa", "Lisa teaches printmaking.")
+    agent("install", "claude-code", "--apply")
+    hooks = json.loads((user / ".claude" / "settings.json").read_text())["hooks"]
+    start, compact = (hooks[name][0]["hooks"][0]["command"] for name in ("SessionStart", "PreCompact"))
+    transcript = tmp_path / "t.jsonl"
+    said = {
+        "type": "user",
+        "timestamp": "2026-11-22T10:00:00Z",
+        "message": {"role": "user", "content": "Hello."},
+    }
+    transcript.write_text(json.dumps(said) + "\n")
+    event = {
+        "session_id": "s-1",
+        "transcript_path": str(transcript),
+        "cwd": "/work",
+        "permission_mode": "default",
+    }
+
+    kept = run_by_a_shell(compact, {**event, "hook_event_name": "PreCompact", "trigger": "auto"}, tmp_path)
+    begun = run_by_a_shell(start, {**event, "hook_event_name": "SessionStart", "source": "compact"}, tmp_path)
+
+    assert (kept.returncode, kept.stdout) == (0, "")
+    assert kept.stderr == "sense-memory: 1 new message kept\n"
+    assert (begun.returncode, begun.stderr) == (0, "")
+    context = json.loads(begun.stdout)["hookSpecificOutput"]["additionalContext"]
+    assert "printmaking" in context
+    assert "Last request: Hello." in context
+
+
+def test_a_program_that_is_gone_stops_no_harness(tmp_path):
+    from sense_memory.interfaces.harness.specs import PRE_COMPACT, Launch
+
+    assert run_by_a_shell(Launch(("/none/sense-memory",)).hook(PRE_COMPACT), {}, tmp_path).returncode == 0
+    old = Launch((sys.executable, "-c", "raise SystemExit(2)"))
+    assert run_by_a_shell(old.hook(PRE_COMPACT), {}, tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["session-start", "pre-compact"])
+def test_a_hook_never_fails_and_says_why_on_stderr(agent, cli, home, name):
+    agent("remember", "a/b/c", "kept")
+    for stdin in ("", "{}", "junk", "[]", '{"transcript_path": "/etc/none"}', "x" * 1_000_001):
+        result = agent("hook", name, stdin=stdin)
+        assert "Traceback" not in result.output
+    (ledger,) = (home / "ledgers").glob("*.db")
+    for path in ledger.parent.iterdir():
+        path.write_bytes(b"broken")
+    broken = agent("hook", name, stdin="{}")
+    assert broken.stdout == ""
+    assert "did nothing" in broken.stderr or "failed" in broken.stderr
+    nobody = cli("--agent", "nobody", "hook", name, stdin="{}")
+    assert nobody.stdout == ""
+    assert "the hook did nothing" in nobody.stderr
+    unset = cli("--env-file", "none.env", "hook", name, stdin="{}")
+    assert "the hook did nothing" in unset.stderr
+
+
+def test_a_bug_of_ours_is_told_without_its_text(agent, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("a memory")
+
+    monkeypatch.setattr("sense_memory.interfaces.harness.hooks.session_start", broken)
+
+    result = agent("hook", "session-start", stdin="{}")
+
+    assert result.stderr == "sense-memory: the hook failed: RuntimeError\n"
