@@ -83,7 +83,7 @@ _plain = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     st.dictionaries(st.text(max_size=6), _plain, max_size=4),
     st.sampled_from([None, 0, 1, 2, 4, "\t"]),
