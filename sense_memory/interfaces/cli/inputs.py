@@ -47,6 +47,23 @@ def flag(*names: str, text: str, **options: Any) -> Any:
     return typer.Option(*names, help=text, show_default=False, metavar="", **options)
 
 
+def option(metavar: str, text: str, *names: str, **options: Any) -> Any:
+    """An option with a value and without a default that is worth showing.
+
+    Args:
+        metavar: the value, on the help page.
+        text: what the option does, for the help page.
+        names: as they are typed; by default the parameter's.
+        options: as typer's.
+    """
+    return typer.Option(*names, metavar=metavar, help=text, show_default=False, **options)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """An argument; as `option`."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
 def _also_json(context: typer.Context, wanted: bool) -> bool:
     if wanted:
         of(context).as_json = True

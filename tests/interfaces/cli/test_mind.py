@@ -15,7 +15,9 @@ def test_a_block_is_written_read_and_compiled(agent):
     agent("mind", "blocks", "replace", "human", "Lisa", "Elisa")
 
     assert agent("mind", "blocks", "show", "human").stdout == "Name: Elisa.\n"
-    assert "<human>" in agent("mind", "blocks", "list", "--compiled").stdout
+    assert "<human>" in agent("mind", "blocks", "compile").stdout
+    assert agent("mind", "blocks", "list", "--compiled").stdout == agent("mind", "blocks", "compile").stdout
+    assert agent.json("mind", "blocks", "compile")["text"] + "\n" == agent("mind", "blocks", "compile").stdout
     assert [block["version"] for block in agent.json("mind", "blocks", "history", "human")] == [2, 1]
     agent("mind", "blocks", "set", "human", "--read-only")
     assert "read-only" in agent("mind", "blocks", "append", "human", "more", code=2).stderr
@@ -70,6 +72,82 @@ def test_two_agents_share_a_scene(agent, relay):
     assert (entry["actor"], entry["text"]) == ("smith", "the mill burns")
     assert agent(*bob, "mind", "scenes", "append", "village", "I confess", "--actor", "baker", code=2)
     assert "there is none" in agent("mind", "scenes", "log", "none", code=4).stderr
+
+
+def test_a_member_is_removed_by_the_name_that_the_list_shows_or_by_its_key(agent, relay):
+    npubs = [agent.json("--agent", name, "init")["npub"] for name in ("bob", "eve")]
+    ours = ("--relay", relay, "mind", "scenes")
+    agent(*ours, "create", "village", "--as", "baker")
+    for npub, name in zip(npubs, ("smith", "miller"), strict=True):
+        agent(*ours, "invite", "village", npub, name)
+
+    assert "only baker, miller, smith" in agent(*ours, "remove", "village", "none", code=4).stderr
+    assert sorted(agent.json(*ours, "remove", "village", "smith")["members"].values()) == ["baker", "miller"]
+    assert list(agent.json(*ours, "remove", "village", npubs[1])["members"].values()) == ["baker"]
+
+
+def test_a_facet_is_shared_read_by_the_other_agent_and_taken_back(agent, relay):
+    bob = ("--agent", "bob", "--relay", relay)
+    npub, mine = agent.json("--agent", "bob", "init")["npub"], agent.json("status")["npub"]
+    agent("remember", "people/facts/lisa", "artist", "--theme", "art")
+    agent("remember", "people/secrets/lisa", "afraid of geese")
+    text = agent("--relay", relay, "mind", "share", "people/facts", npub).stdout
+
+    assert "mind scenes join" in agent(*bob, "mind", "shared").stderr
+    agent(*bob, "mind", "scenes", "join", "-", stdin=text)
+
+    (found,) = agent.json(*bob, "mind", "shared")
+    assert (found["owner"], found["path"], found["value"]) == (mine, "people/facts/lisa", "artist")
+    assert agent(*bob, "mind", "shared").stdout == f"{mine}\tpeople/facts/lisa\tactive\tartist\n"
+    agent("--relay", relay, "mind", "unshare", "people/facts", npub)
+    assert "not shared" in agent("mind", "unshare", "people/secrets", npub, code=2).stderr
+    assert "DOMAIN/FACET" in agent("mind", "share", "people", npub, code=2).stderr
+
+
+def test_topics_are_merged_and_passages_found_by_tag_and_topic(agent):
+    agent("mind", "archive", "add", "Lisa paints with oil on wood.", "--tag", "art", "--classify")
+    agent("mind", "archive", "add", "The kiln broke during the night.", "--tag", "shop", "--classify")
+    names = [topic["name"] for topic in agent.json("mind", "topics")]
+    assert len(names) == 2
+
+    assert agent("mind", "topics", "merge", *names, "--into", "craft").stdout.startswith(
+        "merged into craft: 2 passages"
+    )
+
+    assert [topic["name"] for topic in agent.json("mind", "topics")] == ["craft"]
+    (hit,) = agent.json("mind", "search", "kiln oil wood", "--tag", "shop")
+    assert hit["text"] == "The kiln broke during the night."
+    assert len(agent.json("mind", "search", "kiln oil wood", "--topic", "craft")) == 2
+    assert "none of these topics" in agent("mind", "topics", "merge", "none", "--into", "x", code=2).stderr
+
+
+def test_an_agent_reflects_when_it_is_due_or_with_a_belief_of_its_own(agent):
+    for _ in range(3):
+        agent(
+            "mind",
+            "log",
+            "append",
+            "The mill stands still.",
+            "--kind",
+            "world.observed",
+            "--actor",
+            "world",
+            "--wait",
+            "0",
+        )
+    whole = agent("mind", "log", "show").stdout.split("\t")[0]
+    assert whole in {entry["id"] for entry in agent.json("mind", "log", "show")}
+
+    assert "no reflection is due" in agent("mind", "reflect", "baker").stderr
+    assert agent.json("mind", "reflect", "baker")["entry"] is None
+    found = agent.json("mind", "reflect", "baker", "--threshold", "3")["entry"]
+    assert (len(found["based_on"]) > 0, found["actor"]) == (True, "baker")
+    own = agent.json("mind", "reflect", "baker", "--belief", "The miller lies.", "--based-on", whole[:12])[
+        "entry"
+    ]
+
+    assert (own["belief"], own["based_on"]) == ("The miller lies.", [whole])
+    assert agent("mind", "reflect", "baker", "--based-on", whole, code=2).stderr
 
 
 def test_a_table_on_a_terminal(agent, terminal):

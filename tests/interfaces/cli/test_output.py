@@ -36,6 +36,7 @@ NEEDS_MORE = {
     "embed",
     "backup",
     "mind scenes join",
+    "mind shared",
 }
 
 
@@ -212,9 +213,11 @@ mind blocks replace | mind blocks replace human Lisa Elisa
 mind blocks create | mind blocks create style "Short sentences."
 mind blocks history | mind blocks history human
 mind blocks delete | mind blocks delete style
+mind blocks compile | mind blocks compile
 mind archive add   | mind archive add "Lisa paints with oil on wood." --tag art --classify
 mind archive list  | mind archive list
 mind topics        | mind topics
+mind topics merge  | mind topics merge lisa-paints --into painting
 mind identity refresh | mind identity refresh
 mind identity show | mind identity show
 mind identity history | mind identity history
@@ -222,6 +225,7 @@ mind objectives add | mind objectives add "Finish the portrait"
 mind objectives list | mind objectives list
 mind log append    | mind log append "It rains." --kind world.observed --actor world
 mind log show      | mind log show --since 1h
+mind reflect       | mind reflect world --belief "It rains a lot."
 mind conversations add | --relay RELAY mind conversations add chat "Where were we?"
 mind conversations add | mind conversations add chat "At the kiln." --role assistant
 mind conversations list | mind conversations list
@@ -236,6 +240,8 @@ mind scenes list   | mind scenes list
 mind scenes sync   | mind scenes sync village
 mind scenes remove | mind scenes remove village npub17qr2rr2k20zwmaferler5c0s8lur6gm73q8wvyv8l20n0xsz3c9q7m7fll
 mind scenes leave  | mind scenes leave village
+mind share         | --relay RELAY mind share people/facts npub17qr2rr2k20zwmaferler5c0s8lur6gm73q8wvyv8l20n0xsz3c9q7m7fll
+mind unshare       | --relay RELAY mind unshare people/facts npub17qr2rr2k20zwmaferler5c0s8lur6gm73q8wvyv8l20n0xsz3c9q7m7fll
 export             | export all.jsonl
 init               | --agent bob init
 install            | install zed --apply

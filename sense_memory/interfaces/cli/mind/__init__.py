@@ -25,7 +25,7 @@ class MindGroup(Group):
     def commands(self) -> Any:
         """The commands by name."""
         if self._built is None:
-            from sense_memory.interfaces.cli.mind import log, records, scenes  # noqa: F401 - they register theirs
+            from sense_memory.interfaces.cli.mind import archive, blocks, identity, log, scenes  # noqa: F401 - they register theirs
             from sense_memory.interfaces.cli.mind.group import commands
 
             self._built = typer.main.get_group(commands).commands

@@ -1,4 +1,4 @@
-"""What the commands of the mind share: their groups, sending, tables, and ids by their beginning."""
+"""What the commands of the mind share: their groups, options, sending, tables, and ids by their beginning."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.errors import LedgerError
+from sense_memory.interfaces.cli.inputs import argument, option
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.program import Group, Program, ends
@@ -24,6 +25,21 @@ if TYPE_CHECKING:
 SetLimitOption = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=100_000, metavar="N", help="Show at most N of them.")
 ]
+TextArgument = Annotated[
+    str | None,
+    argument("TEXT", "The text. If missing or `-`, all of stdin without the line break at its end."),
+]
+IdArgument = Annotated[str, argument("ID", "The id, or its beginning.")]
+KindOption = Annotated[
+    str, typer.Option("--kind", metavar="KIND", help="What happened, such as agent.spoke or world.observed.")
+]
+OnlyKindOption = Annotated[str | None, option("KIND", "Only entries of this kind.", "--kind")]
+TurnOption = Annotated[int | None, option("N", "The number of the turn.")]
+ConversationOption = Annotated[str | None, option("ID", "The conversation.")]
+OnlyConversationOption = Annotated[
+    str | None, option("ID", "Only messages and entries of this conversation.", "--conversation")
+]
+OnlyTopicOption = Annotated[str | None, option("TOPIC", "Only passages of this topic.", "--topic")]
 
 
 commands = Program(cls=Group)  # those of `mind`

@@ -8,10 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.interfaces.cli import inputs
-from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, QueryArgument, WaitOption, flag
+from sense_memory.interfaces.cli.inputs import (
+    WAIT_SECONDS,
+    JsonOption,
+    QueryArgument,
+    WaitOption,
+    argument,
+    flag,
+    option,
+)
 from sense_memory.interfaces.cli.invocation import note, of
 from sense_memory.interfaces.cli.mind.group import (
+    ConversationOption,
+    KindOption,
+    OnlyConversationOption,
+    OnlyKindOption,
+    OnlyTopicOption,
     SetLimitOption,
+    TextArgument,
+    TurnOption,
     commands,
     deliver,
     done,
@@ -19,7 +34,6 @@ from sense_memory.interfaces.cli.mind.group import (
     not_found,
     show,
 )
-from sense_memory.interfaces.cli.mind.records import TextArgument
 from sense_memory.interfaces.cli.program import ends
 from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, quantity, safe
 
@@ -29,17 +43,6 @@ if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.search import MindHit
     from sense_memory.store import MemoryStore
-
-KindOption = Annotated[
-    str, typer.Option("--kind", metavar="KIND", help="What happened, such as agent.spoke or world.observed.")
-]
-OnlyKindOption = Annotated[
-    str | None, typer.Option("--kind", metavar="KIND", help="Only entries of this kind.", show_default=False)
-]
-TurnOption = Annotated[
-    int | None, typer.Option(metavar="N", help="The number of the turn.", show_default=False)
-]
-
 
 _PLACES: Final = ("conversation", "archive", "log")  # where `mind search` looks
 
@@ -69,7 +72,7 @@ def entry_data(entry: LogEntry) -> dict[str, Any]:
 
 def show_entries(context: typer.Context, entries: list[LogEntry], now: float) -> None:
     """Entries of a log."""
-    rows = [(entry.id[:13], age(entry.at, now), entry.actor, entry.kind, entry.text) for entry in entries]
+    rows = [(entry.id, age(entry.at, now), entry.actor, entry.kind, entry.text) for entry in entries]
     headers = ("id", "age", "actor", "kind", "text")
     show(
         of(context),
@@ -90,9 +93,7 @@ def append_entry(
     kind: KindOption = "agent.spoke",
     actor: Annotated[str, typer.Option(metavar="NAME", help="Who did it.")] = "agent",
     turn: TurnOption = None,
-    conversation: Annotated[
-        str | None, typer.Option(metavar="ID", help="The conversation.", show_default=False)
-    ] = None,
+    conversation: ConversationOption = None,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
@@ -119,17 +120,11 @@ def show_log(
     context: typer.Context,
     *,
     kind: OnlyKindOption = None,
-    actor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only entries of this actor.", show_default=False)
-    ] = None,
-    conversation: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only entries of this conversation.", show_default=False)
-    ] = None,
+    actor: Annotated[str | None, option("NAME", "Only entries of this actor.")] = None,
+    conversation: OnlyConversationOption = None,
     since: Annotated[
         str | None,
-        typer.Option(
-            metavar="WHEN", help="Only entries since then: a date, a time, yesterday, 3h.", show_default=False
-        ),
+        option("WHEN", "Only entries since then: a date, a time, yesterday, 3h."),
     ] = None,
     limit: SetLimitOption = 20,
     _json: JsonOption = False,
@@ -154,9 +149,7 @@ conversations = group(
     'sense-memory mind conversations add chat "Where were we?"',
     "sense-memory mind conversations show chat",
 )
-ConversationArgument = Annotated[
-    str, typer.Argument(metavar="CONVERSATION", show_default=False, help="The id of the conversation.")
-]
+ConversationArgument = Annotated[str, argument("CONVERSATION", "The id of the conversation.")]
 
 
 def _message_data(message: Message) -> dict[str, Any]:
@@ -178,9 +171,7 @@ def add_message(
     text: TextArgument = None,
     *,
     role: Annotated[str, typer.Option(metavar="ROLE", help="user, assistant, system or tool.")] = "user",
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="Who said it, or which tool.", show_default=False)
-    ] = "",
+    name: Annotated[str, option("NAME", "Who said it, or which tool.")] = "",
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
@@ -321,6 +312,7 @@ def _hit_data(hit: MindHit) -> dict[str, Any]:
     epilog=ends(
         "sense-memory mind search what does Lisa paint",
         "sense-memory mind search kiln --within archive,log",
+        "sense-memory mind search wood --tag art",
     )
 )
 def search(
@@ -333,10 +325,16 @@ def search(
             metavar="PLACES", help="Where to look, separated by commas: conversation, archive, log."
         ),
     ] = "conversation,archive,log",
+    tag: Annotated[list[str] | None, option("WORD", "Only passages with this tag, or one of these.")] = None,
+    topic: OnlyTopicOption = None,
+    conversation: OnlyConversationOption = None,
     limit: SetLimitOption = 5,
     _json: JsonOption = False,
 ) -> None:
-    """Find messages, passages and other entries of the log, the best first."""
+    """Find messages, passages and other entries of the log, the best first.
+
+    --tag and --topic leave passages only, --conversation leaves messages and entries of one conversation.
+    """
     words = inputs.question(query)
     places = [part.strip() for part in within.split(",") if part.strip()]
     if not places or not set(places) <= set(_PLACES):
@@ -344,7 +342,9 @@ def search(
     invocation = of(context)
 
     async def work(store: MemoryStore) -> list[MindHit]:
-        return await store.mind.search(words, limit, within=places)
+        return await store.mind.search(
+            words, limit, within=places, conversation=conversation, tags=tag or (), topic=topic
+        )
 
     found, now = invocation.run(work), time.time()
     rows = [(hit.place.value, age(hit.at, now), hit.actor, hit.text) for hit in found]

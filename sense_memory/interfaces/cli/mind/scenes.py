@@ -1,4 +1,4 @@
-"""`mind scenes`: a log that several agents share."""
+"""`mind scenes`, a log that several agents share; and `share`, a facet of the palace that another agent reads."""
 
 from __future__ import annotations
 
@@ -10,24 +10,32 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli import inputs
-from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption
+from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, option
 from sense_memory.interfaces.cli.invocation import note, of
-from sense_memory.interfaces.cli.mind.group import SetLimitOption, deliver, done, group, only, show
-from sense_memory.interfaces.cli.mind.log import (
+from sense_memory.interfaces.cli.mind.group import (
     KindOption,
     OnlyKindOption,
+    SetLimitOption,
+    TextArgument,
     TurnOption,
-    entry_data,
-    show_entries,
+    commands,
+    deliver,
+    done,
+    group,
+    not_found,
+    only,
+    show,
 )
-from sense_memory.interfaces.cli.mind.records import TextArgument
+from sense_memory.interfaces.cli.mind.log import entry_data, show_entries
 from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.cli.text import as_json, quantity
+from sense_memory.interfaces.cli.text import as_json, iso, quantity
+from sense_memory.nostr.keys import npub as to_npub
 
 
 if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.scenes import Scene, SceneState
+    from sense_memory.mind.share import SharedMemory
     from sense_memory.store import MemoryStore
 
 scenes = group(
@@ -39,13 +47,9 @@ scenes = group(
 )
 SceneArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="SCENE", show_default=False, help="The name of the scene, or the beginning of its id."
-    ),
+    argument("SCENE", "The name of the scene, or the beginning of its id."),
 ]
-NpubArgument = Annotated[
-    str, typer.Argument(metavar="NPUB", show_default=False, help="The member's public key.")
-]
+NpubArgument = Annotated[str, argument("NPUB", "The member's public key.")]
 
 
 def _scene_data(state: SceneState) -> dict[str, Any]:
@@ -68,6 +72,19 @@ async def _scene(store: MemoryStore, given: str) -> Scene:
     return await store.mind.scenes.open(ident)
 
 
+def _member(scene: Scene, given: str) -> str:
+    """The public key of the member with that name; a text that looks like a key is taken as one."""
+    named = [key for key, name in scene.state.members.items() if name == given]
+    if len(named) > 1:
+        raise InvalidInput(
+            f"give the public key: {len(named)} members are called {given!r}; nothing was changed"
+        )
+    if named or given.startswith("npub1") or given in scene.state.members:
+        return named[0] if named else given
+    known = ", ".join(sorted(scene.state.members.values()))
+    raise not_found(f"no member of {scene.state.name} is called {given!r}, only {known}; nothing was changed")
+
+
 async def _sync(scene: Scene, wait: float) -> None:
     """Bring the scene's relays in step, for `wait` seconds at most; what is written stays durable here."""
     if not wait:
@@ -87,11 +104,9 @@ def _tell_scene(context: typer.Context, state: SceneState, sentence: str) -> Non
 @scenes.command("create", epilog=ends("sense-memory mind scenes create village --as baker"))
 def create_scene(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The name of the scene.")],
+    name: Annotated[str, argument("NAME", "The name of the scene.")],
     *,
-    as_name: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="Your own name in the scene.", show_default=False)
-    ],
+    as_name: Annotated[str, option("NAME", "Your own name in the scene.", "--as")],
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
@@ -111,9 +126,7 @@ def invite(
     context: typer.Context,
     scene: SceneArgument,
     npub: NpubArgument,
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", show_default=False, help="Under which the member speaks.")
-    ],
+    name: Annotated[str, argument("NAME", "Under which the member speaks.")],
     *,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
@@ -141,9 +154,7 @@ def join(
     context: typer.Context,
     invitation: Annotated[
         str,
-        typer.Argument(
-            metavar="INVITATION", show_default=False, help="The invitation; `-` reads it from stdin."
-        ),
+        argument("INVITATION", "The invitation; `-` reads it from stdin."),
     ],
     *,
     wait: WaitOption = WAIT_SECONDS,
@@ -184,10 +195,9 @@ def append_to_scene(
     kind: KindOption = "world.observed",
     actor: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Who did it, if not you; only the owner may name somebody who is no member, such as world.",
-            show_default=False,
+        option(
+            "NAME",
+            "Who did it, if not you; only the owner may name somebody who is no member, such as world.",
         ),
     ] = None,
     turn: TurnOption = None,
@@ -249,12 +259,16 @@ def sync_scene(context: typer.Context, scene: SceneArgument, _json: JsonOption =
 
 @scenes.command(
     "remove",
-    epilog=ends('sense-memory mind scenes remove village "$NPUB"'),
+    epilog=ends(
+        'sense-memory mind scenes invite village "$NPUB" smith',
+        "sense-memory mind scenes remove village smith",
+        codes={4: "no member has this name"},
+    ),
 )
 def remove_member(
     context: typer.Context,
     scene: SceneArgument,
-    npub: NpubArgument,
+    member: Annotated[str, argument("MEMBER", "The member's name in the scene, or public key.")],
     *,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
@@ -263,7 +277,7 @@ def remove_member(
 
     async def work(store: MemoryStore) -> SceneState:
         found = await _scene(store, scene)
-        await found.remove(npub)
+        await found.remove(_member(found, member))
         await _sync(found, wait)
         await deliver(store, wait)
         return found.state
@@ -290,3 +304,100 @@ def leave_scene(
 
     state = of(context).run(work)
     _tell_scene(context, state, f"left {state.name}")
+
+
+# ── Shares ──────────────────────────────────────────────────────────────────────────────
+
+PlaceOfShare = Annotated[str, argument("DOMAIN/FACET", "The facet of the palace.")]
+ReaderArgument = Annotated[str, argument("NPUB", "The public key of the reader.")]
+
+
+def _place(given: str) -> tuple[str, str]:
+    domain, slash, facet = given.partition("/")
+    if not slash or not domain or not facet or "/" in facet:
+        raise InvalidInput(f"give DOMAIN/FACET, such as people/facts, not {given!r}; nothing was changed")
+    return domain, facet
+
+
+@commands.command(epilog=ends('sense-memory mind share people/facts "$NPUB"'))
+def share(
+    context: typer.Context,
+    place: PlaceOfShare,
+    npub: ReaderArgument,
+    *,
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """Let another agent read one facet of the palace, and print the invitation, which only that agent can open.
+
+    The reader joins with `mind scenes join`, and reads with `mind shared`. Each `sync` brings what the reader sees up to
+    date. What was read cannot be taken back.
+    """
+    domain, facet = _place(place)
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> str:
+        invitation = await store.share(domain, facet, with_=npub)
+        await deliver(store, wait)
+        return invitation
+
+    text = invocation.run(work)
+    typer.echo(as_json({"place": place, "invitation": text}) if invocation.as_json else text)
+
+
+@commands.command(
+    epilog=ends(
+        'sense-memory mind share people/facts "$NPUB"',
+        'sense-memory mind unshare people/facts "$NPUB"',
+        codes={2: "this key does not read this facet; nothing was changed"},
+    )
+)
+def unshare(
+    context: typer.Context,
+    place: PlaceOfShare,
+    npub: ReaderArgument,
+    *,
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """End a share with one reader. What comes later has a new key; what was read cannot be taken back."""
+    domain, facet = _place(place)
+
+    async def work(store: MemoryStore) -> None:
+        await store.unshare(domain, facet, with_=npub)
+        await deliver(store, wait)
+
+    of(context).run(work)
+    done(of(context), {"place": place, "unshared": npub}, f"{place} is no longer shared with {npub}")
+
+
+@commands.command(epilog=ends("sense-memory mind shared"))
+def shared(context: typer.Context, _json: JsonOption = False) -> None:
+    """List what other agents share with this one, as of the last `sync`."""
+    invocation = of(context)
+
+    async def work(store: MemoryStore) -> list[SharedMemory]:
+        return await store.mind.shares.read()
+
+    found = invocation.run(work)
+    rows = [(to_npub(item.owner), item.path, item.state, item.value) for item in found]
+    none = "Nothing is shared with this agent. An invitation is accepted with: sense-memory mind scenes join"
+    show(
+        invocation,
+        [_shared_data(item) for item in found],
+        ("owner", "memory", "state", "text"),
+        rows,
+        none=none,
+    )
+
+
+def _shared_data(item: SharedMemory) -> dict[str, Any]:
+    return {
+        "owner": to_npub(item.owner),
+        "path": item.path,
+        "value": item.value,
+        "themes": list(item.themes),
+        "state": item.state,
+        "created_at": iso(item.created_at),
+        "last_accessed": iso(item.last_accessed),
+    }
